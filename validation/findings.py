@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -16,6 +16,18 @@ Part: TypeAlias = str | TextTable
 """A paragraph, a heading or a list in Markdown, or a table."""
 FOLDER = Path(__file__).parent / "results"
 """Stored findings: ``NAME.json`` is a page of the site, ``NAME/*.csv`` has the rows behind it."""
+
+
+def keyed_table(
+    title: str,
+    columns: Mapping[str, str],
+    rows: Iterable[Mapping[str, str]],
+    numbers: Collection[str],
+) -> TextTable:
+    """A table of rows by key, under the header of each key; what lacks a key has a dash."""
+    right = [header for key, header in columns.items() if key in numbers]
+    cells = [[row.get(key, "–") for key in columns] for row in rows]
+    return TextTable(title, list(columns.values()), cells, numbers=right, folds="names")
 
 
 @dataclass(frozen=True)

@@ -72,10 +72,9 @@ class PublishedEntry(FormatsEntry):
                 sign = -1.0 if score.measure == "accuracy" else 1.0
                 losses = [sign * math.log(ratio) for ratio in (by_rule, score.ratio)]
                 error = _log_error(losses[0], losses[1], score.measure)
-        names = ("identifier", "model", "benchmark", "measure", "full_precision", "score", "ratio")
-        return cls(
+        return cls.read(
+            score,
             **FormatsEntry.fields_of(score.formats),
-            **{name: getattr(score, name) for name in (*names, "source", "note")},
             ratio_of_rule=by_rule,
             log_error_of_rule=error,
         )
@@ -194,9 +193,9 @@ def _measured_entry(
         by_rule = estimate_by_rule(choice, model, n_parameters, "perplexity").ratio
         true_loss = math.log(loss.perplexity_ratio.mean)
         error = _log_error(math.log(by_rule), true_loss, "perplexity")
-    return MeasuredEntry(
+    return MeasuredEntry.read(
+        loss,
         **FormatsEntry.fields_of(choice),
-        **vars(loss),
         published_ratio=sum(published) / len(published) if published else None,
         ratio_of_rule=by_rule,
         log_error_of_rule=error,

@@ -359,6 +359,11 @@ class RunEntry(Entry):
     failures: Mapping[str, int]
     """Number of designs without a result, by cause."""
 
+    @classmethod
+    def describe(cls, run: RunStatus, **fields: Any) -> Self:
+        """The entry of a run."""
+        return cls.read(run, optimizer=run.run.optimizer, seed=run.run.seed, **fields)
+
 
 class CampaignProgress(Entry):
     """Progress of a campaign."""
@@ -383,19 +388,7 @@ class CampaignProgress(Entry):
     @classmethod
     def describe(cls, status: CampaignStatus, **fields: Any) -> Self:
         """The record about a campaign's status."""
-        return cls.read(
-            status, **{"runs": [RunEntry(**run_fields(run)) for run in status.runs]} | fields
-        )
-
-
-def run_fields(run: RunStatus) -> JsonObject:
-    """The fields of a run's entry."""
-    names = ("state", "done", "feasible", "failed", "hypervolume", "seconds", "failures")
-    return {
-        "optimizer": run.run.optimizer,
-        "seed": run.run.seed,
-        **{name: getattr(run, name) for name in names},
-    }
+        return cls.read(status, **{"runs": list(map(RunEntry.describe, status.runs))} | fields)
 
 
 class StatusAnswer(Answer, CampaignProgress):

@@ -14,7 +14,7 @@ from codesign.answers.campaigns import Reading
 from codesign.base.columns import Fields
 from codesign.insight.comparison.bootstrap import PairInterval, pair_intervals
 from codesign.insight.comparison.critical_difference import CriticalDifference, critical_difference
-from codesign.insight.comparison.kinds import by_kind, kind_means, mean_areas, mean_shares
+from codesign.insight.comparison.kinds import kind_groups, kind_means, mean_areas, mean_shares
 from codesign.insight.comparison.ranking import PairTest, Ranking, rank_optimizers
 from codesign.insight.comparison.targets import TargetRecord, target_record
 from codesign.insight.comparison.wall_time import Lead, equal_time_shares, leads, run_costs
@@ -137,23 +137,16 @@ def run_rows(outcome: Outcome) -> Iterator[RunRow]:
     """One row per run."""
     for problem in outcome.problems:
         for run in problem.runs:
-            row: Any = {
-                "problem": run.problem,
+            stated = {
                 "kind": problem.kind,
-                "optimizer": run.optimizer,
-                "seed": run.seed,
                 "tuned": run.optimizer in problem.tuned,
                 "hints": problem.hints.get(run.optimizer, "none"),
                 "front": problem.truth.kind,
-                "n_evaluated": run.n_evaluated,
-                "n_feasible": run.n_feasible,
-                "n_failed": run.n_failed,
-                "n_duplicates": run.n_duplicates,
                 "hypervolume_share": run.final_share,
-                "regret": run.regret,
-                "area": run.area,
-                "epsilon": run.epsilon,
-                "igd_plus": run.igd_plus,
+            }
+            row: Any = {
+                name: stated[name] if name in stated else getattr(run, name)
+                for name in RunRow.__annotations__
             }
             yield row | {
                 f"evaluations_to_{100 * target:g}_percent": evaluations
@@ -216,7 +209,7 @@ class ComparisonRecord(Entry):
 def kind_entries(outcome: Outcome) -> list[KindEntry]:
     """The ranked problems of each kind, with the means of the optimizers."""
     entries = []
-    for kind, problems in by_kind(outcome.ranked).items():
+    for kind, problems in kind_groups(outcome.ranked).items():
         shares = kind_means(problems, lambda problem: mean_shares(problem, outcome.labels))[0]
         areas = kind_means(problems, lambda problem: mean_areas(problem, outcome.labels))[0]
         entries.append(
@@ -311,14 +304,10 @@ class CompareAnswer(Answer, ComparisonRecord):
     @classmethod
     def describe_all(cls, outcome: Outcome, files: Sequence[str]) -> Self:
         """The answer with wall times."""
-        names = ("optimizer", "n_runs", "n_evaluated", "suggestion_s", "evaluation_s", "process_s")
         return cls.describe(
             outcome,
             wall_time=list(suggestion_times(outcome)),
-            costs=[
-                CostEntry(**{name: getattr(cost, name) for name in names})
-                for cost in run_costs(outcome)
-            ],
+            costs=list(map(CostEntry.read, run_costs(outcome))),
             equal_wall_time=list(equal_time_rows(outcome)),
             best_in_wall_time=leads(outcome),
             files=files,

@@ -85,9 +85,10 @@ class EvaluateAnswer(Answer, version=2):
     def describe(cls, evaluated: EvaluatedDesign, **fields: Any) -> Self:
         """The answer about an evaluated design; absent parameters are left out."""
         explanation = evaluated.explanation
-        names = ["metrics", "operators", "levels", "power", "costs", "floorplan", "notes", "pass_s"]
-        names += ["timeline"] if explanation.timeline else []
-        return cls(
+        if explanation.timeline:
+            fields["timeline"] = explanation.timeline
+        return cls.read(
+            explanation,
             space=evaluated.space.name,
             **evaluated.inputs,
             profile=evaluated.reading.get("profile"),
@@ -95,6 +96,5 @@ class EvaluateAnswer(Answer, version=2):
             derived=evaluated.derived,
             feasible=evaluated.is_feasible,
             violations=evaluated.violations,
-            **{name: getattr(explanation, name) for name in names},
             **fields,
         )

@@ -8,8 +8,7 @@ from typing import Any, Literal, Self, TypeAlias
 
 from pydantic import Field
 
-from codesign.answers.answer import Answer, Entry
-from codesign.base.columns import Fields
+from codesign.answers.answer import Answer, Design, Entry
 from codesign.base.metrics import Metric
 from codesign.models.hardware.device import Device
 from codesign.models.memtech import MemoryTechnology
@@ -18,10 +17,7 @@ from codesign.models.workload.traces import Trace
 from codesign.search.execution.result_store import Holding
 from codesign.space import DesignSpace
 from codesign.space.pool_records import LINK_PARAMETERS
-from codesign.space.pools import MACHINES, LinkEnds, Pool
-
-Design: TypeAlias = Fields
-"""Values by parameter of the design space; absent parameters are left out."""
+from codesign.space.pools import MACHINES
 
 
 class TechnologiesAnswer(Answer):
@@ -112,40 +108,28 @@ class SpaceAnswer(Answer):
     @classmethod
     def describe(cls, space: DesignSpace) -> Self:
         """The answer about a space."""
-        keys = ParameterEntry.model_fields
+        pools, links = [], []
+        for pool in space.pools.values():
+            counts = space.parameters[space.names.index(pool.full_name(MACHINES))].values
+            names = [pool.full_name(name) for name in pool.parameter_names]
+            size = pool.space.size
+            pools.append(PoolEntry.read(pool, machines=list(counts), size=size, parameters=names))
+        for link in space.links:
+            names = [f"{link.name}_{key}" for key in LINK_PARAMETERS.values()]
+            present = [name for name in names if name in space.names]
+            links.append(LinkEntry.read(link, parameters=present))
         return cls.read(
             space,
-            parameters=[
-                ParameterEntry(**{key: getattr(parameter, key) for key in keys})
-                for parameter in space.parameters
-            ],
-            components=[
-                ComponentEntry(parameters=component.names, size=component.size)
-                for component in space.components
-            ],
+            parameters=list(map(ParameterEntry.read, space.parameters)),
+            components=[ComponentEntry.read(x, parameters=x.names) for x in space.components],
             constraints=[constraint.text for constraint in space.constraints],
-            pools=[_pool_entry(space, pool) for pool in space.pools.values()],
-            links=[_link_entry(space, link) for link in space.links],
+            pools=pools,
+            links=links,
             designs={
                 name: {key: value for key, value in design.items() if value is not None}
                 for name, design in space.designs.items()
             },
         )
-
-
-def _pool_entry(space: DesignSpace, pool: Pool) -> PoolEntry:
-    counts = space.parameters[space.names.index(pool.full_name(MACHINES))].values
-    return PoolEntry.read(
-        pool,
-        machines=list(counts),
-        size=pool.space.size,
-        parameters=[pool.full_name(name) for name in pool.parameter_names],
-    )
-
-
-def _link_entry(space: DesignSpace, link: LinkEnds) -> LinkEntry:
-    names = [f"{link.name}_{key}" for key in LINK_PARAMETERS.values()]
-    return LinkEntry.read(link, parameters=[name for name in names if name in space.names])
 
 
 class SpacesAnswer(Answer):
@@ -256,13 +240,13 @@ class PluginEntry(Entry):
             **{
                 key: [
                     OptionEntry(
-                        name=field.alias or name,
-                        required=field.is_required(),
+                        name=x.alias or name,
+                        required=x.is_required(),
                         default=None
-                        if field.is_required()
-                        else field.get_default(call_default_factory=True),
+                        if x.is_required()
+                        else x.get_default(call_default_factory=True),
                     )
-                    for name, field in record.model_fields.items()
+                    for name, x in record.model_fields.items()
                 ]
                 for key, record in classes.items()
                 if record is not None

@@ -77,9 +77,8 @@ class PoolEntry(Entry):
     @classmethod
     def describe(cls, pool: Pool) -> Self:
         """The entry of a pool."""
-        names = ("role", "device", "chunk_tokens", "expert_copies", "limited_by")
-        return cls(
-            **{name: getattr(pool, name) for name in names},
+        return cls.read(
+            pool,
             **{name: pool.degrees[name] for name in pool.degrees if name != "data_parallel"},
             instances=pool.n_instances,
             devices=pool.n_devices,
@@ -230,9 +229,7 @@ class InstanceAccount(Entry):
         ranges = {
             name: Ends(low=low, high=high) for name, (low, high) in explanation.ranges.items()
         }
-        names = ("metrics", "operators", "levels", "power", "notes")
-        fields = {name: getattr(explanation, name) for name in names}
-        return cls(ranges=ranges, limits=entries, **fields)
+        return cls.read(explanation, ranges=ranges, limits=entries)
 
 
 class Choices(Entry):

@@ -52,3 +52,19 @@ def counted(items: Collection[Item], subject: str) -> Iterator[Item]:
         for element in items:
             yield element
             loop.done += 1
+
+
+class FrontsProgress:
+    """Progress of a row of enumerations; this one tells nobody."""
+
+    def expect(self, n: int) -> None:
+        """``n`` more enumerations may come."""
+
+    def begin(self, label: str, n_designs: int) -> None:
+        """One begins."""
+
+    def end(self) -> None:
+        """One is done, or turned out not to be needed."""
+
+    def finish(self) -> None:
+        """No further call comes."""

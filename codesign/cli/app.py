@@ -143,22 +143,17 @@ def command_tree(
     for info in tree.registered_commands:
         assert info.callback is not None
         if named or word is None:
-            info.epilog = _further_commands(command_name(info))
+            further = [
+                f"codesign {name}: {(command.__doc__ or '').partition(chr(10))[0]}"
+                for name, command in COMMANDS.items()
+                if name.startswith(f"{command_name(info)} ")
+            ]
+            info.epilog = "See also:\n\n" + "\n\n".join(further) if further else None
             info.callback = reports_only(spread(info.callback, has_help))
         else:
             info.name, info.help = command_name(info), info.callback.__doc__
             info.callback = _listed
     return typer.main.get_command(tree)
-
-
-def _further_commands(word: str) -> str | None:
-    """The two-word commands that begin with a word, for the help of that word."""
-    lines = [
-        f"codesign {name}: {(command.__doc__ or '').partition(chr(10))[0]}"
-        for name, command in COMMANDS.items()
-        if name.startswith(f"{word} ")
-    ]
-    return "See also:\n\n" + "\n\n".join(lines) if lines else None
 
 
 def _listed() -> None:
@@ -344,7 +339,12 @@ def _run(arguments: list[str], application: typer.Typer) -> int:
         # Typer's usage errors; it carries its own copy of click, or needs it, by version.
         if not hasattr(error, "format_message"):
             raise
-        _explain(_usage_message(error))
+        message = str(error.format_message())
+        for sentence, plain_words in _PLAIN_WORDS.items():
+            message = re.sub(sentence, plain_words, message)
+        usage = getattr(error, "ctx", None)
+        path = usage.command_path if usage is not None else "codesign"
+        _explain(f"{message[:1].lower()}{message[1:].rstrip('.')} (see: {path} --help)")
         return _BAD_INPUT
     return 0
 
@@ -358,16 +358,6 @@ _PLAIN_WORDS = {
     r"Input should be less than": "expected less than",
 }
 """Pydantic's words about a flag's value, and ours."""
-
-
-def _usage_message(error: Exception) -> str:
-    message = str(error.format_message())  # type: ignore[attr-defined]  # see the caller
-    for sentence, words in _PLAIN_WORDS.items():
-        message = re.sub(sentence, words, message)
-    message = message[:1].lower() + message[1:].rstrip(".")
-    context = getattr(error, "ctx", None)
-    path = context.command_path if context is not None else "codesign"
-    return f"{message} (see: {path} --help)"
 
 
 def _explain(message: str) -> None:

@@ -20,7 +20,6 @@ from codesign.cli.tolerance import Tolerance, share
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.answers.answer import Answer
     from codesign.answers.campaigns import ParetoAnswer, RunAnswer
     from codesign.insight.uncertainty.uncertainty_results import RobustFront
     from codesign.search.campaign import Campaign, Results
@@ -143,12 +142,9 @@ def run(
     from codesign.report.paper import save_chart
 
     execution = execution_of(
-        campaign.definition.execution,
-        in_flight=in_flight,
-        executor=executor,
-        timeout=timeout,
+        campaign.definition.execution, in_flight=in_flight, executor=executor, timeout=timeout,
         retries=retries,
-    )
+    )  # fmt: skip
     if untrusted and (execution.executor or "local") not in ("local", "threads"):
         raise InputError(
             f"expected executor local or threads, got {execution.executor}", "--untrusted"
@@ -191,6 +187,7 @@ def _report_results(
     as_json: bool,
     robust: RobustFront | None = None,
 ) -> None:
+    from codesign.answers.uncertainty import FrontUncertainty
     from codesign.report import result_tables as results_report
     from codesign.report import uncertainty_tables
     from codesign.report.front_lines import front_lines
@@ -199,13 +196,9 @@ def _report_results(
 
     paths = [shown_path(path) for path in written]
 
-    def answer() -> Answer:
-        from codesign.answers.uncertainty import FrontUncertainty
-
-        more: JsonObject = {"files": paths} if paths else {}
-        if robust:
-            more["uncertainty"] = FrontUncertainty.describe(robust, front, limit)
-        return record.describe_front(results, front, limit, tolerance, **more)
+    more: JsonObject = {"files": paths} if paths else {}
+    if robust:
+        more["uncertainty"] = FrontUncertainty.describe(robust, front, limit)
 
     def tables() -> list[RenderableType]:
         optimizers = [] if results.is_enumerated else [results_report.optimizers_table(results)]
@@ -216,7 +209,7 @@ def _report_results(
         )
         return sections + (uncertainty_tables.front_tables(robust, front, limit) if robust else [])
 
-    report(as_json, answer, tables)
+    report(as_json, lambda: record.describe_front(results, front, limit, tolerance, **more), tables)
     if as_json:  # a table says it below itself
         for words in reference_warnings(results):
             say(f"Warning: {words}.")
@@ -291,16 +284,9 @@ def pareto(
         robust_analysis = robust_front(front, **draws)
     listed = limit_of(limit, show_all)
     _report_results(
-        ParetoAnswer,
-        campaign,
-        results,
-        front,
-        [],
-        listed,
-        share(tolerance),
-        as_json,
+        ParetoAnswer, campaign, results, front, [], listed, share(tolerance), as_json,
         robust_analysis,
-    )
+    )  # fmt: skip
 
 
 def status(

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, TypeAlias, TypeVar
 
 import typer
 
-from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, UnknownNameError, check_known
 from codesign.base.resources import Kind, listed
 from codesign.cli import completion
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.answers.answer import Answer
+    from codesign.base.plugins import Group
 
 T = TypeVar("T")
 _CAMPAIGNS = "campaigns"
@@ -36,18 +37,6 @@ class Status(StrEnum):
 
 Report: TypeAlias = "tuple[Callable[[], Answer], Callable[[], Iterable[RenderableType]]]"
 """Functions that make an answer and its tables."""
-KINDS: dict[str, Callable[[str | None], Report]] = {}
-"""Reports by kind: of everything for None, else of the name."""
-
-
-def _kind(name: str) -> Callable[[T], T]:
-    """Register the report of a kind."""
-
-    def register(make_report: T) -> T:
-        KINDS[name] = cast("Callable[[str | None], Report]", make_report)
-        return make_report
-
-    return register
 
 
 def list_(
@@ -142,11 +131,7 @@ def _kind_of(name: str) -> str:
     from codesign.models.hardware.device import list_devices
     from codesign.models.workload import list_models, list_traces
     from codesign.models.workload.sessions import list_sessions
-
-    def problem_names() -> Iterable[str]:
-        from codesign.search.problems.problem_records import published
-
-        return published()
+    from codesign.search.problems.problem_records import published
 
     names: dict[str, Callable[[], Iterable[str]]] = {
         "memories": lambda: listed("memtech"),
@@ -157,7 +142,7 @@ def _kind_of(name: str) -> str:
         "metrics": lambda: ALL_METRICS,
         "optimizers": lambda: plugins.names("optimizers"),
         "evaluators": lambda: plugins.names("evaluators"),
-        "problems": problem_names,
+        "problems": published,
     }
     for group, group_names in names.items():
         if name in group_names():
@@ -182,7 +167,6 @@ def _usable(group: Kind, load: Callable[[str], T]) -> dict[str, T]:
     return records
 
 
-@_kind("memories")
 def _memories(name: str | None, status: Sequence[str] = (), year: int | None = None) -> Report:
     from codesign.answers.library import TechnologiesAnswer, TechnologyAnswer
     from codesign.models.memtech import TechnologyLibrary, load_technology
@@ -198,7 +182,6 @@ def _memories(name: str | None, status: Sequence[str] = (), year: int | None = N
     return lambda: memory, lambda: tables.technology_tables(technology)
 
 
-@_kind("spaces")
 def _spaces(name: str | None) -> Report:
     from codesign.answers.library import SpaceAnswer, SpacesAnswer
     from codesign.models.memtech import TechnologyLibrary, load_library, load_technology
@@ -218,7 +201,6 @@ def _spaces(name: str | None) -> Report:
     return answer, lambda: [tables.spaces_table(spaces)]
 
 
-@_kind("models")
 def _models(name: str | None) -> Report:
     from codesign.answers.library import ModelAnswer, ModelsAnswer
     from codesign.models.workload import list_models, load_model, summary
@@ -231,7 +213,6 @@ def _models(name: str | None) -> Report:
     return lambda: ModelsAnswer(models=models), lambda: [tables.models_table(models)]
 
 
-@_kind("devices")
 def _devices(name: str | None) -> Report:
     from codesign.answers.library import DeviceAnswer, DevicesAnswer
     from codesign.models.hardware.device import list_devices, load_device
@@ -245,7 +226,6 @@ def _devices(name: str | None) -> Report:
     return lambda: DevicesAnswer(devices=devices), lambda: [tables.devices_table(devices)]
 
 
-@_kind("workloads")
 def _workloads(name: str | None) -> Report:
     from codesign.answers.library import WorkloadsAnswer
     from codesign.models.workload.reuse import summaries
@@ -261,7 +241,6 @@ def _workloads(name: str | None) -> Report:
     ]
 
 
-@_kind("metrics")
 def _metrics(name: str | None) -> Report:
     from codesign.answers.library import MetricsAnswer
     from codesign.base.metrics import ALL_METRICS
@@ -271,42 +250,27 @@ def _metrics(name: str | None) -> Report:
     return lambda: MetricsAnswer(metrics=metrics), lambda: [tables.metrics_table(metrics.values())]
 
 
-@_kind("optimizers")
-def _optimizers(name: str | None) -> Report:
-    from codesign.answers.library import OptimizersAnswer
-    from codesign.report import library_tables as tables
-
-    plugins = _plugins("optimizers", name)
-    answer = OptimizersAnswer(optimizers=plugins)
-    return lambda: answer, lambda: [tables.plugins_table("Optimizers", plugins)]
-
-
-@_kind("evaluators")
-def _evaluators(name: str | None) -> Report:
-    from codesign.answers.library import EvaluatorsAnswer
-    from codesign.report import library_tables as tables
-
-    plugins = _plugins("evaluators", name)
-    answer = EvaluatorsAnswer(evaluators=plugins)
-    return lambda: answer, lambda: [tables.plugins_table("Evaluators", plugins)]
-
-
-def _plugins(group: Any, name: str | None) -> JsonObject:
+def _plugins(group: Group, name: str | None) -> Report:
     """Registered plug-ins; one that cannot be imported says why instead of failing all."""
-    from codesign.answers.library import BrokenPluginEntry, PluginEntry
+    from codesign.answers import library
     from codesign.base import plugins
     from codesign.base.errors import CodesignError
+    from codesign.report.library_tables import plugins_table
 
-    entries: dict[str, PluginEntry | BrokenPluginEntry] = {}
+    entries: dict[str, library.PluginEntry | library.BrokenPluginEntry] = {}
     for key in _named(name, plugins.names(group)):
         try:
-            entries[key] = PluginEntry.describe(plugins.load(group, key))
+            entries[key] = library.PluginEntry.describe(plugins.load(group, key))
         except CodesignError as error:
-            entries[key] = BrokenPluginEntry(error=str(error))
-    return entries
+            entries[key] = library.BrokenPluginEntry(error=str(error))
+    answer = (
+        library.OptimizersAnswer(optimizers=entries)
+        if group == "optimizers"
+        else library.EvaluatorsAnswer(evaluators=entries)
+    )
+    return lambda: answer, lambda: [plugins_table(group.capitalize(), entries)]
 
 
-@_kind("problems")
 def _problems(name: str | None) -> Report:
     from codesign.answers.problems import ProblemAnswer, ProblemsAnswer
     from codesign.report import problem_set
@@ -328,13 +292,10 @@ def _campaigns(show_all: bool, folder: Path | None) -> Report:
 
     campaigns = list_campaigns(folder)
     visible = [
-        status
-        for status in campaigns
+        x
+        for x in campaigns
         # A problem of comparisons is hidden until it is run.
-        if show_all
-        or not status.name.startswith("problem-")
-        or status.done
-        or status.problem is not None
+        if show_all or not x.name.startswith("problem-") or x.done or x.problem is not None
     ]
     answer = RunsAnswer(campaigns=[CampaignProgress.describe(status) for status in campaigns])
     return lambda: answer, lambda: campaigns_tables(visible, len(campaigns) - len(visible))
@@ -352,5 +313,11 @@ def _named(name: str | None, names: Iterable[str]) -> list[str]:
     return [name]
 
 
+KINDS: dict[str, Callable[[str | None], Report]] = {
+    "memories": _memories, "spaces": _spaces, "models": _models, "devices": _devices,
+    "workloads": _workloads, "metrics": _metrics, "optimizers": partial(_plugins, "optimizers"),
+    "evaluators": partial(_plugins, "evaluators"), "problems": _problems,
+}  # fmt: skip
+"""Reports by kind: of everything for None, else of the name."""
 LISTED = (*KINDS, _CAMPAIGNS)
 """Kinds that ``codesign list`` lists."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -24,9 +23,6 @@ from codesign.cli.output import AsJson, report, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
-
-    from codesign.answers.comparisons import CompareAnswer
-    from codesign.insight.comparison import Comparison, Outcome
 
 
 def compare(
@@ -69,10 +65,16 @@ def compare(
 
     Writes tables for a paper (Markdown, LaTeX), CSV and figures to runs/NAME/.
     """
+    from codesign.answers.comparisons import CompareAnswer
     from codesign.cli.figure import parse_width
     from codesign.cli.progress import CampaignBars
     from codesign.insight.comparison import Comparison
+    from codesign.report.comparison_document import evaluators_line, write_files
+    from codesign.report.comparison_figures import save_figures
+    from codesign.report.comparison_tables import shown_tables, write_tables
+    from codesign.report.comparison_wall_time import write_wall_time
     from codesign.report.drawing import check_format
+    from codesign.report.tables import spaced, text_line
 
     check_format(form)
     width_mm = None if width is None else parse_width(width)
@@ -83,18 +85,7 @@ def compare(
         )
         comparison.run(CampaignBars, workers, say, execution, accept_changes, retry_failed)
     outcome = comparison.outcome(partial, workers, say)
-    written = _write_all(outcome, comparison.folder, form, width_mm)
-    comparison.list_files(written)
-    _report_outcome(comparison, outcome, written, as_json)
-
-
-def _write_all(outcome: Outcome, folder: Path, form: str, width_mm: float | None) -> list[Path]:
-    """The files of a comparison, as far as the libraries are there."""
-    from codesign.report.comparison_document import write_files
-    from codesign.report.comparison_figures import save_figures
-    from codesign.report.comparison_tables import write_tables
-    from codesign.report.comparison_wall_time import write_wall_time
-
+    folder = comparison.folder
     written = [
         *write_files(outcome, folder),
         *write_tables(outcome, folder),
@@ -104,29 +95,14 @@ def _write_all(outcome: Outcome, folder: Path, form: str, width_mm: float | None
         written += save_figures(outcome, folder, form, width_mm)
     except MissingExtraError as error:
         say(f"no figures: {error}")
-    return written
-
-
-def _report_outcome(
-    comparison: Comparison, outcome: Outcome, written: list[Path], as_json: bool
-) -> None:
-    from codesign.report.comparison_document import evaluators_line
-    from codesign.report.comparison_tables import shown_tables
-    from codesign.report.tables import spaced, text_line
-
+    comparison.list_files(written)
     paths = [shown_path(path) for path in written]
-
-    def answer() -> CompareAnswer:
-        from codesign.answers.comparisons import CompareAnswer
-
-        return CompareAnswer.describe_all(outcome, paths)
 
     def tables() -> list[RenderableType]:
         head = f"{comparison.definition.name}. {evaluators_line(outcome)}."
         noted = (table.terminal_table_and_note() for table in shown_tables(outcome))
         notes = [text_line(f"Note: {note}.") for note in outcome.notes]
-        place = shown_path(comparison.folder)
-        wrote = text_line(f"{len(paths)} files written to {place}: tables, CSV, figures")
-        return spaced(text_line(head, "bold"), *noted, [*notes, wrote])
+        wrote = f"{len(paths)} files written to {shown_path(folder)}: tables, CSV, figures"
+        return spaced(text_line(head, "bold"), *noted, [*notes, text_line(wrote)])
 
-    report(as_json, answer, tables)
+    report(as_json, lambda: CompareAnswer.describe_all(outcome, paths), tables)

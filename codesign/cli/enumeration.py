@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -21,14 +21,6 @@ from codesign.cli.campaigns import (
 )
 from codesign.cli.output import AsJson, report, terminal_width
 from codesign.cli.tolerance import Tolerance, share
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from codesign.answers.campaigns import EnumerateAnswer
-    from codesign.search.campaign import Campaign
-    from codesign.search.enumeration import ExactFront, KeptFront
-
 
 _OTHER_ENDINGS = {"yml": "yaml", "md": "markdown", "log": "optuna"}
 
@@ -76,12 +68,22 @@ def enumerate_(
     from codesign.search.campaign import Campaign
 
     listed = limit_of(limit, show_all)
-    write = plugins.load("exports", _ending(output), "--output") if output else None
+    write = None
+    if output is not None:
+        ending = ending_of(output)
+        write = plugins.load("exports", _OTHER_ENDINGS.get(ending, ending), "--output")
     campaign = Campaign.load(name, folder)
+    from codesign.answers.campaigns import EnumerateAnswer
     from codesign.cli.progress import EnumerationBar
+    from codesign.report.exact_front_tables import tables
+    from codesign.search.enumeration.kept import keeping, usual_metrics
 
     began = time.perf_counter()
-    names = _metrics_to_keep(campaign, keep) if keep is not None else ()
+    names: tuple[str, ...] = ()
+    if keep is not None:
+        names = tuple(name.strip() for name in keep.split(","))
+        names = usual_metrics(campaign.problem) if names == ("usual",) else names
+        keeping(campaign.problem, names, "--keep")  # wrong names are told before the first block
     front = campaign.exact_front(workers, EnumerationBar(), executor, every_design)
     tighter = None
     if names:
@@ -92,52 +94,16 @@ def enumerate_(
     files = []
     if write is not None and output is not None:
         files.append(shown_path(write(campaign.exact_results(front, listed=True), output, "front")))
-    _report_front(campaign, front, tighter, seconds, listed, share(tolerance), files, as_json)
-
-
-def _metrics_to_keep(campaign: Campaign, keep: str) -> tuple[str, ...]:
-    from codesign.search.enumeration.kept import keeping, usual_metrics
-
-    names = tuple(name.strip() for name in keep.split(","))
-    if names == ("usual",):
-        names = usual_metrics(campaign.problem)
-    keeping(campaign.problem, names, "--keep")  # wrong names are told before the first block
-    return names
-
-
-def _ending(output: Path) -> str:
-    ending = ending_of(output)
-    return _OTHER_ENDINGS.get(ending, ending)
-
-
-def _report_front(
-    campaign: Campaign,
-    front: ExactFront,
-    tighter: KeptFront | None,
-    seconds: float,
-    limit: int | None,
-    tolerance: float,
-    files: list[str],
-    as_json: bool,
-) -> None:
-    from codesign.report import exact_front_tables
-
     results = campaign.exact_results(front)
-
-    def answer() -> EnumerateAnswer:
-        from codesign.answers.campaigns import EnumerateAnswer
-
-        more = {"files": files} if files else {}
-        return EnumerateAnswer.describe_exact(
-            results, front, seconds, limit, tolerance, tighter, **more
-        )
-
-    def tables() -> list[RenderableType]:
-        return exact_front_tables.tables(
-            results, front, seconds, terminal_width(), limit, files, tolerance, tighter
-        )
-
-    report(as_json, answer, tables)
+    folding = share(tolerance)
+    more = {"files": files} if files else {}
+    report(
+        as_json,
+        lambda: EnumerateAnswer.describe_exact(
+            results, front, seconds, listed, folding, tighter, **more
+        ),
+        lambda: tables(results, front, seconds, terminal_width(), listed, files, folding, tighter),
+    )
 
 
 enumerate_.__name__ = "enumerate"

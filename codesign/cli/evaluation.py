@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -26,7 +27,6 @@ from codesign.cli.picking import Pick, design_or_pick
 from codesign.cli.sampling import Samples, Seed, sampling
 
 if TYPE_CHECKING:
-    from codesign.answers.designs import EvaluateAnswer
     from codesign.api import EvaluatedDesign
     from codesign.search.campaign import Campaign
     from codesign.space import DesignSpace
@@ -126,30 +126,27 @@ def _refuse(flags: list[str], why: str) -> None:
 
 
 def _campaign_evaluation(campaign: Campaign, subject: DesignFlags) -> tuple[str, EvaluatedDesign]:
-    """Title and result of a design that is evaluated as the campaign does."""
+    """Title and result of a design that is evaluated as the campaign does.
+
+    The design is one of a file, of the campaign's front or of its space, or made by ``--set``.
+    """
     from codesign import api
 
-    title, values = _values_for(campaign, subject)
+    title, file = campaign.definition.name, subject.design_file
+    design = design_or_pick(subject.design, subject.pick)
+    values: Fields = {}
+    if file is not None:
+        title += f", {design or file.stem}"
+        values = _DesignFile.read(file).choose(design)
+    elif design is not None:
+        words, values = api.design_of_campaign(campaign, design)
+        title += f", {words}"
     settings = read_pairs("--set", subject.settings)
     merged = {**values, **settings}
     _check_design(merged, campaign.problem.space)
     result = api.evaluate_as(campaign, merged)
     _say_what_moved(settings, result.design)
     return title, result
-
-
-def _values_for(campaign: Campaign, subject: DesignFlags) -> tuple[str, Fields]:
-    """Title and values of a design: of a file, of the campaign's front, of its space; or none."""
-    from codesign import api
-
-    name, file = campaign.definition.name, subject.design_file
-    design = design_or_pick(subject.design, subject.pick)
-    if file is not None:
-        return f"{name}, {design or file.stem}", _DesignFile.read(file).choose(design)
-    if design is None:
-        return name, {}
-    words, values = api.design_of_campaign(campaign, design)
-    return f"{name}, {words}", values
 
 
 def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str, EvaluatedDesign]:
@@ -161,10 +158,23 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
     more = read_pairs("--request", question.request, as_yaml=True)
     options = read_pairs("--option", question.option, as_yaml=True)
     pair_flags = flag_by_key("--request", more) | flag_by_key("--option", options)
-    inputs = _workload_of(question, more)
+    inputs = filled_keys(question)
+    if repeated := sorted(inputs.keys() & more.keys()):
+        raise InputError(f"{repeated[0]!r} is given twice", "--request")
+    if "trace" in inputs and inputs.keys() & _TOKENS - {"trace"}:
+        raise InputError("expected --workload, or --prompt-tokens and --generated-tokens, got both")
+    inputs |= {key: value for key, value in more.items() if value is not None}
+    # A trace on the command line replaces the file's token counts, and the other way round.
+    dropped = _TOKENS if inputs.keys() & _TOKENS else set()
+    filed = {key: value for key, value in file.workload.items() if key not in dropped}
     space = api.load_space(subject.space or file.space or _DEFAULT_SPACE)
     pairs = read_pairs("--set", subject.settings)
-    values = file.choose(design) if path is not None else _named(space, design)
+    values: Fields = {}
+    if path is not None:
+        values = file.choose(design)
+    elif design is not None:
+        check_known("design", design, space.designs, f"space {space.name}")
+        values = space.designs[design]
     _check_design({**values, **pairs}, space)
     with naming(
         {
@@ -177,7 +187,7 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
         result = api.evaluate(
             space=space,
             design={**values, **pairs},
-            workload=_merged(file.workload, inputs),
+            workload=filed | inputs,
             evaluator=question.evaluator or file.evaluator or ("system" if space.pools else "npu"),
             options={**file.options, **options},
         )
@@ -194,7 +204,10 @@ def _check_design(values: Fields, space: DesignSpace) -> None:
 def _report(
     result: EvaluatedDesign, title: str, draws: Mapping[str, int] | None, as_json: bool
 ) -> None:
+    from codesign.answers.designs import EvaluateAnswer
+    from codesign.answers.uncertainty import Uncertainty
     from codesign.report import explanation
+    from codesign.report.uncertainty_tables import design_tables
 
     intervals = None
     if draws is not None:
@@ -202,22 +215,15 @@ def _report(
 
         intervals = design_uncertainty(result, **draws)
 
-    def answer() -> EvaluateAnswer:
-        from codesign.answers.designs import EvaluateAnswer
-        from codesign.answers.uncertainty import Uncertainty
-
-        more = {"uncertainty": Uncertainty.describe(intervals)} if intervals else {}
-        return EvaluateAnswer.describe(result, **more)
-
-    def tables() -> Any:
-        sections = explanation.evaluation_tables(title, result, make_console().width)
-        if intervals is None:
-            return sections
-        from codesign.report.uncertainty_tables import design_tables
-
-        return sections + design_tables(intervals, result)
-
-    report(as_json, answer, tables)
+    more = {"uncertainty": Uncertainty.describe(intervals)} if intervals else {}
+    report(
+        as_json,
+        lambda: EvaluateAnswer.describe(result, **more),
+        lambda: [
+            *explanation.evaluation_tables(title, result, make_console().width),
+            *(design_tables(intervals, result) if intervals else ()),
+        ],
+    )
     if result.broken:
         broken = ", ".join(result.broken)
         say(f"warning: this design cannot be built or used so; it breaks {broken}")
@@ -233,35 +239,9 @@ def _say_what_moved(settings: Mapping[str, str], design: Fields) -> None:
         setting = format_setting(design[name])
         # A list such as [2048, 64] is printed as 2048x64.
         written = "x".join(text.strip("[] ").replace(",", " ").split())
-        if text != "none" and setting not in (text, written) and not _is_number(text):
+        is_number = re.fullmatch(r"[-+]?[\d.]+(e[-+]?\d+)?", text.strip(), re.IGNORECASE)
+        if text != "none" and setting not in (text, written) and not is_number:
             say(f"note: {name} is {setting}: the space keeps its designs in one canonical order")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _named(space: Any, design: str | None) -> Fields:
-    if design is None:
-        return {}
-    check_known("design", design, space.designs, f"space {space.name}")
-    named_design: Fields = space.designs[design]
-    return named_design
-
-
-def _workload_of(question: QuestionFlags, more: Fields) -> JsonObject:
-    """The workload of the command line; a key may be given once."""
-    keys = filled_keys(question)
-    for key in more:
-        if key in keys:
-            raise InputError(f"{key!r} is given twice", "--request")
-    if "trace" in keys and keys.keys() & {"prompt_tokens", "generated_tokens"}:
-        raise InputError("expected --workload, or --prompt-tokens and --generated-tokens, got both")
-    return {**keys, **{key: value for key, value in more.items() if value is not None}}
 
 
 _TOKENS = {"trace", "prompt_tokens", "generated_tokens"}
@@ -269,23 +249,18 @@ REQUEST_FLAGS = flag_names(QuestionFlags)
 """Flag by the workload's key."""
 
 
-def _merged(filed: Fields, inputs: Fields) -> JsonObject:
-    """The workload of the file, overridden by what the command line says."""
-    # A trace on the command line replaces the file's token counts, and the other way round.
-    dropped = _TOKENS if inputs.keys() & _TOKENS else set()
-    return {key: value for key, value in filed.items() if key not in dropped} | dict(inputs)
-
-
 def read_pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> JsonObject:
     """``KEY=VALUE`` texts; the value as YAML reads it, or left for the design space to read.
 
     As YAML, a key may have keys inside: ``pools.decode.machine=npu``.
     """
+    from codesign.base.schema import parse_document
+
     pairs: JsonObject = {}
-    for text in texts or ():
-        key, equals, value = text.partition("=")
+    for pair in texts or ():
+        key, equals, value = pair.partition("=")
         if not (key.strip() and equals):
-            raise InputError(f"expected NAME=VALUE, got {text!r}", name)
+            raise InputError(f"expected NAME=VALUE, got {pair!r}", name)
         *outer, last = key.strip().split(".") if as_yaml else [key.strip()]
         inner = pairs
         for key_part in outer:
@@ -294,14 +269,9 @@ def read_pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> Jso
             is_outer = not isinstance(inner, dict) or isinstance(inner[last], dict)
             reason = ", with a value and with keys inside" if is_outer else ""
             raise InputError(f"{key.strip()!r} is given twice{reason}", name)
-        inner[last] = _read(name, value.strip()) if as_yaml else value.strip()
+        text = value.strip()
+        inner[last] = parse_document(f"value: {text}", name).data["value"] if as_yaml else text
     return pairs
-
-
-def _read(name: str, value: str) -> Any:
-    from codesign.base.schema import parse_document
-
-    return parse_document(f"value: {value}", name).data["value"]
 
 
 class _DesignFile:

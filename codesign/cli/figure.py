@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from codesign.cli.output import AsJson, report_files, say
 from codesign.cli.picking import Pick, design_or_pick
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from codesign.report.chart import Chart
     from codesign.report.chosen import ChosenDesign
@@ -72,6 +73,8 @@ def figure(
     from codesign import api
     from codesign.answers.campaigns import FigureAnswer
     from codesign.report.drawing import check_format
+    from codesign.report.exports.design_files import write_machines
+    from codesign.report.paper import save_design_chart
 
     output, form = drawing.output, drawing.form
     design = design_or_pick(drawing.design, drawing.pick)
@@ -84,14 +87,13 @@ def figure(
             raise InputError(f"expected a kind of figure before {words[0]!r}", ", ".join(flags))
         _draw_both(words[0], form or "pdf", output, folder, as_json)
         return
-    figure_names = (*_OF_CAMPAIGN, *_OF_DESIGN, "all")
-    check_known("figure", words[0], figure_names)
+    check_known("figure", words[0], (*_OF_CAMPAIGN, *_OF_DESIGN, "all"))
     if len(words) > 2:
         raise InputError(f"expected a kind and a campaign, got {' '.join(words)!r}")
-    figure_name, name = (words[0], words[1])
-    ending = _ending(form, output)
+    figure_name, name = words
+    ending = form or ("pdf" if output is None else ending_of(output))
     check_format(ending)
-    _check_design(figure_name, design)
+    _check_together(figure_name, design, ending, output)
     width_mm = None if drawing.width is None else parse_width(drawing.width)
     campaign = api.load_campaign(name, folder)
     design_shown = None if design is None else api.choose_design(campaign.front_results(), design)
@@ -114,7 +116,15 @@ def figure(
     elif design_shown is None:
         written = [_draw_campaign(figure_name, campaign, results, path, width_mm)]
     else:
-        written = list(_draw_design(figure_name, design_shown, path, width_mm))
+        written = list(
+            write_machines(
+                lambda machine, place: (save_design_chart(figure_name, machine, place, width_mm),),
+                design_shown,
+                path,
+            )
+            if figure_name != "system"
+            else (save_design_chart(figure_name, design_shown, path, width_mm),)
+        )
     campaign.list_files(written)
     report_files(FigureAnswer, as_json, [shown_path(path) for path in written], notes)
 
@@ -141,14 +151,15 @@ def _draw_both(
     report_files(FigureAnswer, as_json, [shown_path(path) for path in written])
 
 
-def _check_design(figure_name: str, design: str | None) -> None:
-    if figure_name in _OF_DESIGN and design is None:
+def _check_together(name: str, design: str | None, ending: str, output: Path | None) -> None:
+    if name in _OF_DESIGN and design is None:
         raise InputError(
-            f"{figure_name} shows one design; expected its number on the front, or its name",
-            "--design",
+            f"{name} shows one design; expected its number on the front, or its name", "--design"
         )
-    if figure_name in _OF_CAMPAIGN and design is not None:
-        raise InputError(f"{figure_name} shows the whole campaign; it takes no design", "--design")
+    if name in _OF_CAMPAIGN and design is not None:
+        raise InputError(f"{name} shows the whole campaign; it takes no design", "--design")
+    if output is not None and ending != ending_of(output):
+        raise InputError(f"expected a file that ends in .{ending}, got {output.name!r}", "--output")
 
 
 def parse_width(text: str) -> float:
@@ -163,16 +174,6 @@ def parse_width(text: str) -> float:
     with mistakes_at("--width"):
         check_width(width_mm)
     return width_mm
-
-
-def _ending(form: str | None, output: Path | None) -> str:
-    """The format: as asked, or of the file's ending; they must agree."""
-    if output is None:
-        return form or "pdf"
-    ending = ending_of(output)
-    if form is not None and form != ending:
-        raise InputError(f"expected a file that ends in .{form}, got {output.name!r}", "--output")
-    return ending
 
 
 def _draw_campaign(
@@ -203,21 +204,6 @@ def _save_front(campaign: Campaign, results: Results, path: Path, width_mm: floa
     return save_chart(front_chart(picture, width_of(width_mm)[1]), path, front, width_mm)
 
 
-def _draw_design(
-    figure_name: str, design_shown: ChosenDesign, path: Path, width_mm: float | None
-) -> tuple[Path, ...]:
-    from codesign.report.exports.design_files import write_machines
-    from codesign.report.paper import save_design_chart
-
-    if figure_name == "system":
-        return (save_design_chart(figure_name, design_shown, path, width_mm),)
-    return write_machines(
-        lambda item, place: (save_design_chart(figure_name, item, place, width_mm),),
-        design_shown,
-        path,
-    )
-
-
 def _draw_all(
     campaign: Campaign, results: Results, design_shown: ChosenDesign | None, sheet: Path
 ) -> Path:
@@ -228,29 +214,17 @@ def _draw_all(
 
     front = front_to_draw(results, campaign.front_results(results))
     picture = front_picture(front, marked=api.evaluate_named(results.problem))
-    rows: dict[str, tuple[Results, Callable[[bool], tuple[Chart, list[str]]]]] = {
-        "convergence": (results, lambda is_narrow: (convergence_chart(results), [])),
-        "front": (front, lambda is_narrow: (front_chart(picture, is_narrow), [])),
-    }
-    titles = {figure_name: f"{results.definition.name}: {figure_name}" for figure_name in rows}
-    for figure_name in _OF_DESIGN if design_shown is not None else ():
+    title = results.definition.name
+    rows: list[tuple[str, Results, Callable[[bool], tuple[Chart, Sequence[str]]]]] = [
+        (f"{title}: convergence", results, lambda is_narrow: (convergence_chart(results), [])),
+        (f"{title}: front", front, lambda is_narrow: (front_chart(picture, is_narrow), [])),
+    ]
+    for name in _OF_DESIGN if design_shown is not None else ():
         assert design_shown is not None
-        machines = (
-            [design_shown]
-            if figure_name == "system" or not design_shown.pools
-            else [*design_shown.pools.values()]
-        )
-        for machine in machines:
-            draw = partial(design_chart, figure_name, machine)
-            try:
+        pools = [] if name == "system" else [*design_shown.pools.values()]
+        for machine in pools or [design_shown]:
+            draw = partial(design_chart, name, machine)
+            with suppress(InputError):  # such as the links of a machine by itself
                 draw(True)
-            except InputError:
-                continue  # such as the links of a machine by itself
-            name = f"{figure_name} {machine.pool}".strip()
-            titles[name], rows[name] = (
-                design_title(figure_name, machine),
-                (design_shown.results, draw),
-            )
-    return save_sheet(
-        [(titles[name], of_row, draw) for name, (of_row, draw) in rows.items()], sheet
-    )
+                rows.append((design_title(name, machine), machine.results, draw))
+    return save_sheet(rows, sheet)

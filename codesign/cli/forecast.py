@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
@@ -12,12 +11,12 @@ from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
-from codesign.cli.flags import flag_by_key, naming, quantity
+from codesign.cli.flags import flag_by_key, naming, number, quantity
 from codesign.cli.output import AsJson, make_console, report
 from codesign.cli.serving_flags import Convention, Model, Options, settings_by_record
 
 if TYPE_CHECKING:
-    from codesign.answers.serving import ForecastAnswer, ForecastPhase, LoraUpdate
+    from codesign.answers.serving import ForecastAnswer, ForecastPhase
     from codesign.evaluators.forecast import ForecastEvaluator
     from codesign.evaluators.forecast.operator_work import PassWork
     from codesign.evaluators.forecast.performance import ForecastMachine
@@ -103,15 +102,6 @@ def forecast(
     pairs = flag_by_key("--option", {*settings, *more})
     with naming(_FLAGS, {**pairs, "variant": "--option", **_FLAGS}):
         evaluator = cast("ForecastEvaluator", api.build_evaluator("forecast", inputs, settings))
-    if rates.on is not None:
-        from codesign.evaluators.forecast.fit import NARROW, misfit
-        from codesign.models.hardware.device import load_device
-
-        sheet = load_device(rates.on, "--on")
-        exact, narrow = evaluator.forecast({}), evaluator.forecast(NARROW)
-        problem = misfit(exact, narrow, evaluator.workload, sheet.capacity)
-        if problem is not None:
-            raise InputError(problem, f"--on: {sheet.name}")
     machine = _machine(evaluator, rates)
     answer = _answer(evaluator, machine, timeline, heat_map)
     report(as_json, lambda: answer, lambda: forecast_tables(answer, make_console().width))
@@ -132,16 +122,21 @@ def _shares(name: str, text: Any) -> Any:
 
 
 def _machine(evaluator: ForecastEvaluator, rates: RateFlags) -> ForecastMachine:
+    from codesign.evaluators.forecast.fit import NARROW, misfit
     from codesign.evaluators.forecast.performance import ForecastMachine
     from codesign.evaluators.forecast.plain import rules_of
     from codesign.models.hardware.device import load_device
 
     options = evaluator.options
-    peak = None if rates.tops is None else _positive("--tops", rates.tops) * 1e12
+    peak = None if rates.tops is None else number("--tops", rates.tops, above=0) * 1e12
     gigabyte = rules_of(options.profile).gigabyte
-    bandwidth = None if rates.gbps is None else _positive("--gbps", rates.gbps) * gigabyte
+    bandwidth = None if rates.gbps is None else number("--gbps", rates.gbps, above=0) * gigabyte
     if rates.on is not None:
         sheet = load_device(rates.on, "--on")
+        exact, narrow = evaluator.forecast({}), evaluator.forecast(NARROW)
+        problem = misfit(exact, narrow, evaluator.workload, sheet.capacity)
+        if problem is not None:
+            raise InputError(problem, f"--on: {sheet.name}")
         precision = options.variant.activation_format
         peak = sheet.peak_flop_per_s(precision) if peak is None else peak
         bandwidth = sheet.bandwidth if bandwidth is None else bandwidth
@@ -149,12 +144,6 @@ def _machine(evaluator: ForecastEvaluator, rates: RateFlags) -> ForecastMachine:
         missing = "--tops" if peak is None else "--gbps"
         raise InputError(f"expected {missing}, or --on with a device whose datasheet states it")
     return ForecastMachine(peak, bandwidth, options.dispatch_latency_s, options.efficiencies)
-
-
-def _positive(name: str, value: float) -> float:
-    if not (math.isfinite(value) and value > 0):
-        raise InputError(f"expected a finite number above 0, got {value:g}", name)
-    return value
 
 
 def _answer(
@@ -168,10 +157,11 @@ def _answer(
         ForecastMachineEntry,
         ForecastRequestEntry,
         ForecastStep,
+        LoraUpdate,
     )
     from codesign.base.columns import design_columns
     from codesign.evaluators.forecast.forecast_explanation import notes
-    from codesign.evaluators.forecast.scenarios import ratio_grid, timeline
+    from codesign.evaluators.forecast.scenarios import lora_update_ops, ratio_grid, timeline
 
     request, options, inference = evaluator.workload, evaluator.options, evaluator.inference({})
     tokens = request.tokens
@@ -182,8 +172,13 @@ def _answer(
     evaluation = evaluator.evaluate(design_columns(rates))
     counted = evaluator.forecast({})
     more: JsonObject = {}
-    if update := _lora_update(evaluator, machine):
-        more["lora_update"] = update
+    variant, language_model = options.variant, request.language_model
+    if variant.lora != "none" and not (language_model.is_latent or language_model.is_mixture):
+        # Merging the adapters into all layers once (LIFE Eq. 7).
+        ops = sum(lora_update_ops(language_model, variant.lora_rank).values())
+        ops *= language_model.num_hidden_layers
+        rate = float(machine.peak_ops_per_s) * options.efficiencies.compute.get("linear", 1.0)
+        more["lora_update"] = LoraUpdate(ops=ops, time_s=ops / rate)
     if has_ratios:
         more["ratios"] = ratio_grid(inference, machine, tokens.prompt_tokens)
     if n_steps is not None:
@@ -232,17 +227,3 @@ def _phase(work: PassWork, machine: ForecastMachine) -> ForecastPhase:
         bound="compute" if compute_s > memory_s else "memory",
         operators=[ForecastOperator(**row) for row in operator_rows(work, machine)],
     )
-
-
-def _lora_update(evaluator: ForecastEvaluator, machine: ForecastMachine) -> LoraUpdate | None:
-    """Operations and time of merging the adapters into all layers once (LIFE Eq. 7)."""
-    from codesign.answers.serving import LoraUpdate
-    from codesign.evaluators.forecast.scenarios import lora_update_ops
-
-    variant, model = evaluator.options.variant, evaluator.workload.language_model
-    if variant.lora == "none" or model.is_latent or model.is_mixture:
-        return None
-    ops = sum(lora_update_ops(model, variant.lora_rank).values()) * model.num_hidden_layers
-    share = evaluator.options.efficiencies.compute.get("linear", 1.0)
-    rate = float(machine.peak_ops_per_s) * share
-    return LoraUpdate(ops=ops, time_s=ops / rate)

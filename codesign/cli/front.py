@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from codesign.base.errors import InputError
 from codesign.cli.campaigns import Folder, Name, Workers, shown_path
-from codesign.cli.output import AsJson, check_page, report, say
+from codesign.cli.output import AsJson, report, say
 from codesign.cli.tolerance import Tolerance, share
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from codesign.answers.front_explanation import ExplainFrontAnswer
-    from codesign.insight.explanation import FrontExplanation
-    from codesign.search.campaign import Campaign
 
 VARIATIONS = "variations"
 """Folder of the exact fronts of variations, in the campaign's."""
@@ -52,17 +45,22 @@ def explain_front(
     from functools import partial
 
     from codesign import api
+    from codesign.answers.front_explanation import ExplainFrontAnswer
     from codesign.base import resources
+    from codesign.base.files import write_text
     from codesign.base.processes import n_cores
     from codesign.cli.progress import EnumerationBar, FrontsBar
     from codesign.insight.explanation import Fronts
     from codesign.insight.explanation import explain_front as explain
+    from codesign.report import front_explanation
+    from codesign.report.tables import text_line
     from codesign.search.campaign.campaign_definition import load_problem
     from codesign.search.campaign.reference import minimized
 
     if not 0.0 < step < 100.0:
         raise InputError(f"expected a percentage above 0 and below 100, got {step:g}", "--step")
-    check_page(output)
+    if output is not None and output.suffix != ".md":
+        raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")
     campaign = api.load_campaign(name, folder)
     is_thorough = thorough or not campaign.problem.space.pools
     if not is_thorough:
@@ -70,47 +68,28 @@ def explain_front(
     front = campaign.exact_front(workers, EnumerationBar())
     reference = campaign.exact_results(front).reference_point
     fronts = Fronts(
-        campaign.problem,
-        folder=campaign.folder / VARIATIONS,
-        workers=workers or campaign.definition.workers or n_cores(),
-        rebuild=partial(load_problem, resources.find("runs", name).resolve()),
-        progress=FrontsBar(),
-    )
+        campaign.problem, campaign.folder / VARIATIONS,
+        workers or campaign.definition.workers or n_cores(),
+        partial(load_problem, resources.find("runs", name).resolve()), FrontsBar(),
+    )  # fmt: skip
     explanation = explain(
-        fronts,
-        front,
-        minimized(campaign.problem, reference),
-        step / 100.0,
-        share(tolerance),
+        fronts, front, minimized(campaign.problem, reference), step / 100.0, share(tolerance),
         is_thorough,
-    )
-    _report(explanation, campaign, output, as_json)
-
-
-def _report(
-    explanation: FrontExplanation, campaign: Campaign, output: Path | None, as_json: bool
-) -> None:
-    from codesign.base.files import write_text
-    from codesign.report import front_explanation
-    from codesign.report.tables import text_line
-
-    name, reading = campaign.definition.name, campaign.reading
+    )  # fmt: skip
+    title, reading = campaign.definition.name, campaign.reading
     files = []
     if output is not None:
-        write_text(output, front_explanation.markdown(explanation, name, reading))
+        write_text(output, front_explanation.markdown(explanation, title, reading))
         files.append(shown_path(output))
-
-    def tables() -> list[RenderableType]:
-        sections = front_explanation.tables(explanation, name, reading)
-        return [*sections, *(text_line(f"wrote {file}") for file in files)]
-
-    def answer() -> ExplainFrontAnswer:
-        from codesign.answers.front_explanation import ExplainFrontAnswer
-
-        more = {"files": files} if files else {}
-        return ExplainFrontAnswer.describe(explanation, name, evaluator=reading, **more)
-
-    report(as_json, answer, tables)
+    more = {"files": files} if files else {}
+    report(
+        as_json,
+        lambda: ExplainFrontAnswer.describe(explanation, title, evaluator=reading, **more),
+        lambda: [
+            *front_explanation.tables(explanation, title, reading),
+            *(text_line(f"wrote {file}") for file in files),
+        ],
+    )
 
 
 explain_front.__name__ = "explain-front"

@@ -185,16 +185,3 @@ def say(message: str) -> None:
     """A line for the person at the terminal; never part of a report."""
     with suppress(OSError, ValueError):  # nobody can be told that standard error fails
         print(printable(message), file=sys.stderr)
-
-
-Page: TypeAlias = Annotated[Path | None, typer.Option(help="Also write the page as Markdown: .md.")]
-
-
-def check_page(output: Path | None) -> None:
-    """Refuse a page that is no Markdown.
-
-    Raises:
-        InputError: The file ends in something else.
-    """
-    if output is not None and output.suffix != ".md":
-        raise InputError(f"expected a file that ends in .md, got {str(output)!r}", "--output")

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from codesign.base.errors import InputError, JobError
 from codesign.cli import completion
 from codesign.cli.output import AsJson, report
-
-if TYPE_CHECKING:
-    from codesign.base.columns import FloatArray
-    from codesign.search.problems import PublicProblem
-    from codesign.search.problems.designs_file import Rows
 
 _FILE = "FILE"
 
@@ -57,6 +52,11 @@ def problems(
 
     Any optimizer can be judged by them, with or without this package's optimizers.
     """
+    from codesign.answers.problems import ProblemEvaluationAnswer, ProblemScoreAnswer
+    from codesign.report import problem_set
+    from codesign.search import problems as public
+    from codesign.search.problems.designs_file import check_names, objectives_in, read_rows
+
     actions = [flag for flag, value in (("--evaluate", evaluate), ("--score", score)) if value]
     actions += ["--verify"] if verify else []
     if len(actions) > 1:
@@ -66,11 +66,6 @@ def problems(
     elif name is None:
         raise InputError("expected the name of a problem: see 'codesign list problems'", "problems")
     elif evaluate is not None:
-        from codesign.answers.problems import ProblemEvaluationAnswer
-        from codesign.report import problem_set
-        from codesign.search import problems as public
-        from codesign.search.problems.designs_file import check_names, read_rows
-
         problem = public.load(name)
         rows = read_rows(evaluate)
         check_names(rows, list(problem.parameters), "parameter")
@@ -81,37 +76,24 @@ def problems(
             lambda: problem_set.evaluation_tables(problem, evaluated),
         )
     elif score is not None:
-        _score(name, score, as_json)
+        rows = read_rows(score)
+        problem = public.load(name)
+        parameters, objectives = list(problem.parameters), list(problem.objectives)
+        # Designs where a row names a parameter, else objectives.
+        if rows.names & set(parameters):
+            check_names(rows, parameters, "parameter")
+            shares = problem.score(problem.evaluate(rows.records, rows.places))
+        else:
+            check_names(rows, objectives, "objective")
+            shares = problem.score(objectives_in(rows, objectives), rows.places)
+        report(
+            as_json,
+            lambda: ProblemScoreAnswer.describe(problem, shares),
+            lambda: problem_set.score_tables(problem, shares),
+        )
     else:
         expected = "expected --evaluate, --score or --verify"
         raise InputError(f"{expected}; 'codesign list problems {name}' shows it", "problems")
-
-
-def _score(name: str, file: str, as_json: bool) -> None:
-    from codesign.answers.problems import ProblemScoreAnswer
-    from codesign.report import problem_set
-    from codesign.search import problems as public
-    from codesign.search.problems.designs_file import read_rows
-
-    problem = public.load(name)
-    shares = _shares(problem, read_rows(file))
-    report(
-        as_json,
-        lambda: ProblemScoreAnswer.describe(problem, shares),
-        lambda: problem_set.score_tables(problem, shares),
-    )
-
-
-def _shares(problem: PublicProblem, rows: Rows) -> FloatArray:
-    """(n,) shares after each row: of designs where a row names a parameter, else of objectives."""
-    from codesign.search.problems.designs_file import check_names, objectives_in
-
-    parameters, objectives = list(problem.parameters), list(problem.objectives)
-    if rows.names & set(parameters):
-        check_names(rows, parameters, "parameter")
-        return problem.score(problem.evaluate(rows.records, rows.places))
-    check_names(rows, objectives, "objective")
-    return problem.score(objectives_in(rows, objectives), rows.places)
 
 
 def _verify(name: str | None, as_json: bool) -> None:

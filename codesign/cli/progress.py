@@ -19,6 +19,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from codesign.base.loop_progress import FrontsProgress
 from codesign.cli.heartbeat import describe_by, words_of
 from codesign.cli.output import make_console
 
@@ -140,7 +141,7 @@ class EnumerationBar:
         self._bars.stop()
 
 
-class FrontsBar:
+class FrontsBar(FrontsProgress):
     """One bar over a row of exact fronts, with what is being enumerated."""
 
     def __init__(self) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
 import typer
 
+from codesign.base.errors import needing_extra
 from codesign.cli.flags import numbers
 from codesign.cli.output import AsJson, report
 
@@ -17,23 +17,6 @@ Text: TypeAlias = Annotated[Path, typer.Option(help="Text to measure on.")]
 Context: TypeAlias = Annotated[int, typer.Option(min=2, help="Tokens of a sequence.")]
 Calibration: TypeAlias = Annotated[int, typer.Option(min=1, help="Sequences to calibrate on.")]
 Device: TypeAlias = Annotated[str, typer.Option(help="Of torch, such as cpu or cuda.")]
-
-
-@contextmanager
-def _needing_torch() -> Iterator[None]:
-    """Around imports of what measures models.
-
-    Raises:
-        MissingExtraError: torch is not installed.
-    """
-    from codesign.base.errors import MissingExtraError
-
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if error.name != "torch":
-            raise
-        raise MissingExtraError("measuring a model", "accuracy") from error
 
 
 def _measuring(output: Path) -> AbstractContextManager[None]:
@@ -75,7 +58,7 @@ def quantize(
     """
     from codesign.cli.progress import SequenceBar
 
-    with _needing_torch():
+    with needing_extra("measuring a model", "accuracy"):
         from codesign.models.quantization.accuracy_table import (
             TableSettings,
             measure_table,
@@ -124,7 +107,7 @@ def mix_formats(
     """
     from codesign.cli.progress import SequenceBar
 
-    with _needing_torch():
+    with needing_extra("measuring a model", "accuracy"):
         from codesign.models.quantization.mixture_table import MixtureSettings, mixture_table
     names = tuple(dict.fromkeys(name.strip() for name in formats.split(",")))
     settings = MixtureSettings(

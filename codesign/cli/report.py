@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -71,9 +72,7 @@ def report_page(
     path = output or campaign.folder / "report.html"
     check_place(path)
 
-    def write() -> str:
-        return _write(campaign, path, every, design or [], share(tolerance), samples)
-
+    write = partial(_write, campaign, path, every, design or [], share(tolerance), samples)
     state = write()
     describe_by(lambda: None if every else "")
     while every is not None and state == "running":
@@ -160,13 +159,10 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
             )
             # Built anew, so that it is told the limits within which it is to choose.
             reading = build_problem(
-                problem.space,
-                built,
-                [str(objective) for objective in problem.objectives],
-                [constraint.text for constraint in problem.constraints],
-                evaluator,
+                problem.space, built, list(map(str, problem.objectives)),
+                [constraint.text for constraint in problem.constraints], evaluator,
                 metrics=definitions_of(problem.derived),
-            )
+            )  # fmt: skip
         except CodesignError as error:
             omitted.append(f"{title}: {str(error).splitlines()[0]}")
         else:
@@ -188,8 +184,7 @@ def _explainer(results: Results) -> Explainer | None:
 
     def vary(designs: Sequence[Fields]) -> list[dict[str, tuple[Swing, ...]]]:
         rows = np.concatenate([problem.space.encode(design) for design in designs])
-        metrics = problem.objective_names
-        return design_swings(problem, rows, metrics)
+        return design_swings(problem, rows, problem.objective_names)
 
     explain = api.prepare_campaign(results).explain
     return Explainer(explain, vary if problem.evaluator.offers("with_library") else None)

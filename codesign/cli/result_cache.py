@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
@@ -11,16 +11,7 @@ from codesign.base.errors import InputError, check_known
 from codesign.cli.flags import quantity
 from codesign.cli.output import AsJson, report
 
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from codesign.answers.library import CacheAnswer
-
 _ACTIONS = ("show", "verify", "prune")
-CacheFolder: TypeAlias = Annotated[
-    Path | None,
-    typer.Option(help="Folder of the cache of results. [$XDG_CACHE_HOME/codesign]"),
-]
 
 
 def cache(
@@ -34,10 +25,16 @@ def cache(
     max_size: Annotated[
         str | None, typer.Option(help="prune: the oldest results above this size, such as '1 GB'.")
     ] = None,
-    cache_folder: CacheFolder = None,
+    cache_folder: Annotated[
+        Path | None,
+        typer.Option(help="Folder of the cache of results. [$XDG_CACHE_HOME/codesign]"),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the cache of results, verify its checksums, or prune it."""
+    from codesign.answers.library import CacheAnswer
+    from codesign.report.labels import format_value
+    from codesign.report.tables import pairs_table, record_table, spaced
     from codesign.search.execution.result_store import ResultStore
 
     check_known("action", action, _ACTIONS, "cache")
@@ -55,18 +52,21 @@ def cache(
         max_bytes = None if max_size is None else quantity("--max-size", max_size, "B")
         removed = store.prune(evaluator, older_than_days, max_bytes)
     holdings = store.holdings()
-
-    def answer() -> CacheAnswer:
-        from codesign.answers.library import CacheAnswer
-
-        return CacheAnswer(file=store.path, sources=holdings, damages=damages, removed=removed)
-
-    def tables() -> list[RenderableType]:
-        from codesign.report.cache_tables import cache_tables
-
-        return cache_tables(store.path, holdings, removed if action == "prune" else None)
-
-    report(as_json, answer, tables)
+    answer = CacheAnswer(file=store.path, sources=holdings, damages=damages, removed=removed)
+    facts = {
+        "file": str(store.path),
+        "results": f"{sum(holding.results for holding in holdings):,}",
+        "size": format_value(sum(holding.size_bytes for holding in holdings), "B"),
+        **({"removed": f"{removed:,}"} if action == "prune" else {}),
+    }
+    fields = "evaluator source=inputs results size_bytes=size oldest_days newest_days"
+    report(
+        as_json,
+        lambda: answer,
+        lambda: spaced(
+            pairs_table("Cache of results", facts), record_table("Evaluators", holdings, fields)
+        ),
+    )
     if damages:
         listed = [*damages[:5], *([f"and {len(damages) - 5} more"] if len(damages) > 5 else [])]
         raise InputError([f"{line}; it will be computed again" for line in listed], str(store.path))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -35,15 +35,15 @@ def schema(
         text = json.dumps(schema_of(names[name]), indent=2, ensure_ascii=False)
         print(text, file=report_stream())
         return
+    from codesign.report.tables import plain_table
+
+    rows = ((record.schema_label(), record.title()) for record in records.values())
     entries = [
         SchemaEntry(name=key, version=record.schema_version, title=record.title())
         for key, record in records.items()
     ]
-
-    def tables() -> Any:
-        from codesign.report.tables import plain_table
-
-        rows = ((record.schema_label(), record.title()) for record in records.values())
-        return [plain_table("Documents of --json", ["schema", "content"], rows=rows)]
-
-    report(as_json, lambda: SchemasAnswer(schemas=entries), tables)
+    report(
+        as_json,
+        lambda: SchemasAnswer(schemas=entries),
+        lambda: [plain_table("Documents of --json", ["schema", "content"], rows=rows)],
+    )

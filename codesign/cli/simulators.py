@@ -23,34 +23,31 @@ def simulators(
     from codesign.base.errors import InputError
     from codesign.report.simulators import environments
 
-    if install and name is None:
-        raise InputError(f"--install: name one of {', '.join(environments.SIMULATORS)}")
     if name is not None:
         environments.folder_of(name)
-    if install and name is not None:
+    if install:
+        if name is None:
+            raise InputError(f"--install: name one of {', '.join(environments.SIMULATORS)}")
         say(f"installing {environments.SIMULATORS[name].title}; this takes a minute or two")
         environments.install(name)
-    listed = environments.SIMULATORS if name is None else [name]
     answer = SimulatorsAnswer(
         simulators=[
             SimulatorEntry(
                 name=key,
-                title=environments.SIMULATORS[key].title,
+                title=simulator.title,
                 is_installed=environments.is_installed(key),
                 folder=str(environments.folder_of(key)),
-                campaign=environments.SIMULATORS[key].campaign,
+                campaign=simulator.campaign,
             )
-            for key in listed
+            for key, simulator in environments.SIMULATORS.items()
+            if name in (None, key)
         ]
     )
 
     def tables() -> Any:
-        from codesign.report.tables import plain_table
+        from codesign.report.tables import record_table
 
-        table = plain_table("Simulators", ["name", "title", "installed", "campaign", "folder"])
-        for row in answer.simulators:
-            installed = "yes" if row.is_installed else "no"
-            table.add_row(row.name, row.title, installed, row.campaign, row.folder)
-        return [table]
+        fields = "name title is_installed=installed campaign folder"
+        return [record_table("Simulators", answer.simulators, fields)]
 
     report(as_json, lambda: answer, tables)

@@ -41,10 +41,11 @@ def timeline(
     from codesign.report.block_timeline import (
         block_timeline,
         occupancy,
-        save_occupancy,
+        occupancy_chart,
         save_trace,
     )  # fmt: skip
     from codesign.report.labels import evaluator_words
+    from codesign.report.paper import save_plain
     from codesign.report.tables import pairs_table
 
     design_space = api.load_space(space)
@@ -61,14 +62,17 @@ def timeline(
     reading = reading_of("simulation", simulation, options)
     layer = f"{design}, one layer of {model}, {phase}, {prompt_tokens:,} tokens of prompt"
     title = f"{layer}\n{evaluator_words(reading)}"
-    chart = save_occupancy(lines, busy, title, output / f"{stem}.png")
+    chart = save_plain(occupancy_chart(lines, busy), output / f"{stem}.png", title)
     trace = save_trace(lines, output / f"{stem}.json")
     shares = {name: float(values.mean()) for name, values in busy.busy.items()}
     answer = TimelineAnswer(
         evaluator=reading, time_s=lines.time_s, busy_share=shares, files=[str(chart), str(trace)]
     )
-    summary = {"evaluator": evaluator_words(reading)}
-    summary |= {"time of the layer": f"{lines.time_s:.4g} s"}
-    summary |= {f"{name} busy": f"{share:.1%}" for name, share in shares.items()}
-    summary |= {"chart": str(chart), "trace (ui.perfetto.dev)": str(trace)}
+    summary = {
+        "evaluator": evaluator_words(reading),
+        "time of the layer": f"{lines.time_s:.4g} s",
+        **{f"{name} busy": f"{share:.1%}" for name, share in shares.items()},
+        "chart": str(chart),
+        "trace (ui.perfetto.dev)": str(trace),
+    }
     report(as_json, lambda: answer, lambda: [pairs_table(layer, summary)])

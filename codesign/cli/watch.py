@@ -13,8 +13,6 @@ from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import AsJson, make_console, report, report_stream, say
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from codesign.report.watch_frame import Frame
     from codesign.search.campaign import Campaign, Results
 
@@ -64,6 +62,8 @@ class _Look:
             InputError: It was not begun, or differs from what is stored.
         """
         from codesign.report.watch_frame import Frame, paces_of
+        from codesign.search.campaign.results import read_results
+        from codesign.search.campaign.store_file import open_store
 
         begin, campaign = time.monotonic(), self._campaign
         status = campaign.status()
@@ -73,7 +73,13 @@ class _Look:
             if is_held(campaign.folder / "lock"):
                 return Frame(status, None, campaign.reading, paces_of(status, []))
             campaign.results()  # says that it has none
-        results = self._results()
+        if self._first is None:
+            # Only the first look checks that the definition still fits.
+            self._first = results = campaign.results()
+        else:
+            first = self._first
+            with open_store(campaign.store_path) as store:
+                results = read_results(store, first.definition, first.problem, first.exact)
         now, before = time.monotonic(), self._last
         self._last = (now, status.done)
         rate = None if before is None else (status.done - before[1]) / (now - before[0])
@@ -81,30 +87,30 @@ class _Look:
         self.took_s = time.monotonic() - begin
         return Frame(status, results, campaign.reading, paces, rate)
 
-    def _results(self) -> Results:
-        """The stored state; only the first call checks that the definition still fits."""
-        from codesign.search.campaign.results import read_results
-        from codesign.search.campaign.store_file import open_store
-
-        if self._first is None:
-            self._first = self._campaign.results()
-            return self._first
-        with open_store(self._campaign.store_path) as store:
-            first = self._first
-            return read_results(store, first.definition, first.problem, first.exact)
-
 
 def _live(look: _Look, interval: float) -> Frame:
     """Frames until nobody runs the campaign any more; the last one stays.
 
     Into a file or a pipe goes a line per frame, and the last frame whole.
     """
-    from codesign.report.watch_frame import facts_line, frame_tables
+    from rich.console import Group
+    from rich.live import Live
+
+    from codesign.report.watch_frame import WHOLE_WIDTH, facts_line, frame_tables
 
     console = make_console()
-    if console.is_terminal:
-        return _live_on_terminal(look, interval, console)
     frame = look.frame()
+    if console.is_terminal:
+        with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:
+            while True:
+                # The last one may be longer than the terminal is high: all of it is printed.
+                is_whole = frame.is_over and console.width >= WHOLE_WIDTH
+                tables = frame_tables(frame, None if is_whole else console)
+                live.update(Group(*tables), refresh=True)
+                if frame.is_over:
+                    return frame
+                time.sleep(max(interval, _GENTLE * look.took_s))
+                frame = look.frame()
     while not frame.is_over:
         print(facts_line(frame), file=report_stream(), flush=True)
         time.sleep(max(interval, _GENTLE * look.took_s))
@@ -112,21 +118,3 @@ def _live(look: _Look, interval: float) -> Frame:
     for section in frame_tables(frame):
         console.print(section)
     return frame
-
-
-def _live_on_terminal(look: _Look, interval: float, console: Console) -> Frame:
-    from rich.console import Group
-    from rich.live import Live
-
-    from codesign.report.watch_frame import WHOLE_WIDTH, frame_tables
-
-    frame = look.frame()
-    with Live(console=console, auto_refresh=False, redirect_stdout=False) as live:
-        while True:
-            # The last one may be longer than the terminal is high: all of it is printed.
-            limiting_console = None if frame.is_over and console.width >= WHOLE_WIDTH else console
-            live.update(Group(*frame_tables(frame, limiting_console)), refresh=True)
-            if frame.is_over:
-                return frame
-            time.sleep(max(interval, _GENTLE * look.took_s))
-            frame = look.frame()

@@ -15,7 +15,6 @@ from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.models.machines.simulation.simulated_npu import Transaction
 from codesign.report.chart import Axis, Box, Chart, Mark, Panel
 from codesign.report.labels import format_value
-from codesign.report.paper import save_svg, titled, width_of
 from codesign.report.svg import axis_unit
 
 _OUTSIDE_LAYERS = ("embedding", "lm_head")
@@ -105,8 +104,8 @@ def occupancy(timeline: Timeline, n_intervals: int = 400) -> Occupancy:
         done = np.concatenate([[0.0], np.cumsum(lengths)])
         n_started = np.searchsorted(starts, edges, side="right")
         last = np.maximum(n_started - 1, 0)
-        part = np.minimum(edges - starts[last], lengths[last])
-        before = np.where(n_started > 0, done[last] + part, 0.0)
+        served_s = np.minimum(edges - starts[last], lengths[last])
+        before = np.where(n_started > 0, done[last] + served_s, 0.0)
         busy[resource] = np.clip(np.diff(before) / np.diff(edges), 0.0, 1.0)
     return Occupancy(edges, busy)
 
@@ -134,13 +133,6 @@ def occupancy_chart(timeline: Timeline, shares: Occupancy) -> Chart:
     time = Axis((0.0, end), f"Time ({axis_unit((0.0, end), 's')}); darker: busier", "s")
     panel = Panel(time, names, marks, height=30.0 * (len(shares.busy) + 1))
     return Chart([panel], "Share of time for which each resource is busy")
-
-
-def save_occupancy(timeline: Timeline, shares: Occupancy, title: str, path: Path) -> Path:
-    """Write the chart of a timeline as PNG, SVG or PDF."""
-    width, _ = width_of(None)
-    drawing = titled(occupancy_chart(timeline, shares), width, title.splitlines())
-    return save_svg([(drawing, 0.0, 0.0)], path, width, is_print=False)
 
 
 def trace_events(timeline: Timeline) -> JsonObject:

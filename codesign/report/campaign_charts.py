@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -197,22 +197,16 @@ def objective_axis(metric: Metric, sense: str, values: FloatArray, arrows: str) 
 
 def _cloud(picture: FrontPicture, x: Metric | None, y: Metric) -> Iterator[Mark]:
     """Designs that were searched: those over a limit, then the dominated ones."""
-    n = len(picture.positions)
-    ranges = {
-        "dominated": (picture.n_front, picture.n_feasible),
-        "over a limit": (picture.n_feasible, n),
-    }
-    for name, (first, last) in ranges.items():
-        ids = np.arange(first, last)
+    edges = [picture.n_front, picture.n_feasible, len(picture.positions)]
+    looks = [("dominated", "circle"), ("over a limit", "cross")]
+    for (name, shape), ids in zip(looks, map(np.arange, edges, edges[1:]), strict=True):
         thin = ids[np.linspace(0, len(ids) - 1, min(len(ids), MOST_DOTS)).astype(int)]
-        if not len(thin):
-            continue
         words = f", {len(thin):,} of {len(ids):,} drawn" if len(thin) < len(ids) else ""
-        shape = "circle" if name == "dominated" else "cross"
-        yield Points(
-            picture.values(x)[thin], picture.values(y)[thin], "dim", shape, 5.0, opacity=0.45,
-            name=name + words, ids=thin.tolist(), group=name.partition(" ")[0],
-        )  # fmt: skip
+        if len(thin):
+            yield Points(
+                picture.values(x)[thin], picture.values(y)[thin], "dim", shape, 5.0, opacity=0.45,
+                name=name + words, ids=thin.tolist(), group=name.partition(" ")[0],
+            )  # fmt: skip
 
 
 def _front_marks(picture: FrontPicture, x: Metric | None, y: Metric, step: str) -> Iterator[Mark]:
@@ -237,21 +231,16 @@ def _front_marks(picture: FrontPicture, x: Metric | None, y: Metric, step: str) 
     if picture.tighter is not None and x is not None:
         across, up = (picture.tighter[metric.name] for metric in (x, y))
         yield Points(across, up, ids=list(range(len(up))), group="tighter")
-    if picture.marked is not None and x is not None:
-        yield from _named_marks(picture, picture.marked, x, y)
-
-
-def _named_marks(
-    picture: FrontPicture, marked: MarkedDesigns, x: Metric, y: Metric
-) -> Iterator[Mark]:
-    for is_feasible in (True, False):
-        places = np.flatnonzero(marked.feasible == is_feasible)
-        if len(places):
+    marked = picture.marked
+    for is_feasible in (True, False) if marked is not None and x is not None else ():
+        assert marked is not None and x is not None
+        named = np.flatnonzero(marked.feasible == is_feasible)
+        if len(named):
             yield Points(
-                marked.metrics[x.name][places], marked.metrics[y.name][places], "purple",
-                "diamond", 9.0, is_open=not is_feasible,
+                marked.metrics[x.name][named], marked.metrics[y.name][named], "purple", "diamond",
+                9.0, is_open=not is_feasible,
                 name="named design" + ("" if is_feasible else ", over a limit"),
-                ids=(len(picture.positions) + places).tolist(),
+                ids=(len(picture.positions) + named).tolist(),
             )  # fmt: skip
 
 
@@ -304,9 +293,8 @@ def bands_chart(picture: FrontPicture) -> Chart | None:
             rows[title] = [text or "none" for _, text in words]
     marks: list[Mark] = []
     for row, (title, texts) in enumerate(rows.items()):
-        starts = [0, *(k for k in range(1, len(texts)) if texts[k] != texts[k - 1])]
-        for place, k in enumerate(starts):
-            last = starts[place + 1] if place + 1 < len(starts) else len(texts)
+        starts = [0, *(k for k in range(1, len(texts)) if texts[k] != texts[k - 1]), len(texts)]
+        for place, (k, last) in enumerate(pairwise(starts)):
             since = format_metric(float(costs[k]), metric, 3)
             marks.append(Box(
                 (float(edges[k]), float(edges[last])), (row - 0.42, row + 0.42), "accent",

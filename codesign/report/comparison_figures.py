@@ -18,7 +18,7 @@ from codesign.base.columns import JsonObject
 from codesign.base.metrics import flipped_columns
 from codesign.insight.comparison import rank_optimizers
 from codesign.insight.comparison.attainment import attainment_surfaces
-from codesign.insight.comparison.critical_difference import CriticalDifference, critical_difference
+from codesign.insight.comparison.critical_difference import critical_difference
 from codesign.insight.comparison.ranking import ALPHA, Ranking
 from codesign.insight.comparison.targets import solved_share
 from codesign.insight.comparison.wall_time import elapsed_seconds, shares_over_time
@@ -70,21 +70,23 @@ def save_figures(
         InputError: The format is unknown or a file cannot be written.
     """
     check_format(form)
-    charts = [convergence_chart(outcome), regret_chart(outcome), runtimes_chart(outcome)]
-    names = ["convergence", "regret", "runtimes"]
+    charts = {
+        "convergence": convergence_chart(outcome),
+        "regret": regret_chart(outcome),
+        "runtimes": runtimes_chart(outcome),
+    }
     if two_objective_problems(outcome):
-        charts, names = [*charts, attainment_chart(outcome)], [*names, "attainment"]
+        charts["attainment"] = attainment_chart(outcome)
     print_width, is_narrow = width_of(width_mm)
     ranking = rank_optimizers(outcome)
     if critical_difference(ranking) is not None:
         title = f"{outcome.definition.name}: mean rank"
-        charts.append(critical_difference_chart(ranking, title, print_width))
-        names.append("critical_difference")
+        charts["critical_difference"] = critical_difference_chart(ranking, title, print_width)
     if outcome.definition.budget > outcome.definition.initial:
-        charts += [wall_time_chart(outcome), balance_chart(outcome, is_narrow)]
-        names += ["wall_time", "wall_time_balance"]
+        charts["wall_time"] = wall_time_chart(outcome)
+        charts["wall_time_balance"] = balance_chart(outcome, is_narrow)
     written = []
-    for name, chart in zip(names, charts, strict=True):
+    for name, chart in charts.items():
         is_printed = name in ("critical_difference", "wall_time_balance")
         width = print_width if is_printed else max(width_of(None)[0], _PANEL_WIDTH * chart.columns)
         drawing = titled(chart, width, [chart.title, *([] if is_printed else [chart.alt])])
@@ -276,7 +278,12 @@ def critical_difference_chart(ranking: Ranking, subject: str, width: float) -> C
     k = len(names)
     side = max(map(text_width, names)) + 6.0
     per_rank = (width - 30.0 - 2 * side) / (k - 1)
-    marks = [*_rank_marks(k, per_rank, nemenyi.difference), *_group_marks(ranking, nemenyi)]
+    marks = list(_rank_marks(k, per_rank, nemenyi.difference))
+    rank_of = dict(zip(ranking.labels, ranking.mean_ranks.tolist(), strict=True))
+    for number, group in enumerate(nemenyi.groups):
+        # A bar joins optimizers without a significant difference.
+        ends = [rank_of[group[0]] - 0.04, rank_of[group[-1]] + 0.04]
+        marks.append(Line(ends, [_RANKS_Y + _BAR * (number + 1)] * 2, width=3.5))
     first = 62.0 + _BAR * len(nemenyi.groups)
     row = 5.0 + 13.0 * max(name.count("\n") + 1 for name in names)
     order = np.argsort(ranking.mean_ranks, kind="stable").tolist()
@@ -317,11 +324,3 @@ def _rank_marks(k: int, per_rank: float, difference: float) -> Iterator[Mark]:
         end = 1 + difference
         yield Line([1, 1, 1, end, end, end], [19, 25, 22, 22, 19, 25], width=1.0)
     yield Label((1 + k) / 2, 8, words, anchor="middle", size=10)
-
-
-def _group_marks(ranking: Ranking, nemenyi: CriticalDifference) -> Iterator[Mark]:
-    """Bars that join optimizers without a significant difference."""
-    rank_of = dict(zip(ranking.labels, ranking.mean_ranks.tolist(), strict=True))
-    for number, group in enumerate(nemenyi.groups):
-        y = _RANKS_Y + _BAR * (number + 1)
-        yield Line([rank_of[group[0]] - 0.04, rank_of[group[-1]] + 0.04], [y, y], width=3.5)

@@ -12,7 +12,7 @@ from codesign.insight.comparison.critical_difference import (
     CriticalDifference,
     critical_difference,
 )
-from codesign.insight.comparison.kinds import by_kind, kind_means, mean_shares
+from codesign.insight.comparison.kinds import kind_groups, kind_means, mean_shares
 from codesign.insight.comparison.notes import few_kinds_words
 from codesign.insight.comparison.ranking import ALPHA, Ranking
 from codesign.report.text_table import TextTable, marked_cell
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def kinds_table(outcome: Outcome) -> TextTable:
     """Mean share of the best hypervolume on each kind of problems, and over the kinds."""
     ranking = rank_optimizers(outcome)
-    kinds = by_kind(outcome.ranked)
+    kinds = kind_groups(outcome.ranked)
     total = str(len(outcome.ranked))
     means = kind_means(outcome.ranked, lambda problem: mean_shares(problem, outcome.labels))
     rows = [

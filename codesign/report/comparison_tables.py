@@ -59,16 +59,8 @@ def problems_table(outcome: Outcome) -> TextTable:
         )
         for problem in outcome.problems
     ]
-    columns = (
-        "problem",
-        "kind",
-        "evaluator",
-        "objectives",
-        "designs",
-        "front",
-        "points of it",
-        "tuned on it",
-    )
+    columns = ("problem", "kind", "evaluator", "objectives", "designs", "front", "points of it",
+               "tuned on it")  # fmt: skip
     sentences = []
     if any(problem.tuned for problem in outcome.problems):
         sentences.append(f"{_TUNED} used to tune an optimizer, so not ranked.")
@@ -77,8 +69,7 @@ def problems_table(outcome: Outcome) -> TextTable:
             f"{_SOLVED} solved by hints: following them without a model reaches "
             f"{SOLVED_SHARE:.0%} in the median."
         )
-    marks_note = " ".join(sentences)
-    return TextTable("Problems", columns, rows, marks_note)
+    return TextTable("Problems", columns, rows, " ".join(sentences))
 
 
 def share_table(outcome: Outcome) -> TextTable:
@@ -171,13 +162,9 @@ def _distance_table(
     rows = []
     for problem in outcome.problems:
         # A run without a feasible design is infinitely far away.
+        distances = ([distance(run) for run in problem.of(label)] for label in outcome.labels)
         medians = [
-            float(
-                np.median(
-                    [np.inf if (d := distance(run)) is None else d for run in problem.of(label)]
-                )
-            )
-            for label in outcome.labels
+            float(np.median([np.inf if x is None else x for x in each])) for each in distances
         ]
         best = min(medians)
         texts = (f"{m:.4f}" if np.isfinite(m) else _NOTHING for m in medians)

@@ -15,7 +15,7 @@ from codesign.base.columns import Fields
 from codesign.base.metrics import Metric
 from codesign.report import palette
 from codesign.report.chart import Axis, Bars, Chart, Label, Line, Mark, Panel, Points
-from codesign.report.labels import format_metric, format_value, metric_title, row_title
+from codesign.report.labels import format_metric, format_value, metric_title, percent, row_title
 from codesign.report.pass_account import pass_account
 from codesign.report.roofline_picture import operator_documents, roofline
 from codesign.report.svg import axis_unit, wrap
@@ -77,10 +77,6 @@ def scales_of(designs: Iterable[EvaluatedDesign]) -> Scales:
     return Scales(max(times), max(watts), traffic, (ends[0], ends[1]))
 
 
-def _level_hue(name: str) -> str:
-    return palette.PARTS.get(name, "orange")
-
-
 def roofline_chart(evaluated: EvaluatedDesign, scales: Scales) -> Chart | None:
     """Operators under the roofs of compute and memories; None without work and traffic.
 
@@ -94,7 +90,8 @@ def roofline_chart(evaluated: EvaluatedDesign, scales: Scales) -> Chart | None:
     unit, (x0, x1) = f"{picture['unit']}/s", scales.roofline[0]
     marks: list[Mark] = []
     for ceiling in picture["ceilings"]:
-        hue, usable = _level_hue(ceiling["level"]), ceiling["usable_bytes_per_s"]
+        hue = palette.PARTS.get(ceiling["level"], "orange")
+        usable = ceiling["usable_bytes_per_s"]
         roofs = [(ceiling["bytes_per_s"], picture["peak_flop_per_s"], "dash" if usable else "")]
         if usable:
             roofs.append((usable, picture["usable_flop_per_s"] or picture["peak_flop_per_s"], ""))
@@ -138,7 +135,7 @@ def _roofline_points(picture: Fields) -> Iterable[Mark]:
         title = titles.get(level, level.replace("_", " "))
         yield Points(
             [p["flop_per_byte"] for p in points], [p["flop_per_s"] for p in points],
-            _level_hue(level), _SHAPES[place % len(_SHAPES)],
+            palette.PARTS.get(level, "orange"), _SHAPES[place % len(_SHAPES)],
             [5.0 + 13.0 * float(np.sqrt(p["time_s"] / total)) for p in points],
             opacity=0.85, name=f"at {title}",
             texts=[
@@ -167,16 +164,12 @@ def time_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
     for bound in dict.fromkeys(str(row["bound"]) for row in rows):
         places = [i for i, row in enumerate(rows) if row["bound"] == bound]
         shares = [rows[i]["time_s"] / total for i in places]
-        texts = []
-        for row in (rows[i] for i in places):
-            energy = row.get("energy_joules")
-            more = f", {format_value(energy, 'J')}" if energy else ""
-            time = format_value(row["time_s"], "s")
-            texts.append(f"{row['name']}: {time}, bound by {bound}{more}")
-        labels = [
-            "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.2g} %" if share < 1 else "100 %"
-            for share in shares
+        texts = [
+            f"{rows[i]['name']}: {format_value(rows[i]['time_s'], 's')}, bound by {bound}"
+            + (f", {format_value(joules, 'J')}" if (joules := rows[i].get("energy_joules")) else "")
+            for i in places
         ]
+        labels = [percent(share, 3 if share >= 1 else 2) for share in shares]
         marks.append(Bars(
             places, [100 * share for share in shares], hue=palette.BOUNDS.get(bound, "gray"),
             hatch=HATCHES.get(bound, ""), name=bound, texts=texts, labels=labels,
@@ -184,14 +177,15 @@ def time_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
     side = ", beside the vector unit" if one_pass and one_pass["is_side_by_side"] else ""
     share = "one pass" if one_pass else "all operators"
     title = f"% of the time of {share}, {format_value(total, 's', 3)}{side}"
-    return Panel(
-        Axis((0.0, 112.0), title, ticks=[(x, str(x)) for x in (0, 20, 40, 60, 80, 100)]),
-        _names_axis([str(row["name"]) for row in rows]), marks, height=_ROW * len(rows) + 6.0,
-    )  # fmt: skip
+    axis = Axis((0.0, 112.0), title, ticks=[(x, str(x)) for x in (0, 20, 40, 60, 80, 100)])
+    return _rows_panel(axis, [str(row["name"]) for row in rows], marks, _ROW + 6.0 / len(rows))
 
 
-def _names_axis(names: Sequence[str]) -> Axis:
-    return Axis((-0.5, max(len(names), 1) - 0.5), names=[wrap(name, 130.0, 10.0) for name in names])
+def _rows_panel(x: Axis, names: Sequence[str], marks: Sequence[Mark], height: float) -> Panel:
+    """A panel with a row for each name, as high as that many heights."""
+    wrapped = [wrap(name, 130.0, 10.0) for name in names]
+    y = Axis((-0.5, max(len(names), 1) - 0.5), names=wrapped)
+    return Panel(x, y, marks, height=height * len(names))
 
 
 def _sides_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
@@ -215,10 +209,8 @@ def _sides_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
         for side, shift in (("compute", -0.18), ("memory", 0.18))
     ]  # fmt: skip
     title = f"Time ({axis_unit((0, scales.time_s), 's')}); both sides race as sums"
-    return Panel(
-        Axis((0.0, 1.1 * scales.time_s or 1.0), title, "s"),
-        _names_axis([str(row["name"]) for row in rows]), marks, height=1.4 * _ROW * len(rows),
-    )  # fmt: skip
+    axis = Axis((0.0, 1.1 * scales.time_s or 1.0), title, "s")
+    return _rows_panel(axis, [str(row["name"]) for row in rows], marks, 1.4 * _ROW)
 
 
 def power_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
@@ -244,19 +236,13 @@ def power_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
     if not marks:
         return None
     title = f"Power ({axis_unit((0, scales.watts), 'W')}): {', '.join(sums)}"
-    return Panel(
-        Axis((0.0, 1.15 * scales.watts or 1.0), title, "W"),
-        _names_axis([row_title(row) for row in rows]), marks, height=1.5 * _ROW * len(rows),
-    )  # fmt: skip
+    axis = Axis((0.0, 1.15 * scales.watts or 1.0), title, "W")
+    return _rows_panel(axis, list(map(row_title, rows)), marks, 1.5 * _ROW)
 
 
 def breakdown_chart(evaluated: EvaluatedDesign, scales: Scales) -> Chart | None:
     """Time by operator and power by component; None if the evaluator reports neither."""
-    panels = [
-        panel
-        for panel in (time_panel(evaluated, scales), power_panel(evaluated, scales))
-        if panel is not None
-    ]
+    panels = list(filter(None, [time_panel(evaluated, scales), power_panel(evaluated, scales)]))
     alt = "Time by operator and what bounds it; power by component"
     return Chart(panels, alt, columns=2) if panels else None
 
@@ -295,10 +281,8 @@ def traffic_chart(evaluated: EvaluatedDesign, scales: Scales) -> Chart | None:
             texts=[f"{title}: {w} {name}" for (title, _), w in zip(rows, words, strict=True)],
         ))  # fmt: skip
     low, high = scales.traffic_bytes
-    panel = Panel(
-        Axis((low / 4, high * 8), "Bytes of one pass, log scale", "B", is_log=True),
-        _names_axis([title for title, _ in rows]), marks, height=1.5 * _ROW * len(rows),
-    )  # fmt: skip
+    axis = Axis((low / 4, high * 8), "Bytes of one pass, log scale", "B", is_log=True)
+    panel = _rows_panel(axis, [title for title, _ in rows], marks, 1.5 * _ROW)
     return Chart([panel], "Traffic by memory level")
 
 
@@ -307,24 +291,22 @@ def swing_chart(metric: Metric, value: float, swings: Sequence[Swing]) -> Chart:
     rows = np.arange(len(swings))
     names = [constant_words(swing.technology, swing.number) for swing in swings]
     marks: list[Mark] = []
-    for end, hue, hatch in (("low", "blue", ""), ("high", "vermilion", "/")):
-        values = np.array([getattr(constant_swing, f"at_{end}") for constant_swing in swings])
+    ends = np.array([[swing.at_low, swing.at_high] for swing in swings])
+    looks = (("low", "blue", ""), ("high", "vermilion", "/"))
+    for values, (end, hue, hatch) in zip(ends.T, looks, strict=True):
+        words = f"at the {end} end of its range"
         texts = [
-            f"{name} at the {end} end of its range: {format_metric(float(v), metric)}"
+            f"{name} {words}: {format_metric(float(v), metric)}"
             for name, v in zip(names, values, strict=True)
         ]
-        marks.append(Bars(rows, values - value, value, hue=hue, hatch=hatch, texts=texts,
-                          name=f"at the {end} end of its range"))  # fmt: skip
-    ends = [
-        getattr(constant_swing, f"at_{end}") for constant_swing in swings for end in ("low", "high")
-    ]
-    low, high = min([value, *ends]), max([value, *ends])
+        marks.append(
+            Bars(rows, values - value, value, hue=hue, hatch=hatch, texts=texts, name=words)
+        )
+    low, high = min(value, float(ends.min())), max(value, float(ends.max()))
     margin = 0.05 * (high - low) or 0.05 * abs(value) or 1.0
     marks.append(Line([value] * 2, [-0.5, len(swings) - 0.5], width=1.0))
     limits = (low - margin, high + margin)
     unit = axis_unit(limits, metric.unit)
     title = metric_title(metric) + (f" ({unit})" if unit else "")
-    panel = Panel(
-        Axis(limits, title, metric.unit), _names_axis(names), marks, height=_ROW * len(swings) + 6
-    )
+    panel = _rows_panel(Axis(limits, title, metric.unit), names, marks, _ROW + 6 / len(names))
     return Chart([panel], f"What moves {metric_title(metric)}")

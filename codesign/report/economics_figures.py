@@ -9,7 +9,7 @@ import numpy as np
 from codesign.answers.economics import PriceFrontier
 from codesign.report.chart import Axis, Chart, Label, Line, Mark, Panel, Points, log_padded
 from codesign.report.labels import format_value
-from codesign.report.paper import save_svg, titled, width_of
+from codesign.report.paper import save_plain
 
 
 def save_frontier(answer: PriceFrontier, words: str, path: Path, title: str) -> Path:
@@ -45,6 +45,4 @@ def save_frontier(answer: PriceFrontier, words: str, path: Path, title: str) -> 
         Axis(log_padded(up, 1.3), "Price (USD per million served tokens)", is_log=True),
         marks, height=360.0,
     )  # fmt: skip
-    width, _ = width_of(None)
-    drawing = titled(Chart([panel], title), width, [title])
-    return save_svg([(drawing, 0.0, 0.0)], path, width, is_print=False)
+    return save_plain(Chart([panel], title), path, title)

@@ -11,7 +11,7 @@ from codesign.report.front_lines import front_lines
 from codesign.report.labels import metric_title
 from codesign.report.recommended import recommendation_words
 from codesign.report.result_tables import reference_text
-from codesign.report.tables import pairs_table, spaced, text_line
+from codesign.report.tables import format_cell, pairs_table, spaced, text_line
 from codesign.search.pareto import TOLERANCE
 
 if TYPE_CHECKING:
@@ -29,28 +29,28 @@ def tables(
     limit: int | None = None,
     files: Sequence[str] = (),
     tolerance: float = TOLERANCE,
-    kept: KeptFront | None = None,
+    tighter: KeptFront | None = None,
 ) -> list[RenderableType]:
     """The same for people, in so many columns of the terminal."""
-    counts = {position: int(count) for position, count in enumerate(front.counts)}
+    counts = dict(enumerate(front.counts.tolist()))
     title = f"Exact front of {results.definition.name}"
-    facts = {
-        "points": f"{len(front):,}",
-        "designs on it": f"{int(front.counts.sum()):,}",
-        "hypervolume": f"{results.exact_hypervolume:.6g}",
-        "designs of the space": f"{front.n_designs:,}",
-        "evaluated": f"{front.n_evaluated:,}",
-        "not evaluated: same numbers as one that was": f"{front.n_repeated:,}",
-        "not evaluated: excluded by bounds and limits": f"{front.n_excluded:,}",
+    numbers = {
+        "points": len(front),
+        "designs on it": int(front.counts.sum()),
+        "hypervolume": results.exact_hypervolume,
+        "designs of the space": front.n_designs,
+        "evaluated": front.n_evaluated,
+        "not evaluated: same numbers as one that was": front.n_repeated,
+        "not evaluated: excluded by bounds and limits": front.n_excluded,
+        **({"failed": front.n_failed} if front.n_failed else {}),
     }
-    if front.n_failed:
-        facts["failed"] = f"{front.n_failed:,}"
-    if kept is not None:
+    facts = {name: format_cell("", number, 6) for name, number in numbers.items()}
+    if tighter is not None:
         names = ", ".join(
             metric_title(objective.metric) + (" in whole steps" if objective.step else "")
-            for objective in kept.limitable
+            for objective in tighter.limitable
         )
-        facts["points for tighter limits"] = f"{len(kept):,}; exact for limits on {names}"
+        facts["points for tighter limits"] = f"{len(tighter):,}; exact for limits on {names}"
     facts["seconds"] = f"{seconds:.1f}"
     formats = formats_table(results)
     wrote = (text_line(f"wrote {file}") for file in files)

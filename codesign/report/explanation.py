@@ -10,6 +10,7 @@ from rich.table import Table
 from codesign.base.columns import Fields, JsonObject
 from codesign.report.edge import edge_words
 from codesign.report.labels import (
+    BETTER,
     bank_words,
     evaluator_words,
     format_metric,
@@ -53,40 +54,43 @@ def evaluation_tables(title: str, evaluated: EvaluatedDesign, width: int) -> lis
     """The evaluated design for the terminal, ``width`` columns wide."""
     explanation = evaluated.explanation
     settings, pools = _settings(evaluated)
-    context = {
-        "space": evaluated.space.name,
-        "evaluator": evaluator_words(evaluated.reading),
-        "workload": format_cell("", evaluated.inputs["workload"]),
-    }
     declared = list(evaluated.known_metrics)
-    table = plain_table("Metrics", ["metric", "value", "better"], ["value"])
-    for name, value in explanation.metrics.items():
-        metric = metric_of(name, declared)
-        better = {"minimize": "lower", "maximize": "higher"}[metric.sense]
-        table.add_row(title_of(metric), format_metric(value, metric), better)
-    rows = (
+    metrics = ((metric_of(name, declared), value) for name, value in explanation.metrics.items())
+    rows = ((title_of(m), format_metric(value, m), BETTER[m.sense]) for m, value in metrics)
+    limits = (
         (name, "kept" if value <= 0 else f"broken by {format_value(value)}")
         for name, value in evaluated.violations.items()
     )
-    limits_table = plain_table("Limits", ["limit", "state"], rows=rows)
     sections: list[RenderableType] = [
-        pairs_table(title, context | settings),
+        pairs_table(
+            title,
+            {
+                "space": evaluated.space.name,
+                "evaluator": evaluator_words(evaluated.reading),
+                "workload": format_cell("", evaluated.inputs["workload"]),
+                **settings,
+            },
+        ),
         *pools,
-        table,
+        plain_table("Metrics", ["metric", "value", "better"], ["value"], rows),
         timeline_table(explanation.timeline, width),
         rows_table("Operators", _printed(explanation.operators), width, _OPERATOR_COLUMNS),
         rows_table("Memory levels", _printed(explanation.levels), width, _LEVEL_COLUMNS),
         rows_table("Power", _printed(explanation.power), width),
         rows_table("Area and price of one device", _printed(explanation.costs), width),
-        limits_table,
+        plain_table("Limits", ["limit", "state"], rows=limits),
     ]
     if words := edge_words(evaluated):
         sections.append(text_line(f"Die edge for memory: {words}"))
-    nonempty_parts = [
-        section for section in sections if not isinstance(section, Table) or section.row_count
+    return [
+        *(
+            line
+            for section in sections
+            if not isinstance(section, Table) or section.row_count
+            for line in (section, text_line(""))
+        ),
+        *(text_line(f"Note: {note}") for note in explanation.notes),
     ]
-    spaced = [element for section in nonempty_parts for element in (section, text_line(""))]
-    return spaced + [text_line(f"Note: {note}") for note in explanation.notes]
 
 
 _NOT_PRINTED = ("title", "component", "banks", "matrix_bound")

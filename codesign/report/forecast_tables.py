@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from codesign.answers.serving import ForecastAnswer, RatioGrid
-from codesign.evaluators.forecast.plain import PlainCount, rules_of
+from codesign.answers.serving import ForecastAnswer
+from codesign.evaluators.forecast.plain import rules_of
 from codesign.report.labels import format_value
 from codesign.report.question import context_words
-from codesign.report.tables import pairs_table, plain_table, rows_table, text_line
+from codesign.report.tables import pairs_table, plain_table, rows_table, spaced, text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -52,42 +52,41 @@ def forecast_tables(report: ForecastAnswer, width: int) -> list[RenderableType]:
         "machine": f"{machine.peak_ops_per_s / 1e12:.4g} TOPS, "
         f"{bandwidth:.4g} {rules.gigabyte_name}/s",
     }
-    sections: list[RenderableType] = [pairs_table(title, question | headlines), text_line("")]
-    sections.append(_phases_table(report))
-    for name, phase in (("Prefill", report.prefill), ("Decode, mean step", report.decode)):
-        sections += [
-            text_line(""),
-            rows_table(name, list(map(dict, phase.operators)), width, _OPERATOR_KEYS),
-        ]
+    phases = [report.prefill, report.decode]
+    rows = [
+        *((label, *(_count(getattr(x.totals, name), unit) for x in phases))
+          for label, (name, unit) in _COUNTS.items()),
+        *((f"{side} time", *(format_value(getattr(x, f"{side}_s"), "s") for x in phases))
+          for side in ("compute", "memory")),
+        ("longer", *(x.bound for x in phases)),
+    ]  # fmt: skip
+    columns = ["prefill", "decode step"]
+    sections: list[RenderableType] = [
+        pairs_table(title, question | headlines),
+        plain_table("", ["", *columns], columns, rows),
+        rows_table("Prefill", list(map(dict, report.prefill.operators)), width, _OPERATOR_KEYS),
+        rows_table(
+            "Decode, mean step", list(map(dict, report.decode.operators)), width, _OPERATOR_KEYS
+        ),
+    ]
     if report.lora_update:
         merged = {
             "operations": _count(report.lora_update.ops, "op"),
             "time": format_value(report.lora_update.time_s, "s"),
         }
-        sections += [text_line(""), pairs_table("Merging the adapters once", merged)]
+        sections.append(pairs_table("Merging the adapters once", merged))
     if report.timeline:
-        sections += [
-            text_line(""),
-            rows_table("Generation", list(map(dict, report.timeline)), width),
-        ]
-    if report.ratios:
-        sections += [text_line(""), _ratios_table(report.ratios, rules_of(report.convention))]
-    return sections + [text_line(f"Note: {note}") for note in report.notes]
-
-
-def _phases_table(report: ForecastAnswer) -> RenderableType:
-    phases = {"prefill": report.prefill, "decode step": report.decode}
-    table = plain_table("", ["", *phases], list(phases))
-    for label, (name, unit) in _COUNTS.items():
-        table.add_row(
-            label, *(_count(getattr(phase.totals, name), unit) for phase in phases.values())
+        sections.append(rows_table("Generation", list(map(dict, report.timeline)), width))
+    if ratios := report.ratios:
+        rates = (x / rules.gigabyte for x in ratios.bandwidth_bytes_per_s)
+        columns = ["TOPS", *(f"{x:.3g} {rules.gigabyte_name}/s" for x in rates)]
+        cells = (
+            (f"{peak / 1e12:.3g}", *map("{:.2f}".format, row))
+            for peak, row in zip(ratios.peak_ops_per_s, ratios.ratio, strict=True)
         )
-    for label, name in (("compute time", "compute_s"), ("memory time", "memory_s")):
-        table.add_row(
-            label, *(format_value(getattr(phase, name), "s") for phase in phases.values())
-        )
-    table.add_row("longer", *(phase.bound for phase in phases.values()))
-    return table
+        words = "Compute over memory time of the prefill; above 1 compute decides"
+        sections.append(plain_table(words, columns, columns, cells))
+    return spaced(*sections, [text_line(f"Note: {note}") for note in report.notes])
 
 
 def _count(value: float | None, unit: str) -> str:
@@ -95,18 +94,3 @@ def _count(value: float | None, unit: str) -> str:
     if unit == "op":
         return format_value(value, "FLOP").replace("FLOP", "op")
     return format_value(value, unit)
-
-
-def _ratios_table(ratios: RatioGrid, rules: type[PlainCount]) -> RenderableType:
-    unit = rules.gigabyte_name
-    bandwidths = [
-        f"{value / rules.gigabyte:.3g} {unit}/s" for value in ratios.bandwidth_bytes_per_s
-    ]
-    table = plain_table(
-        "Compute over memory time of the prefill; above 1 compute decides",
-        ["TOPS", *bandwidths],
-        ["TOPS", *bandwidths],
-    )
-    for peak, row in zip(ratios.peak_ops_per_s, ratios.ratio, strict=True):
-        table.add_row(f"{peak / 1e12:.3g}", *(f"{value:.2f}" for value in row))
-    return table

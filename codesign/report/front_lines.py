@@ -11,7 +11,7 @@ from rich.table import Table
 from codesign.base.columns import IntArray
 from codesign.base.metrics import Metric
 from codesign.insight.explanation.binding import binding_shares
-from codesign.insight.plateaus import FoldedFront, folded_front
+from codesign.insight.plateaus import folded_front
 from codesign.report.labels import KEY_METRICS, design_words, metric_of
 from codesign.report.picks import picks_of
 from codesign.report.result_tables import front_title, metric_cell, metric_header
@@ -52,7 +52,11 @@ def front_lines(
     """
     folded = folded_front(results, tolerance)
     picks = {pick.place: pick.key for pick in picks_of(results, folded)}
-    places = _spread(folded.kept, picks) if limit is None else folded.kept[:limit]
+    places = folded.kept[:limit]
+    if limit is None and len(places) > MOST_LINES:
+        # Evenly spaced, both ends among them, and the recommended ones.
+        spaced = places[np.linspace(0, len(places) - 1, MOST_LINES).round().astype(np.int64)]
+        places = np.union1d(spaced, np.array(list(picks), dtype=np.int64))
     positions = folded.positions[places]
     space = results.problem.space
     words = design_words(space, space.decode(results.rows[positions]), between="\n")
@@ -60,9 +64,7 @@ def front_lines(
     columns = {
         "#": [str(place + 1) for place in places.tolist()],
         "pick": [picks.get(place, "") for place in places.tolist()],
-        **_numbers(
-            results, positions, [objective.metric for objective in results.problem.objectives]
-        ),
+        **_numbers(results, positions, [x.metric for x in results.problem.objectives]),
         "like it": [f"+{n:,}" if (n := len(folded.folded_under(x))) else "" for x in places],
         "designs": [f"{counts[int(x)]:,}" for x in positions] if counts else [],
     }
@@ -81,22 +83,26 @@ def front_lines(
         words = [f"{text}\n{_wrapped(bound, words_width)}" for text, bound in
                  zip(words, bound_by, strict=True)]  # fmt: skip
     names = [*(name for name in KEY_METRICS if name in results.metrics), *results.metrics]
-    for header, cells in _numbers(
-        results,
-        positions,
-        (
-            [
-                metric_of(name, results.problem.metrics)
-                for name in dict.fromkeys(names)
-                if name not in objectives and len(np.unique(results.metrics[name][positions])) > 1
-            ]
-        ),
-    ).items():
+    more = [
+        metric_of(name, results.problem.metrics)
+        for name in dict.fromkeys(names)
+        if name not in objectives and len(np.unique(results.metrics[name][positions])) > 1
+    ]
+    for header, cells in _numbers(results, positions, more).items():
         room -= _width(header, cells)
         if room < 0:
             break
         columns[header] = cells
-    table = _table(results, columns, words, folded, len(places))
+    texts = [header for header in ("#", "pick") if header in columns]
+    numbers = [header for header in columns if header not in texts]
+    cells_by_header = columns | {"design": words}
+    headers = [*texts, "design", *numbers]
+    lines = zip(*(cells_by_header[header] for header in headers), strict=True)
+    table = plain_table(front_title(results), headers, ["#", *numbers], lines)
+    table.expand = not words  # or its title is broken to the width of no columns
+    n_hidden = len(folded.kept) - len(places)
+    notes = [f"{n_hidden:,} more: --all" if n_hidden else "", folded.summary]
+    table.caption = "; ".join(filter(None, notes))
     if shared:
         table.title = f"{table.title}\nall of these: {', '.join(shared)}"
     # A narrow table may not break its title.
@@ -143,14 +149,6 @@ def _wrapped(text: str, width: int) -> str:
     return "\n".join(lines)
 
 
-def _spread(places: IntArray, picks: Mapping[int, str]) -> IntArray:
-    """Evenly spaced designs of a front, both ends among them, and the recommended ones."""
-    if len(places) <= MOST_LINES:
-        return places
-    spaced = places[np.linspace(0, len(places) - 1, MOST_LINES).round().astype(np.int64)]
-    return np.union1d(spaced, np.array(list(picks), dtype=np.int64))
-
-
 def _numbers(results: Results, positions: IntArray, metrics: list[Metric]) -> dict[str, list[str]]:
     return {
         metric_header(metric): [
@@ -162,22 +160,3 @@ def _numbers(results: Results, positions: IntArray, metrics: list[Metric]) -> di
 
 def _width(header: str, cells: list[str]) -> int:
     return _GAP + max(map(len, [*header_lines(header).splitlines(), *cells]))
-
-
-def _table(
-    results: Results,
-    columns: Mapping[str, list[str]],
-    words: list[str],
-    folded: FoldedFront,
-    n_shown: int,
-) -> Table:
-    texts = {header: columns[header] for header in ("#", "pick") if header in columns}
-    numbers = {header: cells for header, cells in columns.items() if header not in texts}
-    lines = zip(*texts.values(), words, *numbers.values(), strict=True)
-    headers = [*texts, "design", *numbers]
-    table = plain_table(front_title(results), headers, ["#", *numbers], lines)
-    table.expand = not words  # or its title is broken to the width of no columns
-    room = len(folded.kept) - n_shown
-    more = f"{room:,} more: --all" if room else ""
-    table.caption = "; ".join(filter(None, [more, folded.summary]))
-    return table

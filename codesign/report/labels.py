@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from codesign.base.columns import Fields, JsonObject
@@ -75,6 +75,8 @@ MAIN_METRICS = (
     "usd_per_million_tokens", "lifetime_years",
 )  # fmt: skip
 """Main figures of a design besides the objectives, if the evaluator reports them."""
+BETTER = {"minimize": "lower", "maximize": "higher"}
+"""The better direction by sense."""
 _WITH_PREFIX = ("s", "W", "J", "B", "FLOP", "OP")
 
 
@@ -129,16 +131,22 @@ def format_value(value: float | None, unit: str = "", digits: int = 4) -> str:
     text = unit_text(unit)
     if takes_prefix(unit) and math.isfinite(value) and not is_long:
         return format_engineering(value, text, digits)
+    number = f"{value:.{digits}g}"
     if value == 0 or 1e-3 <= abs(value) < 1e9:
-        return f"{_decimal(value, digits)} {text}".rstrip()
-    return f"{value:.{digits}g} {text}".rstrip()
+        # As many decimals as ``digits`` figures leave, none that say nothing.
+        places = 0 if value == 0 else max(0, digits - 1 - math.floor(math.log10(abs(value))))
+        number = f"{value:,.{places}f}"
+        number = number.rstrip("0").rstrip(".") if "." in number else number
+    return f"{number} {text}".rstrip()
 
 
-def _decimal(value: float, digits: int) -> str:
-    """Without an exponent, as many decimals as ``digits`` figures leave, none that say nothing."""
-    places = 0 if value == 0 else max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{places}f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
+def percent(share: float, digits: int = 3) -> str:
+    """A share in percent.
+
+    >>> percent(0.1234), percent(0.0004)
+    ('12.3 %', '< 0.1 %')
+    """
+    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.{digits}g} %"
 
 
 def is_share(metric: Metric) -> bool:
@@ -203,20 +211,13 @@ def evaluator_words(reading: Fields) -> str:
         program = [*reading.get("files", ()), *reading["run"]][0]
         name = f"{name} {str(program).rpartition('/')[-1]}"
         hidden |= {"run", "files"}
-    settings = {
-        key: value
-        for key, value in reading.items()
-        if key not in hidden and not _holds_mappings(value)
-    }
     words = [
-        f"{key.replace('_', ' ')} {format_setting(setting)}" for key, setting in settings.items()
+        f"{key.replace('_', ' ')} {format_setting(value)}"
+        for key, value in reading.items()
+        if key not in hidden
+        and not any(isinstance(x, Mapping) for x in (value if isinstance(value, list) else [value]))
     ]
     return ", ".join([name, *words])
-
-
-def _holds_mappings(value: Any) -> bool:
-    elements = value if isinstance(value, list | tuple) else [value]
-    return any(isinstance(element, Mapping) for element in elements)
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
@@ -273,31 +274,54 @@ def describe_design(design: Fields, technologies: Iterable[str] = ()) -> str:
             unambiguous within a table.
     """
     settings = {name: value for name, value in design.items() if value is not None}
-    array_words = []
-    if "pe_array" in settings:
-        array_words.append(format_setting(settings.pop("pe_array")))
-    if "vector_length" in settings:
-        array_words.append(f"VLEN {settings.pop('vector_length')}")
+    array, lanes = settings.pop("pe_array", None), settings.pop("vector_length", None)
+    dies, layers = settings.pop("sram_dies", 0), settings.pop("sram_3d_layers", 0)
     names = ("storage_priority", "dataflow", "bandwidth_priority")
     choices = [str(settings.pop(name)) for name in names if name in settings]
-    software_words = (
-        ["/".join(_SHORT_PRIORITY.get(choice, choice) for choice in choices)] if choices else []
-    )
-    dies, layers = settings.pop("sram_dies", 0), settings.pop("sram_3d_layers", 0)
-    sram_words = [f"SRAM×{dies}" if dies > 1 else "SRAM"] if dies else []
     words = [
-        *array_words,
-        *(sram_words + ([f"3D×{layers}"] if layers else [])),
+        "" if array is None else format_setting(array),
+        "" if lanes is None else f"VLEN {lanes}",
+        f"SRAM×{dies}" if dies > 1 else "SRAM" * bool(dies),
+        f"3D×{layers}" if layers else "",
         *_tier_words(settings, technologies),
         *_format_words(settings),
-        *software_words,
+        "/".join(_SHORT_PRIORITY.get(choice, choice) for choice in choices),
+        *(f"{name}={format_setting(value)}" for name, value in settings.items()),
     ]
-    words += [f"{name}={format_setting(value)}" for name, value in settings.items()]
-    return ", ".join(words)
+    return ", ".join(filter(None, words))
 
 
-_KIND_WORDS = {"activation": "activations", "weight": "weights", "kv": "KV cache"}
-_DATAFLOW_WORDS = {"ws": "weight", "os": "output", "is": "input"}
+def varying_names(space: DesignSpace) -> set[str]:
+    """Names of the parameters that differ between designs of a space."""
+    return {x.name for x in space.parameters if len(x.values) > 1 or x.optional}
+
+
+def _machines(
+    space: DesignSpace, settings: JsonObject
+) -> Iterator[tuple[str, DesignSpace, JsonObject, Any]]:
+    """Name, space, settings and number of the machines of each pool; removes their settings."""
+    for name, pool in space.pools.items():
+        machine = {key: settings.pop(pool.full_name(key), None) for key in pool.parameter_names}
+        yield name, pool.space, machine, settings.pop(pool.full_name("machines"), None)
+
+
+def _counted(noun: str) -> Callable[[int], str]:
+    return lambda number: f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+_SPOKEN_PARTS: dict[str, Callable[[Any], str]] = {
+    "pe_array": lambda value: f"{format_setting(value)} matrix array",
+    "vector_length": lambda value: f"{value:,}-lane vector unit",
+    "sram_dies": _counted("SRAM die"),
+    "sram_3d_layers": _counted("stacked SRAM layer"),
+}
+_SPOKEN_RULES: dict[str, Callable[[Any], str]] = {
+    "storage_priority": lambda value: "data spread evenly"
+    if value == "equal" else f"{setting_words('storage_priority', value)[1]} nearest",
+    "dataflow": lambda value: setting_words("dataflow", value)[1],
+    "bandwidth_priority": lambda value: "bandwidth shared evenly"
+    if value == "equal" else f"bandwidth first to {value}",
+}  # fmt: skip
 
 
 def spoken_design(space: DesignSpace, design: Fields) -> str:
@@ -306,66 +330,35 @@ def spoken_design(space: DesignSpace, design: Fields) -> str:
     What is the same in the whole space is left out.
     """
     if space.pools:
-        settings = dict(design)
-        machine_words = []
-        for name, pool in space.pools.items():
-            machine_settings = {
-                key: settings.pop(pool.full_name(key), None) for key in pool.parameter_names
-            }
-            count = settings.pop(pool.full_name("machines"), None)
-            machine = spoken_design(pool.space, machine_settings)
-            words = " ".join(filter(None, [f"{count}× of" if count else "", machine]))
-            machine_words.append(f"{name}: {words}" if words else "")
-        rest = (f"{name} {words}" for name, words in part_words(space, settings).items())
-        return "; ".join([*filter(None, machine_words), *rest])
-    varying = {
-        parameter.name
-        for parameter in space.parameters
-        if len(parameter.values) > 1 or parameter.optional
-    }
-    spoken_settings = {
-        k: v for k, v in design.items() if v is not None and (k in varying or not varying)
-    }
-    spoken_words: list[str] = []
-    if "pe_array" in spoken_settings:
-        spoken_words.append(f"{format_setting(spoken_settings.pop('pe_array'))} matrix array")
-    if "vector_length" in spoken_settings:
-        spoken_words.append(f"{spoken_settings.pop('vector_length'):,}-lane vector unit")
-    for spoken_key, noun in (("sram_dies", "SRAM die"), ("sram_3d_layers", "stacked SRAM layer")):
-        if number := spoken_settings.pop(spoken_key, 0):
-            spoken_words.append(f"{number} {noun}{'' if number == 1 else 's'}")
-    spoken_words += [
-        *_tier_words(spoken_settings, _technologies(space)),
-        *_format_words(spoken_settings),
-    ]
-    if operand := spoken_settings.pop("storage_priority", None):
-        spoken_words.append(
-            f"{_KIND_WORDS[operand]} nearest" if operand in _KIND_WORDS else "data spread evenly"
-        )
-    if dataflow := spoken_settings.pop("dataflow", None):
-        spoken_words.append(f"{_DATAFLOW_WORDS.get(dataflow, dataflow)}-stationary")
-    if unit := spoken_settings.pop("bandwidth_priority", None):
-        spoken_words.append(
-            "bandwidth shared evenly" if unit == "equal" else f"bandwidth first to {unit}"
-        )
-    return ", ".join(
-        [
-            *spoken_words,
-            *(f"{k.replace('_', ' ')} {format_setting(v)}" for k, v in spoken_settings.items()),
-        ]
-    )
+        rest = dict(design)
+        sections = []
+        for name, machine_space, machine, count in _machines(space, rest):
+            words = spoken_design(machine_space, machine)
+            words = " ".join(filter(None, [f"{count}× of" if count else "", words]))
+            sections += [f"{name}: {words}"] if words else []
+        sections += (f"{name} {words}" for name, words in part_words(space, rest).items())
+        return "; ".join(sections)
+    varying = varying_names(space)
+    settings = {k: v for k, v in design.items() if v is not None and (k in varying or not varying)}
+
+    def spoken(words: Mapping[str, Callable[[Any], str]]) -> list[str]:
+        values = ((key, settings.pop(key, None)) for key in words)
+        return [words[key](value) for key, value in values if value]
+
+    return ", ".join([
+        *spoken(_SPOKEN_PARTS),
+        *_tier_words(settings, _technologies(space)),
+        *_format_words(settings),
+        *spoken(_SPOKEN_RULES),
+        *(f"{k.replace('_', ' ')} {format_setting(v)}" for k, v in settings.items()),
+    ])  # fmt: skip
 
 
 def spoken_designs(space: DesignSpace, designs: Iterable[Fields]) -> list[str]:
     """Each design as one says it; equal designs are worked out once."""
-    metrics: dict[tuple[Any, ...], str] = {}
-    words = []
-    for design in designs:
-        key = tuple(design.items())
-        if key not in metrics:
-            metrics[key] = spoken_design(space, design)
-        words.append(metrics[key])
-    return words
+    keys = [tuple(design.items()) for design in designs]
+    words = {key: spoken_design(space, dict(key)) for key in dict.fromkeys(keys)}
+    return [words[key] for key in keys]
 
 
 def _technologies(space: DesignSpace) -> set[str]:
@@ -384,9 +377,7 @@ def design_words(space: DesignSpace, designs: Iterable[Fields], between: str = "
         designs: Each by parameter.
         between: What stands between the pools of a system.
     """
-    varying = {
-        element.name for element in space.parameters if len(element.values) > 1 or element.optional
-    }
+    varying = varying_names(space)
     varied = [
         {name: value for name, value in design.items() if name in varying or not varying}
         for design in designs
@@ -406,12 +397,8 @@ def part_words(space: DesignSpace, design: Fields) -> dict[str, str]:
     """
     settings = dict(design)
     words: dict[str, str] = {}
-    for name, pool in space.pools.items():
-        machine_settings = {
-            key: settings.pop(pool.full_name(key), None) for key in pool.parameter_names
-        }
-        count = settings.pop(pool.full_name("machines"), None)
-        (machine,) = design_words(pool.space, [machine_settings])
+    for name, machine_space, machine_settings, count in _machines(space, settings):
+        (machine,) = design_words(machine_space, [machine_settings])
         words[name] = " ".join(filter(None, [count and f"{count}×", machine and f"[{machine}]"]))
     for link in space.links:
         values = [
@@ -433,14 +420,15 @@ _LINK_UNITS = (
 )
 
 
+OPERANDS = {"kv": "KV cache", "weight": "weights", "activation": "activations"}
+"""Operands of a model in words."""
 _SETTING_TITLES = {
     "pe_array": "matrix array", "vector_length": "vector lanes", "sram_dies": "SRAM dies",
     "sram_3d_layers": "stacked SRAM layers", "kv_format": "KV cache format",
     "storage_priority": "nearest data", "bandwidth_priority": "bandwidth first to",
 }  # fmt: skip
 _SETTING_VALUES = {
-    "storage_priority": {"kv": "KV cache", "weight": "weights", "activation": "activations",
-                         "equal": "spread evenly", "written": "what is written"},
+    "storage_priority": OPERANDS | {"equal": "spread evenly", "written": "what is written"},
     "dataflow": {"ws": "weight-stationary", "os": "output-stationary", "is": "input-stationary"},
     "bandwidth_priority": {"equal": "all evenly", "matrix": "matrix array",
                            "vector": "vector unit"},
@@ -470,34 +458,25 @@ def setting_words(parameter: str, value: Any) -> tuple[str, str]:
 
 def _tier_words(settings: JsonObject, technologies: Iterable[str]) -> list[str]:
     """The tiers of a machine, then its outer caches; removes their settings."""
-    tiers = _memories(settings, "tier", "stacks")
-    caches = _memories(settings, "cache", "units")
-    short = short_names([*technologies, *(name for name, _ in [*tiers, *caches])])
-    lists = (
-        " + ".join(f"{short[name]}×{number}" for name, number in memories)
-        for memories in (tiers, caches)
-    )
+    memories: dict[str, list[tuple[str, Any]]] = {"": [], "outer cache ": []}
+    places = {"": ("tier", "stacks"), "outer cache ": ("cache", "units")}
+    for noun, (place, counted) in places.items():
+        for i in range(1, 10):
+            count = settings.pop(f"{place}{i}_{counted}", None)
+            if (name := settings.pop(f"{place}{i}_technology", None)) is not None:
+                memories[noun].append((str(name), count))
+    short = short_names([*technologies, *(name for x in memories.values() for name, _ in x)])
     return [
-        f"{noun}{words}" for noun, words in zip(("", "outer cache "), lists, strict=True) if words
+        noun + " + ".join(f"{short[name]}×{number}" for name, number in listed)
+        for noun, listed in memories.items()
+        if listed
     ]
-
-
-def _memories(settings: JsonObject, place: str, counted: str) -> list[tuple[str, Any]]:
-    """Names and numbers of the memories of a place; removes their settings."""
-    memories = []
-    for i in range(1, 10):
-        count = settings.pop(f"{place}{i}_{counted}", None)
-        if (name := settings.pop(f"{place}{i}_technology", None)) is not None:
-            memories.append((str(name), count))
-    return memories
 
 
 def _format_words(settings: JsonObject) -> list[str]:
     names = ("weight_format", "activation_format", "kv_format")
     formats = [str(settings.pop(name)) for name in names if name in settings]
-    if len(set(formats)) == 1:
-        return formats[:1]
-    return ["/".join(formats)] if formats else []
+    return formats[:1] if len(set(formats)) <= 1 else ["/".join(formats)]
 
 
 _SHORT_PRIORITY = {"activation": "act", "weight": "wgt", "equal": "eq"}

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from codesign.answers.library import BrokenPluginEntry, ModelAnswer, OptionEntry, Plugins
-from codesign.base.columns import Fields
+from codesign.answers.library import BrokenPluginEntry, ModelAnswer, Plugins
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.base.units import parse_unit
-from codesign.report.labels import format_setting, format_value, unit_text
-from codesign.report.tables import pairs_table, plain_table, spaced, text_line
+from codesign.report.labels import BETTER, design_words, format_setting, format_value, unit_text
+from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
 from codesign.space.pool_records import LINK_PARAMETERS
 from codesign.space.pools import MACHINES
 
@@ -26,7 +25,6 @@ if TYPE_CHECKING:
     from codesign.models.workload.traces import Trace
     from codesign.space import DesignSpace
     from codesign.space.parameters import Parameter
-    from codesign.space.pools import LinkEnds
 
 _TECHNOLOGY_COLUMNS = {
     "capacity": "GB",
@@ -55,19 +53,20 @@ _MOST_VALUES = 12
 
 def technologies_table(library: Mapping[str, MemoryTechnology]) -> Table:
     """One line per technology, typical values per unit."""
-    headers = {
-        name: f"{_SHORT.get(name, name)} {unit}" for name, unit in _TECHNOLOGY_COLUMNS.items()
-    }
-    columns = ["name", "one", "status", *headers.values()]
-    table = plain_table("Memory technologies: typical values of one", columns, headers.values())
-    for name, technology in library.items():
-        cells = [
-            _scaled(getattr(technology, attribute).typical, unit)
-            for attribute, unit in _TECHNOLOGY_COLUMNS.items()
-        ]
-        years = f" {technology.available}" if technology.available else ""
-        table.add_row(name, technology.unit, f"{technology.status or ''}{years}", *cells)
-    return table
+    rows = [
+        {
+            "name": name,
+            "of": technology,
+            "status": " ".join(map(str, filter(None, [technology.status, technology.available]))),
+        }
+        for name, technology in library.items()
+    ]
+    columns = (
+        f"of.{name}.typical:{unit}={_SHORT.get(name, name)}_{unit}"
+        for name, unit in _TECHNOLOGY_COLUMNS.items()
+    )
+    fields = f"name of.unit=one status {' '.join(columns)}"
+    return record_table("Memory technologies: typical values of one", rows, fields)
 
 
 def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
@@ -85,17 +84,15 @@ def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
         table.add_row(name.replace("_", " "), *levels, unit, technology.sources.get(name, "–"))
     rendered: list[RenderableType] = [table]
     if technology.place == "off-chip":
-        rendered.append(text_line(_edge_text(technology)))
+        edge = "It takes no die edge."
+        if technology.shoreline.high:
+            edge = "Its shoreline is charged to the die edge reserved for memory" + (
+                f", except in spaces with uncharged_edge: {technology.family}."
+                if technology.family
+                else "."
+            )
+        rendered.append(text_line(edge))
     return rendered + ([text_line(technology.note.strip())] if technology.note.strip() else [])
-
-
-def _edge_text(technology: MemoryTechnology) -> str:
-    if not technology.shoreline.high:
-        return "It takes no die edge."
-    text = "Its shoreline is charged to the die edge reserved for memory"
-    if not technology.family:
-        return f"{text}."
-    return f"{text}, except in spaces with uncharged_edge: {technology.family}."
 
 
 def _scaled(value: float, unit: str) -> str:
@@ -104,7 +101,7 @@ def _scaled(value: float, unit: str) -> str:
 
 def spaces_table(spaces: Mapping[str, DesignSpace]) -> Table:
     """One line per design space."""
-    rows = ((name, size_text(item), item.description.strip()) for name, item in spaces.items())
+    rows = ((name, size_text(x), x.description.strip()) for name, x in spaces.items())
     return plain_table("Design spaces", ["name", "designs", "description"], ["designs"], rows)
 
 
@@ -117,11 +114,6 @@ def _parameter(space: DesignSpace, name: str) -> Parameter:
     return space.parameters[space.names.index(name)]
 
 
-def _parameters_of_link(space: DesignSpace, link: LinkEnds) -> list[Parameter]:
-    names = [f"{link.name}_{key}" for key in LINK_PARAMETERS.values()]
-    return [_parameter(space, name) for name in names if name in space.names]
-
-
 def space_tables(space: DesignSpace) -> list[RenderableType]:
     """A design space in full: size, parameters, constraints, named designs."""
     facts = {"file": space.source, "designs": f"{size_text(space)} that keep every constraint"}
@@ -129,7 +121,7 @@ def space_tables(space: DesignSpace) -> list[RenderableType]:
     if space.description.strip():
         rendered.append(text_line(space.description.strip() + "\n"))
     conditions = ([constraint.text] for constraint in space.constraints)
-    named = ((name, _design_text(space, design)) for name, design in space.designs.items())
+    designs = zip(space.designs, design_words(space, space.designs.values()), strict=True)
     rows = ((", ".join(component.names), f"{component.size:,}") for component in space.components)
     components_table = plain_table(
         "Independent groups", ["parameters", "choices"], ["choices"], rows
@@ -147,7 +139,8 @@ def space_tables(space: DesignSpace) -> list[RenderableType]:
         )
     links_table = plain_table("Links", ["link", "from", "to", "what it is"])
     for link in space.links:
-        words = [_values_text(item) for item in _parameters_of_link(space, link)]
+        names = [f"{link.name}_{key}" for key in LINK_PARAMETERS.values()]
+        words = [_values_text(_parameter(space, name)) for name in names if name in space.names]
         links_table.add_row(link.name, link.sender, link.receiver, "; ".join(words))
     parameters_table = plain_table("Parameters", ["name", "kind", "values", "present"])
     for parameter in space.parameters:
@@ -159,10 +152,10 @@ def space_tables(space: DesignSpace) -> list[RenderableType]:
         parameters_table,
         plain_table("Constraints", ["what must hold"], rows=conditions),
         components_table,
-        plain_table("Named designs", ["name", "design"], rows=named),
+        plain_table("Named designs", ["name", "design"], rows=designs),
     ]
     return rendered + [
-        item for table in tables if table.row_count for item in (table, text_line(""))
+        line for table in tables if table.row_count for line in (table, text_line(""))
     ]
 
 
@@ -178,31 +171,21 @@ def _values_text(parameter: Parameter) -> str:
     return ", ".join(texts) + more
 
 
-def _design_text(space: DesignSpace, design: Fields) -> str:
-    from codesign.report.result_tables import design_words
-
-    return design_words(space, [design])[0]
-
-
 _PRECISIONS = ("bf16", "fp8", "fp4")
 
 
 def devices_table(devices: Mapping[str, Device]) -> Table:
     """One line per device: peak rates, memory, links, power."""
-    rates = [f"{name} TFLOP/s" for name in _PRECISIONS]
-    numbers = [*rates, "TB/s", "GB", "link GB/s", "W"]
-    table = plain_table("Devices: announced ones have a *", ["name", *numbers], numbers)
-    for name, device in devices.items():
-        values = [
-            *(device.peak.get(precision, 0.0) / 1e12 for precision in _PRECISIONS),
-            device.bandwidth / 1e12,
-            device.capacity / 1e9,
-            (device.link_bandwidth or 0.0) / 1e9,
-            device.power or 0.0,
-        ]
-        cells = ("–" if not value else f"{value:,.4g}" for value in values)
-        table.add_row(f"{name}{' *' * device.is_announced}", *cells)
-    return table
+    rows = [
+        {"name": f"{name}{' *' * device.is_announced}", "of": device}
+        for name, device in devices.items()
+    ]
+    rates = (f"of.peak.{name}:TFLOP/s={name}_TFLOP/s" for name in _PRECISIONS)
+    fields = (
+        f"name {' '.join(rates)} of.bandwidth:TB/s=TB/s of.capacity:GB=GB "
+        "of.link_bandwidth:GB/s=link_GB/s of.power:W=W"
+    )
+    return record_table("Devices: announced ones have a *", rows, fields)
 
 
 _DEVICE_UNITS = {
@@ -255,7 +238,9 @@ def model_tables(model: ModelAnswer) -> list[RenderableType]:
     """One language model in full."""
     nested = {"parameters_by_part", "layers_by_attention", "sources", "notes", "counted", "name"}
     facts = {
-        name.replace("_", " "): _fact(value)
+        name.replace("_", " "): f"{int(value):,}"
+        if type(value) in (int, float) and value % 1 == 0
+        else format_setting(value)
         for name, value in model
         if name not in nested and value is not None
     }
@@ -273,46 +258,29 @@ def model_tables(model: ModelAnswer) -> list[RenderableType]:
     return tables + [text_line(f"Source: {source}") for source in model.sources]
 
 
-def _fact(value: Any) -> str:
-    if isinstance(value, int | float) and not isinstance(value, bool) and value % 1 == 0:
-        return f"{int(value):,}"
-    return format_setting(value)
-
-
 def traces_table(traces: Mapping[str, Trace]) -> Table:
     """One line per named workload."""
-    numbers = ["prompt tokens", "generated tokens"]
-    table = plain_table("Workloads", ["name", *numbers, "description"], numbers)
-    for name, trace in traces.items():
-        counts = (f"{trace.prompt_tokens:,}", f"{trace.generated_tokens:,}")
-        table.add_row(name, *counts, trace.description)
-    return table
+    rows = [{"name": name, **dict(trace)} for name, trace in traces.items()]
+    return record_table("Workloads", rows, "name prompt_tokens generated_tokens description")
 
 
 def sessions_table(sessions: Mapping[str, ReuseSummary]) -> Table:
     """One line per session: turns, growth of the prompt, reuse, tokens between turns."""
-    numbers = ["turns", "first prompt", "last prompt", "answers", "reused", "working set"]
-    table = plain_table("Sessions", ["name", *numbers, "description"], numbers)
-    for name, session in sessions.items():
-        counts = (session.turns, session.first_prompt_tokens, session.last_prompt_tokens,
-                  session.generated_tokens)  # fmt: skip
-        table.add_row(
-            name,
-            *(f"{count:,}" for count in counts),
-            f"{session.reuse_share:.1%}",
-            f"{session.working_set_tokens:,}",
-            session.description,
-        )
-    return table
+    rows = [{"name": name, **vars(session)} for name, session in sessions.items()]
+    fields = "name turns first_prompt_tokens=first_prompt last_prompt_tokens=last_prompt"
+    return record_table(
+        "Sessions", rows, f"{fields} generated_tokens=answers reuse_share=reused "
+        "working_set_tokens=working_set description",
+    )  # fmt: skip
 
 
 def metrics_table(metrics: Iterable[Metric]) -> Table:
     """Meaning of every metric."""
-    table = plain_table("Metrics", ["name", "unit", "better", "meaning"])
-    for metric in metrics:
-        better = {"minimize": "lower", "maximize": "higher"}[metric.sense]
-        table.add_row(metric.name, unit_text(metric.unit) or "–", better, metric.meaning)
-    return table
+    rows = [
+        vars(metric) | {"unit": unit_text(metric.unit) or "–", "better": BETTER[metric.sense]}
+        for metric in metrics
+    ]
+    return record_table("Metrics", rows, "name unit better meaning")
 
 
 def plugins_table(title: str, plugins: Plugins) -> Table:
@@ -322,13 +290,13 @@ def plugins_table(title: str, plugins: Plugins) -> Table:
         if isinstance(plugin, BrokenPluginEntry):
             table.add_row(name, "–", plugin.error)
             continue
-        options = ", ".join(map(_option_text, plugin.options or ()))
+        options = ", ".join(
+            f"{option.name} (options of its own)"
+            if isinstance(option.default, Record)
+            else f"{option.name} (required)"
+            if option.required
+            else f"{option.name} ({format_setting(option.default)})"
+            for option in plugin.options or ()
+        )
         table.add_row(name, options or "–", plugin.description)
     return table
-
-
-def _option_text(option: OptionEntry) -> str:
-    if isinstance(option.default, Record):
-        return f"{option.name} (options of its own)"
-    default = "required" if option.required else format_setting(option.default)
-    return f"{option.name} ({default})"

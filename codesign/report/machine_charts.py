@@ -15,7 +15,7 @@ from codesign.base.columns import Fields
 from codesign.report import palette
 from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Mark, Panel
 from codesign.report.edge import edge_words
-from codesign.report.labels import bank_words, format_value, memory_words, row_title
+from codesign.report.labels import OPERANDS, bank_words, format_value, memory_words, row_title
 from codesign.report.svg import axis_unit
 from codesign.report.system_picture import SystemPicture, TimelineBar, system_picture
 
@@ -31,7 +31,6 @@ _HATCHES = {
     "hand-over": "/",
     "exchange": "x",
 }
-_KINDS = {"kv": "KV cache", "weight": "weights", "activation": "activations"}
 _BETWEEN = ("uncore", "filler", "die to die")
 """Parts that fill the silicon between blocks."""
 
@@ -87,7 +86,7 @@ def level_words(level: Fields) -> str:
     if level.get("utilization") is not None:
         words.append(f"port busy {100 * level['utilization']:.3g} %")
     held = [
-        f"{100 * share:.3g} % of {_KINDS.get(operand, operand)}"
+        f"{100 * share:.3g} % of {OPERANDS.get(operand, operand)}"
         for operand, share in (level.get("holds_share") or {}).items()
         if share > 0
     ]
@@ -113,12 +112,19 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
     pairs = list(zip(rows, drawn, strict=True))
     beside = [(block, float(row["stacks"])) for row, block in pairs if row.get("stacks")]
     n_dies = max((int(row.get("n_dies") or 1) for row in evaluated.costs[:1]), default=1)
+    # Equal dies: the longer side is halved again and again.
+    n_columns, n_rows = 1, 1
+    while n_columns * n_rows < n_dies:
+        if width / n_columns >= height / n_rows:
+            n_columns *= 2
+        else:
+            n_rows *= 2
     return DiePlan(
         width,
         height,
         tuple(block for row, block in pairs if not row["layer"] and block.name not in _BETWEEN),
         tuple(_memories(beside, evaluated.levels, (width, height))),
-        _grid(width, height, n_dies),
+        (n_columns, n_rows),
         tuple(block for row, block in pairs if row["layer"]),
         {
             str(row["name"]): f"; {row['w_per_mm2']:.3g} W/mm², {row['celsius']:.0f} °C"
@@ -126,17 +132,6 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
             if row.get("celsius") is not None
         },
     )
-
-
-def _grid(width: float, height: float, n_dies: int) -> tuple[int, int]:
-    """Columns and rows of equal dies: the longer side is halved again and again."""
-    columns, rows = 1, 1
-    while columns * rows < n_dies:
-        if width / columns >= height / rows:
-            columns *= 2
-        else:
-            rows *= 2
-    return columns, rows
 
 
 def _memories(
@@ -196,14 +191,9 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
             "x" if block.name != name else "", label=block.title if is_labelled else "",
             text=words,
         ))  # fmt: skip
-    marks += [
-        Line([0.0, plan.width_mm], [k * plan.height_mm / rows] * 2, width=1.6)
-        for k in range(1, rows)
-    ]
-    marks += [
-        Line([k * plan.width_mm / columns] * 2, [0.0, plan.height_mm], width=1.6)
-        for k in range(1, columns)
-    ]
+    cuts = [([0.0, plan.width_mm], [k * plan.height_mm / rows] * 2) for k in range(1, rows)]
+    cuts += [([k * plan.width_mm / columns] * 2, [0.0, plan.height_mm]) for k in range(1, columns)]
+    marks += [Line(*cut, width=1.6) for cut in cuts]
     for stack in plan.memories:
         level = levels[stack.name]
         marks.append(Box(
@@ -212,9 +202,7 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
             label=stack.title, text=f"{row_title(level)}: {level_words(level)}",
         ))  # fmt: skip
     reach = _GAP_MM + _DEPTH_MM
-    span = max(span_mm, plan.width_mm + 2 * reach + 2)
-    middle = plan.width_mm / 2
-    x = (middle - span / 2, middle + span / 2)
+    half, middle = max(span_mm / 2, plan.width_mm / 2 + reach + 1), plan.width_mm / 2
     low = min([0.0, *(stack.y[0] for stack in plan.memories)])
     high = max([plan.height_mm, *(stack.y[1] for stack in plan.memories)])
     for layer in plan.layers[:1]:
@@ -227,23 +215,23 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
         Label(5.6, low - 1.4, "5 mm", "quiet", "start", size=10),
         Label(middle, high + 1.4, die, "quiet", "middle", size=10),
     ]  # fmt: skip
-    y = (low - (5.0 if plan.layers else 3.0), high + 2.6)
-    hidden = [Axis(ends, is_hidden=True) for ends in (x, y)]
-    return Panel(hidden[0], hidden[1], marks, title, height=300.0, is_to_scale=True)
+    x = Axis((middle - half, middle + half), is_hidden=True)
+    y = Axis((low - (5.0 if plan.layers else 3.0), high + 2.6), is_hidden=True)
+    return Panel(x, y, marks, title, height=300.0, is_to_scale=True)
 
 
 def die_span_mm(designs: Sequence[EvaluatedDesign]) -> float:
     """The width that the dies of all these designs need, with their memories."""
     machines = [m for design in designs for m in (design.pools.values() or [design])]
-    plans = [plan for plan in map(die_plan, machines) if plan is not None]
-    return max((p.width_mm for p in plans), default=0.0) + 2 * (_GAP_MM + _DEPTH_MM) + 2
+    plans = filter(None, map(die_plan, machines))
+    return max((plan.width_mm for plan in plans), default=0.0) + 2 * (_GAP_MM + _DEPTH_MM) + 2
 
 
 def die_chart(evaluated: EvaluatedDesign, span_mm: float = 0.0) -> Chart | None:
     """The die of a machine, or of each machine of a system."""
     machines = evaluated.pools or {"": evaluated}
-    panels = [die_panel(machine, span_mm, name) for name, machine in machines.items()]
-    drawn = [panel for panel in panels if panel is not None]
+    panels = (die_panel(machine, span_mm, name) for name, machine in machines.items())
+    drawn = list(filter(None, panels))
     edge = edge_words(evaluated)
     alt = "Die and memories to scale" + (f"; edge for memory: {edge}" if edge else "")
     return Chart(drawn, alt, columns=len(drawn), has_legend=False) if drawn else None
@@ -253,10 +241,8 @@ def system_chart(evaluated: EvaluatedDesign, is_narrow: bool) -> Chart:
     """One machine of every pool, the way of one request, and how busy pools and links are."""
     picture = system_picture(evaluated)
     span = die_span_mm([evaluated])
-    dies = [
-        die_panel(side_strip.evaluated, span, side_strip.title) for side_strip in picture.machines
-    ]
-    panels = [panel for panel in dies if panel is not None]
+    dies = (die_panel(machine.evaluated, span, machine.title) for machine in picture.machines)
+    panels = list(filter(None, dies))
     columns = 1 if is_narrow else max(len(panels), 2)
     panels += way_panels(picture)
     return Chart(panels, f"System: {picture.limit}", columns=columns, has_legend=False)

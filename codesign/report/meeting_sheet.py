@@ -93,12 +93,15 @@ def write_sheet(
     middle_x = _MARGIN + _COLUMN
     pieces.append((front, middle_x, top))
     below = top + height_of(front) + 6.0
-    last = [*_others(results, answer), *([] if account is None else _materials(account))]
+    last = list(_alternatives(results, answer, account))
     pieces.append((_texts(last, _COLUMN + 20.0), middle_x + 8.0, below))
     if account is not None:
         right = middle_x + _COLUMN + 40.0 + _GAP
-        room = _WIDTH - right - _MARGIN
-        for chart in _charts(account):
+        room, evaluated = _WIDTH - right - _MARGIN, account.evaluated
+        scales = scales_of([evaluated])
+        panels = (time_panel(evaluated, scales), power_panel(evaluated, scales))
+        bars = (Chart([panel], "Time and power") for panel in panels if panel is not None)
+        for chart in filter(None, [die_chart(evaluated), *bars]):
             drawing = sized(draw(chart, room / _SCALE))
             pieces.append((f'<g transform="scale({_SCALE})">{drawing}</g>', right, top))
             top += _SCALE * height_of(drawing) + 4.0
@@ -162,44 +165,28 @@ def _constants(results: Results, account: Account) -> Iterator[str]:
         yield f"{constant}: {metric_title(metric)} {ends}"
 
 
-def _others(results: Results, answer: Fields) -> Iterator[_Line]:
-    """The other recommended designs in one paragraph each."""
+def _alternatives(results: Results, answer: Fields, account: Account | None) -> Iterator[_Line]:
+    """The other recommended designs in a paragraph each, then the bill of one device's materials.
+
+    The dearest part comes first.
+    """
+    metrics = [objective.metric for objective in results.problem.objectives]
     for pick in answer["picks"]:
         if pick["is_recommended"]:
             continue
-        position = pick["position"]
         values = ", ".join(
-            f"{metric_title(metric)} {format_metric(float(values_of[position]), metric, 3)}"
-            for metric, values_of in (
-                (objective.metric, results.metrics[objective.metric.name])
-                for objective in results.problem.objectives
-            )
+            f"{metric_title(metric)} "
+            f"{format_metric(float(results.metrics[metric.name][pick['position']]), metric, 3)}"
+            for metric in metrics
         )
         hue = palette.PICKS.get(pick["key"], "blue")
         yield f"{PICK_TITLES[pick['key']]}: {pick['reason']}", 11.5, hue
         yield f"{values}. #{pick['id'] + 1}: {pick['words']}", 10.0, "ink"
-
-
-def _charts(account: Account) -> Iterator[Chart]:
-    """Die, time and power of the recommended design."""
-    evaluated = account.evaluated
-    die = die_chart(evaluated)
-    if die is not None:
-        yield die
-    scales = scales_of([evaluated])
-    for panel in (time_panel(evaluated, scales), power_panel(evaluated, scales)):
-        if panel is not None:
-            yield Chart([panel], "Time and power")
-
-
-def _materials(account: Account) -> Iterator[_Line]:
-    """The bill of materials of one device, the dearest part first."""
-    rows = sorted(
-        (row for row in account.evaluated.costs if row.get("usd")), key=lambda row: -row["usd"]
-    )
+    rows = [row for row in (account.evaluated.costs if account else ()) if row.get("usd")]
     if rows:
-        total = sum(row["usd"] for row in rows)
-        yield f"Bill of materials: {format_value(total, 'USD', 4)}", 11.5, "accent"
+        rows.sort(key=lambda row: -row["usd"])
+        total = format_value(sum(row["usd"] for row in rows), "USD", 4)
+        yield f"Bill of materials: {total}", 11.5, "accent"
         listed = (f"{row_title(row)} {format_value(row['usd'], 'USD', 3)}" for row in rows)
         yield "; ".join(listed), 9.5, "ink"
 

@@ -61,6 +61,12 @@ def save_chart(
     return save_svg([(drawing, 0.0, 0.0)], path, width, width_mm is not None)
 
 
+def save_plain(chart: Chart, path: Path, title: str) -> Path:
+    """Write a chart of no campaign under a title, as wide as a page."""
+    width, _ = width_of(None)
+    return save_svg([(titled(chart, width, title.splitlines()), 0.0, 0.0)], path, width, False)
+
+
 def _header(results: Results, title: str) -> list[str]:
     """A title with the evaluator; it says if the campaign has not ended."""
     state = [f"NOT FINISHED: {progress_words(results)}"] if results.is_partial else []

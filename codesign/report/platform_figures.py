@@ -9,7 +9,7 @@ import numpy as np
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.scaling import Scaling
 from codesign.report.chart import Axis, Bars, Chart, Panel
-from codesign.report.paper import save_svg, titled, width_of
+from codesign.report.paper import save_plain
 from codesign.report.svg import axis_unit
 
 _PARTS = {
@@ -28,10 +28,8 @@ def save_scaling(study: Scaling, title: str, path: Path) -> Path:
     Args:
         study: The times of both phases for every value of the varied number.
     """
-    width, _ = width_of(None)
-    chart = Chart([_phase_panel(study, phase) for phase in _PHASES], title, columns=2)
-    drawing = titled(chart, width, [title])
-    return save_svg([(drawing, 0.0, 0.0)], path, width, is_print=False)
+    panels = [_phase_panel(study, phase) for phase in _PHASES]
+    return save_plain(Chart(panels, title, columns=2), path, title)
 
 
 def _phase_panel(study: Scaling, phase: str) -> Panel:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from rich.table import Table
 
-from codesign.report.labels import format_value
+from codesign.report.labels import format_setting, format_value
 from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
 from codesign.search.problems.problem_records import ProblemRecord
 from codesign.search.problems.public_problem import Evaluated, PublicProblem, counts_to_show
@@ -36,10 +36,6 @@ def list_table(records: Mapping[str, ProblemRecord]) -> Table:
     return record_table("Problems with proven fronts", rows, fields, digits=6, folds=True)
 
 
-def _share(share: float) -> str:
-    return f"{100 * share:.3g} %"
-
-
 def problem_tables(problem: PublicProblem) -> list[RenderableType]:
     """One problem: what it asks, what is known of it, its parameters."""
     record = problem.record
@@ -50,7 +46,7 @@ def problem_tables(problem: PublicProblem) -> list[RenderableType]:
         "objectives": ", ".join(record.objectives),
         "limits": ", ".join(record.limits) or "none",
         "designs": f"{record.n_designs:,}",
-        "feasible": f"{_share(record.feasible_share)} ({counted})",
+        "feasible": f"{100 * record.feasible_share:.3g} % ({counted})",
         "front": f"{record.front_points:,} points, {record.front_designs:,} designs",
         "reference point": ", ".join(
             f"{name} {format_value(value)}" for name, value in record.reference_point.items()
@@ -60,21 +56,14 @@ def problem_tables(problem: PublicProblem) -> list[RenderableType]:
         "definition": f"sha256 {record.definition_sha256}",
         "front's file": f"sha256 {record.front_sha256}",
     }
-    rows = ((name, _values(values)) for name, values in problem.parameters.items())
+    rows = []
+    for name, values in problem.parameters.items():
+        texts = ["absent" if value is None else format_setting(value) for value in values]
+        listed = texts if len(texts) <= 8 else [*texts[:4], "…", texts[-1]]
+        rows.append((name, f"{', '.join(listed)} ({len(texts)})"))
     table = plain_table("Parameters", ["name", "values"], rows=rows)
     description = problem.definition.definition.description
     return spaced([pairs_table(record.label, facts), text_line(description)], table)
-
-
-def _values(values: Sequence[Any]) -> str:
-    texts = [
-        "absent"
-        if value is None
-        else ("x".join(map(str, value)) if isinstance(value, tuple) else str(value))
-        for value in values
-    ]
-    listed = texts if len(texts) <= 8 else [*texts[:4], "…", texts[-1]]
-    return f"{', '.join(listed)} ({len(texts)})"
 
 
 def evaluation_tables(problem: PublicProblem, evaluated: Evaluated) -> list[RenderableType]:

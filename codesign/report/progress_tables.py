@@ -52,15 +52,18 @@ def campaigns_tables(
         campaigns: By name.
         n_hidden: Problems of comparisons that are not among them.
     """
-    table = plain_table("Campaigns", ["name", "runs", "evaluated", "state"], ["runs", "evaluated"])
-    for item in campaigns:
-        state = item.state if item.problem is None else "cannot be used"
-        table.add_row(
-            one_line(item.name), str(len(item.runs)), _share(item.done, item.total), state
+    rows = (
+        (
+            one_line(campaign.name),
+            str(len(campaign.runs)),
+            _share(campaign.done, campaign.total),
+            campaign.state if campaign.problem is None else "cannot be used",
         )
-    problems = [
-        text_line(campaign.problem) for campaign in campaigns if campaign.problem is not None
-    ]
+        for campaign in campaigns
+    )
+    columns = ["name", "runs", "evaluated", "state"]
+    table = plain_table("Campaigns", columns, columns[1:3], rows)
+    problems = [text_line(campaign.problem) for campaign in campaigns if campaign.problem]
     if n_hidden:
         table.caption = f"{n_hidden} problems of comparisons not shown: --all"
     return [table, *problems]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from codesign.answers.sizing import DeploymentEntry, PoolEntry, SizeAnswer
 from codesign.base.columns import Fields
@@ -20,6 +20,7 @@ from codesign.report.tables import (
     format_cell,
     pairs_table,
     plain_table,
+    record_table,
     rows_table,
     spaced,
     text_line,
@@ -49,27 +50,27 @@ def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[Render
     launch = [
         text_line(line) for name, lines in (answer.launch or {}).items() for line in ("", *lines)
     ]
-    numbers = ["devices", "racks", "power", "USD/ Mtoken", "token/J", "first token"]
-    numbers.append("output token")
-    table = plain_table("Deployments, the best first", ["deployment", *numbers], numbers)
-    for title, entry in zip(_titles(entries), entries, strict=True):
-        times = (entry.time_to_first_token_s, entry.time_per_output_token_s)
-        table.add_row(
-            title,
-            f"{entry.devices:,}",
-            f"{entry.racks:,}",
-            _optional(entry.board_power_watts, lambda x: format_engineering(x, "W", 3)),
-            _optional(entry.usd_per_million_tokens, lambda x: f"{x:.3g}"),
-            _optional(entry.tokens_per_joule, lambda x: f"{x:.3g}"),
-            *(format_engineering(time, "s", 3) for time in times),
-        )
+    titles = _titles(entries)
+    rows = [{"title": title, **vars(x)} for title, x in zip(titles, entries, strict=True)]
+    fields = "devices racks board_power_watts=power usd_per_million_tokens:=USD/_Mtoken"
+    fields += " tokens_per_joule:=token/J time_to_first_token_s=first_token"
+    fields = f"title=deployment {fields} time_per_output_token_s=output_token"
+    table = record_table("Deployments, the best first", rows, fields, digits=3)
     table.caption = "A served token is one of a prompt or of an answer; power is of the boards."
+    fields = "machines usd_per_hour:=USD/h requests_per_s:=requests/s tokens_per_s:=token/s"
+    fields += " output_tokens_per_s:=output_token/s usd_per_million_output_tokens:=USD/_Moutput"
+    if any(entry.attainment is not None for entry in entries):
+        fields += " attainment:%=in_time_%"
+    rates = record_table("Rates and rents", rows, f"title=deployment {fields}")
+    pools = (
+        (t, _pool_words(pool)) for t, x in zip(titles, entries, strict=True) for pool in x.pools
+    )
     return spaced(
         pairs_table(answer.model, question),
         text_line(_verdict(entries)),
         table,
-        _phases_table(entries),
-        _pools_table(entries),
+        rates,
+        plain_table("Pools", ["deployment", "instances"], (), pools),
         pairs_table("All devices together need, each alone", _needs(answer.requirements)),
         [text_line(f"{n_more} more deployments with --json")] if n_more > 0 else [],
         [text_line(f"Note: {note}") for note in answer.notes],
@@ -153,34 +154,6 @@ def _titles(entries: Sequence[DeploymentEntry]) -> list[str]:
     ]
 
 
-def _phases_table(entries: Sequence[DeploymentEntry]) -> RenderableType:
-    is_simulated = any(entry.attainment is not None for entry in entries)
-    numbers = ["machines", "USD/h", "requests/s", "token/s", "output token/s", "USD/ Moutput"]
-    numbers += ["in time"] if is_simulated else []
-    table = plain_table("Rates and rents", ["deployment", *numbers], numbers)
-    for title, entry in zip(_titles(entries), entries, strict=True):
-        cells = [
-            f"{entry.machines:,}",
-            _optional(entry.usd_per_hour, lambda x: f"{x:,.0f}"),
-            f"{entry.requests_per_s:,.4g}",
-            f"{entry.tokens_per_s:,.0f}",
-            f"{entry.output_tokens_per_s:,.0f}",
-            _optional(entry.usd_per_million_output_tokens, lambda x: f"{x:.3g}"),
-        ]
-        cells += [] if entry.attainment is None else [f"{entry.attainment:.0%}"]
-        table.add_row(title, *cells)
-    return table
-
-
-def _pools_table(entries: Sequence[DeploymentEntry]) -> RenderableType:
-    rows = [
-        (title, _pool_words(pool))
-        for title, entry in zip(_titles(entries), entries, strict=True)
-        for pool in entry.pools
-    ]
-    return plain_table("Pools", ["deployment", "instances"], (), rows)
-
-
 def _pool_words(pool: PoolEntry) -> str:
     """A pool in a sentence.
 
@@ -205,10 +178,6 @@ def _pool_words(pool: PoolEntry) -> str:
         f"{f' ({split})' if split else ''}, {pool.batch_size:,} requests each; "
         f"{', '.join(how)}{'; ' if how else ''}limited by {pool.limited_by}"
     )
-
-
-def _optional(value: float | None, words: Any) -> str:
-    return "–" if value is None else str(words(value))
 
 
 def _needs(needed: Requirements) -> dict[str, str]:
@@ -316,22 +285,14 @@ def scaling_question(
 
 def scaling_tables(title: str, question: Mapping[str, str], study: Scaling) -> list[RenderableType]:
     """One study, a table for each phase: times, their parts, the gain over the first value."""
-    phases = {"prefill": ("first token", "time_to_first_token_s"),
-              "decode": ("output token", "time_per_output_token_s")}  # fmt: skip
+    values = (format_engineering(row["value"], study.axis.unit, 3) for row in study.rows())
+    rows = [row | {"value": value} for row, value in zip(study.rows(), values, strict=True)]
+    phases = {"prefill": "time_to_first_token_s=first_token",
+              "decode": "time_per_output_token_s=output_token"}  # fmt: skip
     sections: list[RenderableType] = [pairs_table(title, question)]
-    for phase, (words, total) in phases.items():
-        columns = [study.axis.words, words, "gain", "linear", "atten- tion", "messages"]
-        columns += ["offloaded", "fits"]
-        table = plain_table(phase.capitalize(), columns, columns[:-1])
-        for row in study.rows():
-            times = [row[f"{phase}_{work}_s"] for work in ("linear", "attention", "collective")]
-            table.add_row(
-                format_engineering(row["value"], study.axis.unit, 3),
-                format_engineering(row[total], "s", 3),
-                f"{row[f'{phase}_gain']:.2f}",
-                *(format_engineering(time, "s", 3) for time in times),
-                f"{row['offloaded_share']:.0%}",
-                "yes" if row["fits"] else "no",
-            )
-        sections.append(table)
+    for phase, total in phases.items():
+        fields = f"value={study.axis.words.replace(' ', '_')} {total} {phase}_gain=gain"
+        fields += f" {phase}_linear_s=linear {phase}_attention_s=atten-_tion"
+        fields += f" {phase}_collective_s=messages offloaded_share=offloaded fits"
+        sections.append(record_table(phase.capitalize(), rows, fields, digits=3))
     return spaced(*sections)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from html import escape
 from typing import Any
@@ -100,21 +100,18 @@ class _Frame:
     top: float
     width: float
     height: float
-    taken: list[tuple[float, float, float, float]] = field(default_factory=list)
+    taken_boxes: list[tuple[float, float, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.x = _Scale(self.panel.x, self.left, self.left + self.width)
-        bottom = self.top + self.height
+        self.right, self.bottom = self.left + self.width, self.top + self.height
+        self.x = _Scale(self.panel.x, self.left, self.right)
         # Categories count from the top.
-        ends = (self.top, bottom) if self.panel.y.names else (bottom, self.top)
+        ends = (self.top, self.bottom) if self.panel.y.names else (self.bottom, self.top)
         self.y = _Scale(self.panel.y, *ends)
 
     def is_inside(self, box: tuple[float, float, float, float]) -> bool:
         x0, x1, y0, y1 = box
-        return (
-            x0 >= self.left and x1 <= self.left + self.width
-            and y0 >= self.top and y1 <= self.top + self.height
-        )  # fmt: skip
+        return x0 >= self.left and x1 <= self.right and y0 >= self.top and y1 <= self.bottom
 
 
 def _tag(name: str, inside: str = "", **attributes: Any) -> str:
@@ -173,7 +170,7 @@ def _laid_out(chart: Chart, width: float) -> tuple[str, list[_Frame], float]:
             axis = frame.panel.x
             title = wrap(axis.title, frame.width + 40.0).split("\n") if axis.title else ()
             foot = 8.0 if axis.is_hidden else 22.0 + 14.0 * len(title)
-            top = max(top, frame.top + frame.height + foot)
+            top = max(top, frame.bottom + foot)
         frames += line
     return legend, frames, top
 
@@ -181,11 +178,8 @@ def _laid_out(chart: Chart, width: float) -> tuple[str, list[_Frame], float]:
 def place_on(chart: Chart, width: float, x: float, y: float) -> tuple[float, float]:
     """Pixels of a point on the first panel of a drawn chart, moved to its border if outside."""
     _, (frame, *_), _ = _laid_out(chart, width)
-    px, py = float(frame.x(x)), float(frame.y(y))
-    return (
-        min(max(px, frame.left), frame.left + frame.width),
-        min(max(py, frame.top), frame.top + frame.height),
-    )
+    px = float(np.clip(frame.x(x), frame.left, frame.right))
+    return px, float(np.clip(frame.y(y), frame.top, frame.bottom))
 
 
 def hatch_patterns() -> str:
@@ -233,7 +227,7 @@ def _legend(chart: Chart, width: float, top: float) -> tuple[str, float]:
             hue = mark.hue if isinstance(mark.hue, str) else mark.hue[0]
             key = _symbol(mark.shape, x + 8.0, y - 3.5, 8.0, hue, mark.is_open)
         elif isinstance(mark, Line):
-            key = _path([x, x + 16.0], [y - 3.5] * 2, mark)
+            key = _path([(x, y - 3.5), (x + 16.0, y - 3.5)], mark)
         else:
             key = _rectangle(
                 x + 1.0, y - 7.5, 14.0, 8.0, mark.hatch, fill=f"var(--{mark.hue})",
@@ -288,11 +282,11 @@ def _panel(frame: _Frame) -> Iterable[str]:
 
 
 def _axes(frame: _Frame) -> Iterable[str]:
-    panel, bottom = frame.panel, frame.top + frame.height
+    panel, bottom = frame.panel, frame.bottom
     if not panel.x.is_hidden:
         for value, text in _ticks(panel.x, frame.width, is_upright=False):
             x = float(frame.x(value))
-            yield _tag("path", d=f"M{_n(x)} {_n(frame.top)}V{_n(bottom)}", stroke="var(--grid)")
+            yield _tag("path", d=_route([(x, frame.top), (x, bottom)]), stroke="var(--grid)")
             yield _text(x, bottom + 14.0, text, "middle", "quiet", _SMALL)
         if panel.x.title:
             title = wrap(panel.x.title, frame.width + 40.0)
@@ -301,8 +295,8 @@ def _axes(frame: _Frame) -> Iterable[str]:
         for value, text in _ticks(panel.y, frame.height, is_upright=True):
             y = float(frame.y(value))
             if not panel.y.names:
-                ends = f"M{_n(frame.left)} {_n(y)}H{_n(frame.left + frame.width)}"
-                yield _tag("path", d=ends, stroke="var(--grid)")
+                route = _route([(frame.left, y), (frame.right, y)])
+                yield _tag("path", d=route, stroke="var(--grid)")
             hue = "ink" if panel.y.names else "quiet"
             yield _text(frame.left - 5.0, y + 3.5, text, "end", hue, _SMALL)
         if panel.y.title:
@@ -364,14 +358,14 @@ def _log_ticks(low: float, high: float, length: float, unit: str) -> Iterable[tu
         yield value, f"{value / factor:.6g}{prefix}{shown_unit}" if factor else f"{value:g}"
 
 
-def _path(x: Sequence[float], y: Sequence[float], mark: Line) -> str:
-    points = list(zip(x, y, strict=True))
-    words = [f"M{_n(points[0][0])} {_n(points[0][1])}"]
-    for px, py in points[1:]:
-        turn = {"hv": f"H{_n(px)}V{_n(py)}", "vh": f"V{_n(py)}H{_n(px)}"}
-        words.append(turn.get(mark.step, f"L{_n(px)} {_n(py)}"))
+def _route(points: Iterable[tuple[float, float]]) -> str:
+    """The path through some points."""
+    return "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
+
+
+def _path(points: Iterable[tuple[float, float]], mark: Line) -> str:
     return _tag(
-        "path", d="".join(words), fill="none", stroke=f"var(--{mark.hue})",
+        "path", d=_route(points), fill="none", stroke=f"var(--{mark.hue})",
         stroke_width=f"{mark.width:g}", stroke_dasharray=_DASHES.get(mark.dash, ""),
         opacity=_share(mark.opacity), data_t=mark.text, class_=_class(mark),
     )  # fmt: skip
@@ -382,20 +376,18 @@ def _line(frame: _Frame, mark: Line) -> Iterable[str]:
     fine = np.isfinite(x) & np.isfinite(y)
     if fine.sum() < 2:
         return
-    low, high = frame.top, frame.top + frame.height
-    x = np.clip(x[fine], frame.left, frame.left + frame.width)
-    y = np.clip(y[fine], low, high)
+    x = np.clip(x[fine], frame.left, frame.right)
+    y = np.clip(y[fine], frame.top, frame.bottom)
     corners = [(x[0], y[0])]
     for px, py in zip(x[1:], y[1:], strict=True):
-        before = corners[-1]
         if mark.step:
-            corners.append((px, before[1]) if mark.step == "hv" else (before[0], py))
+            corners.append((px, corners[-1][1]) if mark.step == "hv" else (corners[-1][0], py))
         corners.append((px, py))
     for (x0, y0), (x1, y1) in itertools.pairwise(corners):
         steps = max(1, min(200, int((abs(x1 - x0) + abs(y1 - y0)) / 8)))
         for px, py in np.linspace((x0, y0), (x1, y1), steps + 1).tolist():
-            frame.taken.append((px - 1, px + 1, py - 1, py + 1))
-    yield _path(x.tolist(), y.tolist(), mark)
+            frame.taken_boxes.append((px - 1, px + 1, py - 1, py + 1))
+    yield _path(corners, mark)
 
 
 def _points(frame: _Frame, mark: Points) -> Iterable[str]:
@@ -413,7 +405,7 @@ def _points(frame: _Frame, mark: Points) -> Iterable[str]:
         )  # fmt: skip
         if n <= 400:
             half = sizes[i] / 2 + 1.0
-            frame.taken.append((x[i] - half, x[i] + half, y[i] - half, y[i] + half))
+            frame.taken_boxes.append((x[i] - half, x[i] + half, y[i] - half, y[i] + half))
 
 
 def _symbol(
@@ -432,8 +424,8 @@ def _symbol(
         "cross": [(-r, -t), (-t, -t), (-t, -r), (t, -r), (t, -t), (r, -t),
                   (r, t), (t, t), (t, r), (-t, r), (-t, t), (-r, t)],
     }[shape]  # fmt: skip
-    path = "L".join(f"{_n(x + dx)} {_n(y + dy)}" for dx, dy in corners)
-    return _tag("path", d=f"M{path}Z", **look, **more)
+    route = _route((x + dx, y + dy) for dx, dy in corners)
+    return _tag("path", d=f"{route}Z", **look, **more)
 
 
 def _rectangle(x: float, y: float, wide: float, high: float, hatch: str = "", **look: Any) -> str:
@@ -463,7 +455,7 @@ def _bars(frame: _Frame, mark: Bars, texts: list[str]) -> Iterable[str]:
         label = mark.labels[i] if mark.labels else ""
         y, wide = float(top[i]) + high / 2 + 3.5, text_width(label, _SMALL) + 4.0
         # The label stands behind the bar, or before its end where there is no room behind.
-        if label and right + wide <= frame.left + frame.width + 12.0:
+        if label and right + wide <= frame.right + 12.0:
             texts.append(_text(right + 4.0, y, label, size=_SMALL))
         elif label:
             plate: JsonObject = {"fill": "var(--paper)", "opacity": "0.85"}
@@ -505,17 +497,16 @@ def _label(frame: _Frame, mark: Label) -> str:
         x0, x1, y0, y1 = box = (px - wide / 2, px + wide / 2, py - high / 2, py + high / 2)
         near = _GAP / 2
         if not frame.is_inside(box) or any(
-            x0 < right + near and left < x1 + near
+            x0 < right + near and left_px < x1 + near
             and y0 < bottom + near and top < y1 + near
-            for left, right, top, bottom in frame.taken
+            for left_px, right, top, bottom in frame.taken_boxes
         ):  # fmt: skip
             continue
-        frame.taken.append(box)
+        frame.taken_boxes.append(box)
         leader = ""
         if math.hypot(dx, dy) > 24.0 and not mark.is_line:
-            end = f"L{_n(min(max(x, x0), x1))} {_n(min(max(y, y0), y1))}"
-            path = f"M{_n(x)} {_n(y)}{end}"
-            leader = _tag("path", d=path, stroke="var(--quiet)", stroke_width="0.8")
+            route = _route([(x, y), (min(max(x, x0), x1), min(max(y, y0), y1))])
+            leader = _tag("path", d=route, stroke="var(--quiet)", stroke_width="0.8")
         baseline = y0 + 0.95 * mark.size + 1.0
         return leader + _text(px, baseline, mark.text, "middle", mark.hue, mark.size, **more)
     return ""  # no room: the reader finds it by hovering
@@ -523,16 +514,8 @@ def _label(frame: _Frame, mark: Label) -> str:
 
 def _offsets(frame: _Frame, mark: Label) -> list[tuple[float, float]]:
     """Places of a text around its point, the best first."""
-    around: list[tuple[float, float]] = [
-        (1, -0.35),
-        (-1, -0.35),
-        (0, -1),
-        (0, 1),
-        (1, -1),
-        (-1, -1),
-        (1, 1),
-        (-1, 1),
-    ]
+    around: list[tuple[float, float]] = [(1, -0.35), (-1, -0.35), (0, -1), (0, 1)]
+    around += ((dx, dy) for dy in (-1, 1) for dx in (1, -1))
     rings = [(dx * r, dy * r) for r in (12, 28, 48, 74, 106, 144) for dx, dy in around]
     if not mark.is_line:
         return rings

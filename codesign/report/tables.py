@@ -11,6 +11,7 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from codesign.base.columns import Fields
+from codesign.base.units import parse_unit
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
 from codesign.report.labels import UNIT_OF_SUFFIX, format_setting, format_value, memory_words
 
@@ -124,39 +125,34 @@ def rows_table(
         width: Columns of the terminal.
         first: Keys to show before the others, in this order.
     """
-    flat = [_flatten(row) for row in rows]
-    keys = dict.fromkeys(key for row in flat for key in row)
+    columns: dict[tuple[str, ...], list[Any]] = {}
+    for number, row in enumerate(rows):
+        for key, value in row.items():
+            inner = value if isinstance(value, Mapping) else {None: value}
+            for name, cell in inner.items():
+                path = (key,) if name is None else (str(name), key)
+                columns.setdefault(path, [None] * len(rows))[number] = cell
     rank = {key: number for number, key in enumerate(first)}
-    names = sorted(keys, key=lambda key: rank.get(key[-1], len(rank)))
-    columns = {name: [row.get(name) for row in flat] for name in names}
-    cells = {
-        name: [format_cell(name[-1], value) for value in values]
-        for name, values in columns.items()
-        if any(value not in (None, 0, "") for value in values)
-    }
-    headers = {name: " ".join(unit_and_title(word)[1] for word in name) for name in cells}
-    fitting_names: list[tuple[str, ...]] = []
-    used = 0
-    for fitting_name, column in cells.items():
+    headers: list[str] = []
+    cells: list[list[str]] = []
+    numbers, n_hidden, used = [], 0, 0
+    for words in sorted(columns, key=lambda words: rank.get(words[-1], len(rank))):
+        values, header = columns[words], " ".join(unit_and_title(word)[1] for word in words)
+        if not any(value not in (None, 0, "") for value in values):
+            continue
+        texts = [format_cell(words[-1], value) for value in values]
         # Headers wrap at spaces, cells do not.
-        used += 2 + max(
-            len(header_word)
-            for header_word in [*header_lines(headers[fitting_name]).splitlines(), *column]
-        )
-        if fitting_names and used > width:
-            break
-        fitting_names.append(fitting_name)
-    numbers = [
-        headers[name]
-        for name in fitting_names
-        if all(isinstance(value, int | float | None) for value in columns[name])
-    ]
-    lines = zip(*(cells[name] for name in fitting_names), strict=True)
-    table = plain_table(title, [headers[name] for name in fitting_names], numbers, lines)
-    if len(fitting_names) < len(cells):
-        table.caption = (
-            f"{len(cells) - len(fitting_names)} more columns fit a wider terminal or --json"
-        )
+        used += 2 + max(map(len, [*header_lines(header).splitlines(), *texts]))
+        if cells and used > width:
+            n_hidden += 1
+            continue
+        headers.append(header)
+        cells.append(texts)
+        if all(isinstance(value, int | float | None) for value in values):
+            numbers.append(header)
+    table = plain_table(title, headers, numbers, zip(*cells, strict=True))
+    if n_hidden:
+        table.caption = f"{n_hidden} more columns fit a wider terminal or --json"
     return table
 
 
@@ -167,29 +163,36 @@ def field_cells(
 
     Args:
         fields: Names with a point between levels, separated by spaces; ``name=header`` states a
-            header, with ``_`` for its spaces.
+            header, with ``_`` for its spaces. Numbers of ``name:unit=header`` are in that unit,
+            without its name; a zero is a dash.
 
     Returns:
         Cells by header, and the headers of columns of numbers.
 
-    >>> field_cells([{"n": 1200, "wait_s": 0.5}], "n=runs wait_s")
-    ({'runs': ['1,200'], 'wait': ['500 ms']}, ['runs', 'wait'])
+    >>> field_cells([{"n": 1200, "wait_s": 0.5}], "n=runs wait_s wait_s:ms=ms")
+    ({'runs': ['1,200'], 'wait': ['500 ms'], 'ms': ['500']}, ['runs', 'wait', 'ms'])
     """
     listed, cells, numbers = list(records), {}, []
     for field in fields.split():
-        name, _, header = field.partition("=")
-        values = [_field(record, name) for record in listed]
+        path, _, header = field.partition("=")
+        name, in_unit, unit = path.partition(":")
+        values = listed
+        for step in name.split("."):
+            values = [
+                record.get(step) if isinstance(record, Mapping) else getattr(record, step)
+                for record in values
+            ]
         header = header.replace("_", " ") or unit_and_title(name)[1]
-        cells[header] = [format_cell(name, value, digits) for value in values]
         if all(isinstance(value, int | float | None) for value in values):
             numbers.append(header)
+        scale = parse_unit(unit).scale
+        cells[header] = [
+            format_value(value / scale if value else None, "", digits)
+            if in_unit
+            else format_cell(name, value, digits)
+            for value in values
+        ]
     return cells, numbers
-
-
-def _field(record: Any, name: str) -> Any:
-    for step in name.split("."):
-        record = record.get(step) if isinstance(record, Mapping) else getattr(record, step)
-    return record
 
 
 def record_table(
@@ -205,16 +208,6 @@ def record_table(
     if folds:
         let_break(table.columns[0])
     return table
-
-
-def _flatten(row: Fields) -> dict[tuple[str, ...], Any]:
-    flat: dict[tuple[str, ...], Any] = {}
-    for key, value in row.items():
-        if isinstance(value, Mapping):
-            flat |= {(str(inner), key): inner_value for inner, inner_value in value.items()}
-        else:
-            flat[(key,)] = value
-    return flat
 
 
 def format_cell(name: str, value: Any, digits: int = 3) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -54,21 +54,7 @@ class TextTable:
     rows: Sequence[Sequence[str]]
     note: str = ""
     numbers: Collection[str] | None = None
-    folds: Literal["names", "numbers", "neither"] = "numbers"
-
-    @classmethod
-    def keyed(
-        cls,
-        title: str,
-        columns: Mapping[str, str],
-        rows: Iterable[Mapping[str, str]],
-        numbers: Collection[str],
-        folds: Literal["names", "neither"] = "neither",
-    ) -> TextTable:
-        """A table of rows by key, under the header of each key; what lacks a key has a dash."""
-        right = [header for key, header in columns.items() if key in numbers]
-        cells = [[row.get(key, "–") for key in columns] for row in rows]
-        return cls(title, list(columns.values()), cells, numbers=right, folds=folds)
+    folds: Literal["names", "numbers"] = "numbers"
 
     @property
     def _right(self) -> Collection[str]:

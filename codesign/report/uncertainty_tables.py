@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
-
-from rich.table import Table
 
 from codesign.answers.uncertainty import DISTRIBUTION
 from codesign.base.metrics import Metric
@@ -14,7 +12,6 @@ from codesign.base.units import parse_unit
 from codesign.insight.plateaus import number_ranges
 from codesign.insight.uncertainty.uncertainty_results import (
     DesignUncertainty,
-    RobustDesign,
     RobustFront,
 )
 from codesign.report.labels import (
@@ -25,7 +22,7 @@ from codesign.report.labels import (
     takes_prefix,
 )
 from codesign.report.result_tables import design_words, metric_header
-from codesign.report.tables import constant_words, plain_table, spaced, text_line
+from codesign.report.tables import constant_words, plain_table, record_table, spaced, text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -48,35 +45,29 @@ def design_tables(
     headers = ["typical", "5 %", "median", "95 %", "lowest corner", "highest corner"]
     caption = f"Uncertainty: {PERCENTS} of the draws, and corners of the ranges"
     intervals = plain_table(caption, ["metric", *headers], headers)
-    for metric_name, interval in uncertainty.intervals.items():
-        title, show = _scaled_to_unit(interval.typical, metrics[metric_name])
+    has_tornado = any(uncertainty.tornado.values())
+    tornado = plain_table(
+        "Tornado: one number at a time",
+        ["metric", "number", "at low", "at high", "swing"],
+        ["at low", "at high", "swing"],
+    )
+    for name, interval in uncertainty.intervals.items():
+        title, show = _scaled_to_unit(interval.typical, metrics[name])
         values = (interval.p5, interval.median, interval.p95, interval.minimum, interval.maximum)
-        intervals.add_row(
-            title, show(interval.typical), *(show(v) if interval.is_moved else "–" for v in values)
-        )
+        cells = (show(value) if interval.is_moved else "–" for value in values)
+        intervals.add_row(title, show(interval.typical), *cells)
+        for place, swing in enumerate(uncertainty.tornado.get(name, ())[:_MOST_TORNADO_ROWS]):
+            number = constant_words(swing.technology, swing.number)
+            ends = (show(swing.at_low), show(swing.at_high))
+            tornado.add_row("" if place else title, number, *ends, _percent(swing.relative_swing))
+    if any(len(swings) > _MOST_TORNADO_ROWS for swings in uncertainty.tornado.values()):
+        tornado.caption = f"The {_MOST_TORNADO_ROWS} largest of each metric; --json has all."
     if not all(interval.is_moved for interval in uncertainty.intervals.values()):
         intervals.caption = f"–: {NO_RANGE}; the metric depends on no number with a range."
-    has_tornado = any(uncertainty.tornado.values())
-    tornado = [_tornado_table(uncertainty, metrics)] if has_tornado else []
     share = _percent(uncertainty.feasible_share)
     limits = f"Note: The design keeps every limit in {share} of the draws."
     lines = [*_notes(uncertainty), text_line(limits)]
-    return [text_line(""), *spaced(intervals, tornado, lines)]
-
-
-def _tornado_table(uncertainty: DesignUncertainty, metrics: Mapping[str, Metric]) -> Table:
-    headers = ["at low", "at high", "swing"]
-    table = plain_table("Tornado: one number at a time", ["metric", "number", *headers], headers)
-    for name, swings in uncertainty.tornado.items():
-        title, show = _scaled_to_unit(uncertainty.intervals[name].typical, metrics[name])
-        for swing in swings[:_MOST_TORNADO_ROWS]:
-            number = constant_words(swing.technology, swing.number)
-            ends = (show(swing.at_low), show(swing.at_high))
-            table.add_row(title, number, *ends, _percent(swing.relative_swing))
-            title = ""
-    if any(len(swings) > _MOST_TORNADO_ROWS for swings in uncertainty.tornado.values()):
-        table.caption = f"The {_MOST_TORNADO_ROWS} largest of each metric; --json has all."
-    return table
+    return [text_line(""), *spaced(intervals, [tornado] if has_tornado else [], lines)]
 
 
 def _scaled_to_unit(typical: float, metric: Metric) -> tuple[str, Callable[[float], str]]:
@@ -104,28 +95,25 @@ def front_tables(
 ) -> list[RenderableType]:
     """Share of draws with each design on the front; at most ``limit`` designs."""
     metrics = [objective.metric for objective in results.problem.objectives]
-    headers = [
-        "on the front",
-        "feasible",
-        "at worst",
-        *(metric_header(metric) for metric in metrics),
-    ]
-    table = plain_table("Robust front", ["#", "design", *headers], ["#", *headers])
     designs = robust_front.designs[:limit]
     space = results.problem.space
     words = design_words(
         space, space.decode(results.rows[[interval.position for interval in designs]])
     )
-    for interval, design in zip(designs, words, strict=True):
-        values = [float(results.metrics[metric.name][interval.position]) for metric in metrics]
-        table.add_row(
-            str(interval.front_number or "–"),
-            design,
-            _percent(interval.non_dominated_share),
-            _percent(interval.feasible_share),
-            _worst_words(interval),
-            *(format_value(value) for value in values),
-        )
+    rows = [
+        {
+            **vars(interval),
+            "design": design,
+            "worst": "kept" if interval.keeps_limits_everywhere
+            else f"+{_percent(interval.worst_excess)}" if 0 < interval.worst_excess < math.inf
+            else "broken",
+            **{x.name: float(results.metrics[x.name][interval.position]) for x in metrics},
+        }
+        for interval, design in zip(designs, words, strict=True)
+    ]  # fmt: skip
+    columns = " ".join(f"{x.name}:={metric_header(x).replace(' ', '_')}" for x in metrics)
+    fields = "front_number=# design non_dominated_share=on_the_front feasible_share=feasible"
+    table = record_table("Robust front", rows, f"{fields} worst=at_worst {columns}")
     if len(designs) < len(robust_front.designs):
         table.caption = f"{len(robust_front.designs) - len(designs)} more"
     is_complete = robust_front.n_compared == robust_front.n_distinct
@@ -139,14 +127,6 @@ def front_tables(
     )
     last = map(text_line, (compared, _kept_words(robust_front)))
     return [text_line(""), *spaced(table, [*_notes(robust_front), *last])]
-
-
-def _worst_words(interval: RobustDesign) -> str:
-    if interval.keeps_limits_everywhere:
-        return "kept"
-    return (
-        f"+{_percent(interval.worst_excess)}" if 0 < interval.worst_excess < math.inf else "broken"
-    )
 
 
 def _kept_words(robust_front: RobustFront) -> str:

@@ -14,7 +14,7 @@ from codesign.base.columns import Fields, FloatArray, JsonObject
 from codesign.insight.summary import convergence, optimizer_names
 from codesign.report.front_lines import front_lines
 from codesign.report.labels import describe_time, evaluator_words, format_value
-from codesign.report.tables import plain_table, record_table, text_line
+from codesign.report.tables import record_table, text_line
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -72,19 +72,14 @@ def paces_of(status: CampaignStatus, timings: Sequence[BatchTiming]) -> list[Pac
     by_run: dict[int, list[BatchTiming]] = {}
     for timing in timings:
         by_run.setdefault(timing.run, []).append(timing)
-    return [
-        _pace(run, status.budget, by_run.get(index, [])[-_RECENT:])
-        for index, run in enumerate(status.runs)
-    ]
-
-
-def _pace(run: RunStatus, budget: int, recent: Sequence[BatchTiming]) -> Pace:
-    seconds = sum(timing.ask_seconds + timing.evaluate_seconds for timing in recent)
-    n_designs = sum(timing.n_designs for timing in recent)
-    rate = n_designs / seconds if seconds > 0 else None
-    if run.state in ("complete", "exhausted"):
-        return Pace(rate, 0.0)
-    return Pace(rate, (budget - run.done) / rate if rate else None)
+    paces = []
+    for index, run in enumerate(status.runs):
+        recent = by_run.get(index, [])[-_RECENT:]
+        seconds = sum(timing.ask_seconds + timing.evaluate_seconds for timing in recent)
+        rate = sum(timing.n_designs for timing in recent) / seconds if seconds > 0 else None
+        left_s = (status.budget - run.done) / rate if rate else None
+        paces.append(Pace(rate, 0.0 if run.state in ("complete", "exhausted") else left_s))
+    return paces
 
 
 def sparkline(values: FloatArray, highest: float, width: int = _WIDTH) -> str:
@@ -178,23 +173,20 @@ def facts_line(frame: Frame) -> str:
 
 def _hypervolume_table(results: Results, is_narrow: bool) -> Table:
     curves = {name: convergence(results, name) for name in optimizer_names(results)}
-    highest = max((curve.mean[-1] for curve in curves.values() if len(curve.mean)), default=0.0)
-    exact_hypervolume = results.exact_hypervolume
-    more = ["of exact"] if exact_hypervolume else []
-    title = "Hypervolume, mean over the seeds so far"
-    table = plain_table(
-        title, ["optimizer", "course", "now", *more, "evaluations"], ["now", *more, "evaluations"]
+    highest = max(
+        (float(curve.mean[-1]) for curve in curves.values() if len(curve.mean)), default=0.0
     )
+    exact = results.exact_hypervolume
+    rows = []
     for name, curve in curves.items():
-        if not len(curve.mean):
-            table.add_row(name, "", "–", *(["–"] if exact_hypervolume else []), "0")
-            continue
-        last = float(curve.mean[-1])
-        share = [f"{100 * last / exact_hypervolume:.1f} %"] if exact_hypervolume else []
-        width = _WIDTH // 4 if is_narrow else _WIDTH
-        bars = sparkline(curve.mean, float(highest), width)
-        table.add_row(name, bars, f"{last:.4g}", *share, f"{int(curve.evaluations[-1]):,}")
-    return table
+        last = float(curve.mean[-1]) if len(curve.mean) else None
+        rows.append({
+            "name": name, "now": last, "share": last / exact if last and exact else None,
+            "bars": sparkline(curve.mean, highest, _WIDTH // 4 if is_narrow else _WIDTH),
+            "evaluations": int(curve.evaluations[-1]) if len(curve.mean) else 0,
+        })  # fmt: skip
+    fields = f"name=optimizer bars=course now{' share=of_exact' * bool(exact)} evaluations"
+    return record_table("Hypervolume, mean over the seeds so far", rows, fields)
 
 
 def _runs_table(frame: Frame, most: int | None = None, is_narrow: bool = False) -> Table:
@@ -227,10 +219,10 @@ _INTEREST = ("running", "stopped", "not started", "exhausted", "complete")
 
 def watch_answer(frame: Frame) -> WatchAnswer:
     """The frame as an answer."""
-    from codesign.answers.campaigns import Front, WatchAnswer, WatchedRun, run_fields
+    from codesign.answers.campaigns import Front, WatchAnswer, WatchedRun
 
     runs = [
-        WatchedRun(**run_fields(run), designs_per_s=pace.designs_per_s, left_s=pace.left_s)
+        WatchedRun.describe(run, designs_per_s=pace.designs_per_s, left_s=pace.left_s)
         for run, pace in zip(frame.status.runs, frame.paces, strict=True)
     ]
     fields: JsonObject = {"runs": runs, "evaluator": frame.reading}

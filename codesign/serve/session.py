@@ -130,17 +130,9 @@ class Session:
             answer["nearest"] = self._nearest(row)
         return answer | {"milliseconds": 1e3 * (time.perf_counter() - began)}
 
-    def times_ms(self, n: int) -> list[float]:
-        """Milliseconds that answers to ``n`` random changes take, one after the other."""
-        rng, codes = np.random.default_rng(0), self._starts()[0]["codes"]
-        times = []
-        for _ in range(n):
-            column = int(rng.integers(len(codes)))
-            codes[column] = int(rng.integers(len(self._space.parameters[column].values)))
-            answer = self.answer(codes)
-            codes = answer["codes"]
-            times.append(float(answer["milliseconds"]))
-        return times
+    def warm_up(self) -> None:
+        """Load what the first answer needs."""
+        self.answer(self._starts()[0]["codes"])
 
     def _evaluated(self, evaluated: EvaluatedDesign) -> JsonObject:
         metrics, metrics_by_name = evaluated.metrics, self._prepared.problem.metrics

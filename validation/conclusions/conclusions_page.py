@@ -15,7 +15,7 @@ from validation.conclusions.answer import Answer
 from validation.conclusions.claims import Claim, Measure
 from validation.conclusions.loss import CLEAR, NOTICEABLE, Loss
 from validation.conclusions.setting import CAP_WATTS, LARGEST_CAP_WATTS
-from validation.findings import Finding, Part
+from validation.findings import Finding, Part, keyed_table
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -223,4 +223,4 @@ def _percent(share: float) -> str:
 
 def _table(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> TextTable:
     numbers = [name for name in columns if name.endswith(("_all", "_without", "_lost"))]
-    return TextTable.keyed(title, columns, rows, numbers, folds="names")
+    return keyed_table(title, columns, rows, numbers)

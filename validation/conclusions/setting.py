@@ -11,10 +11,10 @@ from typing import Any, Literal, TypeAlias
 from codesign import api
 from codesign.base import resources
 from codesign.base.columns import Value
+from codesign.base.loop_progress import FrontsProgress
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.insight.explanation import Fronts, FrontsProgress, Variation
+from codesign.insight.explanation import Fronts, Variation
 from codesign.insight.explanation.absence import recoded
-from codesign.insight.explanation.variation import QuietFronts
 from codesign.models.workload import Request
 from codesign.models.workload.lowering import Phase
 from codesign.search.campaign.campaign_definition import read_definition
@@ -99,7 +99,7 @@ class FrontStore:
 
     folder: Path | None = None
     workers: int = 1
-    progress: FrontsProgress = field(default_factory=QuietFronts)
+    progress: FrontsProgress = field(default_factory=FrontsProgress)
     _varied: dict[tuple[Setting, Phase], Fronts] = field(default_factory=dict)
     _exact_fronts: dict[tuple[Setting, Phase, Variation], ExactFront | None] = field(
         default_factory=dict

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from codesign.base.files import write_text
 from codesign.report.tables import text_line
 from codesign.report.text_table import TextTable
-from validation.findings import Finding, Part
+from validation.findings import Finding, Part, keyed_table
 from validation.studies.study import Study
 
 if TYPE_CHECKING:
@@ -163,7 +163,7 @@ def _table(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, A
         name for name in columns if any(isinstance(row.get(name), int | float) for row in rows)
     ]
     cells = ({name: _cell(name, row.get(name)) for name in columns} for row in rows)
-    return TextTable.keyed(title, columns, cells, numbers, folds="names")
+    return keyed_table(title, columns, cells, numbers)
 
 
 def _cell(name: str, value: object) -> str:

@@ -17,7 +17,7 @@ from itertools import combinations
 import numpy as np
 
 from codesign.base.columns import FloatArray
-from codesign.insight.comparison.kinds import by_kind
+from codesign.insight.comparison.kinds import kind_groups
 from codesign.insight.comparison.outcome import Outcome
 
 LEVEL = 0.95
@@ -61,7 +61,7 @@ def pair_intervals(outcome: Outcome) -> tuple[PairInterval, ...]:
             ).transpose(2, 0, 1)
             for problem in group
         ]
-        for group in by_kind(outcome.ranked).values()
+        for group in kind_groups(outcome.ranked).values()
     ]
     middle = np.mean(
         [

@@ -39,11 +39,10 @@ from codesign.search.campaign.manifest import Origin, digest_of, list_files, res
 from codesign.search.campaign.reference import minimized
 from codesign.search.campaign.reference_range import beyond_words, far_words
 from codesign.search.campaign.status import results_folder
-from codesign.search.optimizers.base import HintUse, SearchSpace
+from codesign.search.optimizers.base import SearchSpace
 from codesign.search.optimizers.peer import Peer
 from codesign.search.optimizers.peer_space import PeerSpace
 from codesign.search.pareto import greedy_subset, hypervolume
-from codesign.search.problem import Problem
 
 FRONTS = "fronts"
 """Folder of the exact fronts, next to those of the campaigns, shared by all comparisons."""
@@ -82,7 +81,14 @@ class Comparison:
         self._resolved, self._fronts = resolved, fronts
         self._command = f"codesign compare {asked_as}"
         self.folder = folder
-        self.campaigns = tuple(self._campaign(i) for i in range(len(resolved.problems)))
+        self.campaigns = tuple(
+            Campaign(
+                replace(problem, path=self._file(problem.definition.name).resolve()),
+                folder / problem.definition.name,
+                str(self._file(problem.definition.name)),
+            )
+            for problem in resolved.problems
+        )
 
     @classmethod
     def load(cls, name_or_path: str | Path, folder: str | Path | None = None) -> Comparison:
@@ -186,11 +192,12 @@ class Comparison:
         statuses = self.status()
         if not partial:
             self._check_finished(statuses)
-        finished = [
-            finished_problem
-            for number, status in enumerate(statuses)
-            if (finished_problem := self._finished(number, status)) is not None
-        ]
+        finished = []
+        for number, (status, campaign) in enumerate(zip(statuses, self.campaigns, strict=True)):
+            missing = {run.run.seed for run in status.runs if run.state not in _ENDED}
+            seeds = tuple(seed for seed in self.definition.seeds if seed not in missing)
+            if seeds:
+                finished.append(Finished(campaign, campaign.results(), number, seeds))
         if not finished:
             raise InputError(
                 f"no seed of any problem is finished; '{self._command}' goes on",
@@ -225,12 +232,6 @@ class Comparison:
             [*files, *definitions, self.folder / SETTINGS], origin,
         )  # fmt: skip
 
-    def _campaign(self, number: int) -> Campaign:
-        problem = self._resolved.problems[number]
-        path = self._file(problem.definition.name)
-        located = replace(problem, path=path.resolve())
-        return Campaign(located, self.folder / problem.definition.name, str(path))
-
     def _file(self, name: str) -> Path:
         """The campaign file of a problem."""
         return self.folder / f"{name}.yaml"
@@ -252,30 +253,25 @@ class Comparison:
             str(self.folder),
         )
 
-    def _finished(self, number: int, status: CampaignStatus) -> Finished | None:
-        missing = {run.run.seed for run in status.runs if run.state not in _ENDED}
-        seeds = tuple(seed for seed in self.definition.seeds if seed not in missing)
-        campaign = self.campaigns[number]
-        return Finished(campaign, campaign.results(), number, seeds) if seeds else None
-
     def _measured(self, compared: Finished, workers: int, tell: Tell) -> ProblemOutcome:
         results, definition = compared.results, self.definition
         problem, name = results.problem, results.definition.name
+        resolved = self._resolved.problems[compared.number]
         truth = self._truth(compared, workers, tell)
         reference = minimized(problem, results.reference_point)
         best = truth.hypervolume(reference)
         picked = greedy_subset(truth.objectives, reference, definition.n_chosen)
         if best <= 0:
-            document = read_document(self._resolved.problems[compared.number].path)
+            document = read_document(resolved.path)
             raise InputError(
                 beyond_words(results, truth.objectives), document.where("reference_point")
             )
         far = far_words(results, best)
+        gives_hints = problem.is_predicted or problem.evaluator.offers("features")
         run_numbers = [i for i, run in enumerate(results.runs) if run.seed in compared.seeds]
         timings = compared.campaign.timings()
-        uninformed_problem = self._resolved.problems[compared.number].problem
-        search = SearchSpace(uninformed_problem.space, uninformed_problem.admits)
-        configured = self._resolved.problems[compared.number].optimizers
+        search = SearchSpace(resolved.problem.space, resolved.problem.admits)
+        configured = resolved.optimizers
         return ProblemOutcome(
             name=name,
             kind=self._resolved.kinds[compared.number],
@@ -293,24 +289,14 @@ class Comparison:
                 for i in run_numbers
             ),
             warnings=() if far is None else (far,),
-            hints=self._hints_on(problem),
-            uninformed=(
-                tuple(
-                    optimizer.label
-                    for optimizer in configured
-                    if isinstance(optimizer.options, Peer.Options)
-                    and PeerSpace.read(search).unexpressed(optimizer.options.method)
-                )
+            hints={x.label: x.hint_use if gives_hints else "none" for x in configured},
+            uninformed=tuple(
+                optimizer.label
+                for optimizer in configured
+                if isinstance(optimizer.options, Peer.Options)
+                and PeerSpace.read(search).unexpressed(optimizer.options.method)
             ),
         )
-
-    def _hints_on(self, problem: Problem) -> dict[str, HintUse]:
-        """Effects of hints on the search of a problem, by optimizer."""
-        gives_hints = problem.is_predicted or problem.evaluator.offers("features")
-        configured = self._resolved.problems[0].optimizers
-        return {
-            compared.label: compared.hint_use if gives_hints else "none" for compared in configured
-        }
 
     def _truth(self, compared: Finished, workers: int, tell: Tell) -> Truth:
         results, name = compared.results, compared.campaign.definition.name

@@ -16,7 +16,7 @@ from codesign.base.columns import FloatArray
 from codesign.insight.comparison.outcome import ProblemOutcome
 
 
-def by_kind(problems: Sequence[ProblemOutcome]) -> dict[str, tuple[ProblemOutcome, ...]]:
+def kind_groups(problems: Sequence[ProblemOutcome]) -> dict[str, tuple[ProblemOutcome, ...]]:
     """The problems of each kind, in the order in which the kinds appear."""
     kinds = dict.fromkeys(problem.kind for problem in problems)
     return {
@@ -36,7 +36,7 @@ def kind_means(
     return np.array(
         [
             np.mean([values(compared) for compared in group], axis=0)
-            for group in by_kind(problems).values()
+            for group in kind_groups(problems).values()
         ]
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from codesign.insight.comparison.comparison_definition import ComparisonDefinition
-from codesign.insight.comparison.kinds import by_kind
+from codesign.insight.comparison.kinds import kind_groups
 from codesign.insight.comparison.outcome import SOLVED_SHARE, Outcome, ProblemOutcome
 from codesign.insight.comparison.ranking import ALPHA, Ranking, rank_optimizers
 
@@ -14,10 +14,26 @@ def outcome_notes(
     definition: ComparisonDefinition, problems: Sequence[ProblemOutcome]
 ) -> tuple[str, ...]:
     """Notes on partial data, on conclusions that cannot be drawn, and on shares that flatter."""
-    notes = [*_partial_notes(definition, problems)]
+    notes = []
+    n_wanted, n_seeds = len(definition.problems), len(definition.seeds)
+    short = [problem for problem in problems if len(problem.seeds) < n_seeds]
+    if len(problems) < n_wanted or short:
+        fewest = min(len(problem.seeds) for problem in problems)
+        few = f", with {fewest} to {n_seeds} seeds" if short else ""
+        notes.append(f"partial: {len(problems)} of {n_wanted} problems{few}")
     if all(len(problem.seeds) < 2 for problem in problems):
         notes.append("one seed: no spread and no test within a problem can be given")
-    notes += _evidence_notes(Outcome(definition, tuple(problems), ()))
+    outcome = Outcome(definition, tuple(problems), ())
+    kinds = kind_groups(outcome.ranked)
+    if len(outcome.ranked) < 2:
+        notes.append("one problem: nothing can be said of other problems")
+    elif len(kinds) < 2:
+        notes.append(
+            f"one kind of problems ({next(iter(kinds))}): nothing can be said of other kinds; "
+            "the intervals are about other problems of this kind"
+        )
+    elif (ranking := rank_optimizers(outcome)).pairs and ranking.least_holm_p > ALPHA:
+        notes.append(few_kinds_words(ranking))
     unknown = [p.name for p in problems if p.truth.kind != "exact"]
     if unknown:
         notes.append(
@@ -26,32 +42,34 @@ def outcome_notes(
         )
     for problem in problems:
         notes += [f"{problem.name}: {words}" for words in problem.warnings]
-    return (*notes, *_tuning_notes(problems), *_rule_notes(problems), *_hint_notes(problems))
+    return (*notes, *_exceptions(problems))
 
 
-def _partial_notes(
-    definition: ComparisonDefinition, problems: Sequence[ProblemOutcome]
-) -> Iterator[str]:
-    n_wanted, n_seeds = len(definition.problems), len(definition.seeds)
-    short = [problem for problem in problems if len(problem.seeds) < n_seeds]
-    if len(problems) < n_wanted or short:
-        fewest = min(len(problem.seeds) for problem in problems)
-        few = f", with {fewest} to {n_seeds} seeds" if short else ""
-        yield f"partial: {len(problems)} of {n_wanted} problems{few}"
+def _exceptions(problems: Sequence[ProblemOutcome]) -> Iterator[str]:
+    """Notes that name the optimizers to which a problem is no test."""
 
+    def named(key: str) -> str:
+        listed = {problem.name: getattr(problem, key) for problem in problems}
+        return ", ".join(f"{name} ({', '.join(x)})" for name, x in listed.items() if x)
 
-def _evidence_notes(outcome: Outcome) -> Iterator[str]:
-    """Limits of so few problems, or kinds of them."""
-    kinds = by_kind(outcome.ranked)
-    if len(outcome.ranked) < 2:
-        yield "one problem: nothing can be said of other problems"
-    elif len(kinds) < 2:
+    if names := named("tuned"):
         yield (
-            f"one kind of problems ({next(iter(kinds))}): nothing can be said of other kinds; "
-            "the intervals are about other problems of this kind"
+            f"every problem was used to tune an optimizer, so none is held back: {names}"
+            if all(problem.tuned for problem in problems)
+            else f"used to tune and therefore left out of ranks and runtimes: {names}"
         )
-    elif (ranking := rank_optimizers(outcome)).pairs and ranking.least_holm_p > ALPHA:
-        yield few_kinds_words(ranking)
+    if names := named("uninformed"):
+        yield (
+            f"every problem has rules that some peer's library cannot express: {names}"
+            if all(problem.uninformed or problem.tuned for problem in problems)
+            else "left out of ranks and runtimes because some peer's library cannot express every "
+            f"rule of the space: {names}"
+        )
+    if names := named("solved_by_hints"):
+        yield (
+            f"solved by hints, with which {SOLVED_SHARE:.0%} of the best hypervolume need no model "
+            f"of results: {names}"
+        )
 
 
 def few_kinds_words(ranking: Ranking) -> str:
@@ -62,37 +80,3 @@ def few_kinds_words(ranking: Ranking) -> str:
         f"a difference is; {ranking.fewest_blocks} kinds are the fewest that can tell a pair apart "
         f"at {100 * ALPHA:g} %"
     )
-
-
-def _hint_notes(problems: Sequence[ProblemOutcome]) -> list[str]:
-    solved = [problem for problem in problems if problem.solved_by_hints]
-    if not solved:
-        return []
-    names = ", ".join(f"{p.name} ({', '.join(p.solved_by_hints)})" for p in solved)
-    return [
-        f"solved by hints, with which {SOLVED_SHARE:.0%} of the best hypervolume need no model of "
-        f"results: {names}"
-    ]
-
-
-def _tuning_notes(problems: Sequence[ProblemOutcome]) -> list[str]:
-    tuned = [problem for problem in problems if problem.tuned]
-    if not tuned:
-        return []
-    names = ", ".join(f"{p.name} ({', '.join(p.tuned)})" for p in tuned)
-    if len(tuned) == len(problems):
-        return [f"every problem was used to tune an optimizer, so none is held back: {names}"]
-    return [f"used to tune and therefore left out of ranks and runtimes: {names}"]
-
-
-def _rule_notes(problems: Sequence[ProblemOutcome]) -> list[str]:
-    uninformed = [problem for problem in problems if problem.uninformed]
-    if not uninformed:
-        return []
-    names = ", ".join(f"{p.name} ({', '.join(p.uninformed)})" for p in uninformed)
-    if all(problem.uninformed or problem.tuned for problem in problems):
-        return [f"every problem has rules that some peer's library cannot express: {names}"]
-    return [
-        "left out of ranks and runtimes because some peer's library cannot express every rule of "
-        f"the space: {names}"
-    ]

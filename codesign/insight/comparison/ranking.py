@@ -19,7 +19,7 @@ from math import ceil, comb, log2
 import numpy as np
 
 from codesign.base.columns import FloatArray
-from codesign.insight.comparison.kinds import by_kind, kind_means, mean_shares
+from codesign.insight.comparison.kinds import kind_groups, kind_means, mean_shares
 from codesign.insight.comparison.outcome import Outcome, ProblemOutcome
 
 ALPHA = 0.05
@@ -103,7 +103,7 @@ def rank_optimizers(outcome: Outcome) -> Ranking:
     problems, labels = outcome.ranked, outcome.labels
     scores = kind_means(problems, lambda problem: mean_shares(problem, labels))
     effects = kind_means(problems, lambda problem: np.array(_effects(problem, labels)))
-    return ranking(labels, list(by_kind(problems)), scores, effects.mean(axis=0))
+    return ranking(labels, list(kind_groups(problems)), scores, effects.mean(axis=0))
 
 
 def rank_on(problem: ProblemOutcome, labels: Sequence[str]) -> Ranking:
@@ -126,10 +126,15 @@ def ranking(
     from scipy.stats import rankdata
 
     ranks = rankdata(-scores, axis=1)
-    statistic, p = friedman(ranks)
-    return Ranking(
-        tuple(labels), tuple(blocks), scores, ranks, statistic, p, _pairs(labels, scores, effects)
+    pairs = list(combinations(range(len(labels)), 2)) if len(scores) > 1 else []
+    p_values = [signed_rank_p(scores[:, i], scores[:, j]) for i, j in pairs]
+    tests = tuple(
+        PairTest(labels[i], labels[j], len(scores), p, float(corrected), float(effect))
+        for (i, j), p, corrected, effect in zip(
+            pairs, p_values, holm(p_values), effects[: len(pairs)], strict=True
+        )
     )
+    return Ranking(tuple(labels), tuple(blocks), scores, ranks, *friedman(ranks), tests)
 
 
 def friedman(ranks: FloatArray) -> tuple[float | None, float | None]:
@@ -142,19 +147,6 @@ def friedman(ranks: FloatArray) -> tuple[float | None, float | None]:
 
     result = friedmanchisquare(*ranks.T)
     return float(result.statistic), float(result.pvalue)
-
-
-def _pairs(labels: Sequence[str], scores: FloatArray, effects: FloatArray) -> tuple[PairTest, ...]:
-    if len(scores) < 2:
-        return ()
-    pairs = list(combinations(range(len(labels)), 2))
-    p_values = [signed_rank_p(scores[:, i], scores[:, j]) for i, j in pairs]
-    return tuple(
-        PairTest(labels[i], labels[j], len(scores), p, float(corrected), float(effect))
-        for (i, j), p, corrected, effect in zip(
-            pairs, p_values, holm(p_values), effects, strict=True
-        )
-    )
 
 
 def signed_rank_p(first: FloatArray, second: FloatArray) -> float:

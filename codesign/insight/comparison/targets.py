@@ -55,13 +55,12 @@ def solved_share(
     """
     evaluations = np.arange(1, budget + 1)
 
-    def of_problem(problem: ProblemOutcome) -> FloatArray:
+    def share_on(problem: ProblemOutcome) -> FloatArray:
         times = np.concatenate([runtimes(problem.of(optimizer), target) for target in targets])
         reached = np.searchsorted(np.sort(times), evaluations, side="right")
         return np.asarray(reached / len(times), dtype=np.float64)
 
-    mean: FloatArray = kind_means(problems, of_problem).mean(axis=0)
-    return mean
+    return np.asarray(kind_means(problems, share_on).mean(axis=0))
 
 
 def target_record(

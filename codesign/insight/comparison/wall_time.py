@@ -62,15 +62,10 @@ def run_costs(outcome: Outcome) -> tuple[RunCost, ...]:
     costs = []
     for label in outcome.labels:
         runs = [run for problem in outcome.problems for run in problem.of(label)]
-        costs.append(
-            RunCost(
-                optimizer=label,
-                n_runs=len(runs),
-                n_evaluated=sum(run.n_evaluated for run in runs),
-                suggestion_s=float(sum(run.time.suggestion_seconds.sum() for run in runs)),
-                evaluation_s=float(sum(run.time.evaluation_seconds for run in runs)),
-            )
-        )
+        suggestion_s = float(sum(run.time.suggestion_seconds.sum() for run in runs))
+        evaluation_s = float(sum(run.time.evaluation_seconds for run in runs))
+        n_evaluated = sum(run.n_evaluated for run in runs)
+        costs.append(RunCost(label, len(runs), n_evaluated, suggestion_s, evaluation_s))
     return tuple(costs)
 
 
@@ -79,8 +74,7 @@ def elapsed_seconds(run: RunOutcome, costs_s: FloatArray) -> FloatArray:
     # Drawing the initial sample is nobody's suggestion, and loads libraries in who comes first.
     suggestion = np.where(run.time.is_chosen, run.time.suggestion_seconds, 0.0)
     evaluations = np.arange(1, len(suggestion) + 1)
-    seconds: FloatArray = np.multiply.outer(costs_s, evaluations) + np.cumsum(suggestion)
-    return seconds
+    return np.asarray(np.multiply.outer(costs_s, evaluations) + np.cumsum(suggestion))
 
 
 def share_after(run: RunOutcome, costs_s: FloatArray, seconds: FloatArray) -> FloatArray:
@@ -99,28 +93,22 @@ def share_after(run: RunOutcome, costs_s: FloatArray, seconds: FloatArray) -> Fl
     fraction = np.where(
         end > begin, (seconds - begin) / np.where(end > begin, end - begin, 1.0), 0.0
     )
-    share: FloatArray = shares[done] + fraction * (shares[following] - shares[done])
-    return share
+    return np.asarray(shares[done] + fraction * (shares[following] - shares[done]))
 
 
 def equal_time_shares(outcome: Outcome, costs_s: Sequence[float] | FloatArray) -> FloatArray:
     """(costs, optimizers) mean share in equal wall time over the kinds of ranked problems."""
     costs = np.asarray(costs_s, dtype=np.float64)
-    means = kind_means(outcome.ranked, lambda item: _equal_time_shares(item, outcome.labels, costs))
-    mean: FloatArray = means.mean(axis=0)
-    return mean
 
+    def shares_on(problem: ProblemOutcome) -> FloatArray:
+        """(costs, optimizers) mean over the seeds."""
+        shares = []
+        for runs in zip(*(problem.of(label) for label in outcome.labels), strict=True):
+            ends = np.min([elapsed_seconds(run, costs)[:, -1] for run in runs], axis=0)
+            shares.append([share_after(run, costs, ends) for run in runs])
+        return np.asarray(np.mean(shares, axis=0).T)
 
-def _equal_time_shares(
-    problem: ProblemOutcome, labels: Sequence[str], costs_s: FloatArray
-) -> FloatArray:
-    """(costs, optimizers) mean over the seeds."""
-    shares = []
-    for runs in zip(*(problem.of(label) for label in labels), strict=True):
-        ends = np.min([elapsed_seconds(run, costs_s)[:, -1] for run in runs], axis=0)
-        shares.append([share_after(run, costs_s, ends) for run in runs])
-    mean: FloatArray = np.mean(shares, axis=0).T
-    return mean
+    return np.asarray(kind_means(outcome.ranked, shares_on).mean(axis=0))
 
 
 def leads(outcome: Outcome) -> tuple[Lead, ...]:
@@ -143,10 +131,8 @@ def shares_over_time(
     """
     costs = np.full(len(seconds), cost_s)
 
-    def of_problem(problem: ProblemOutcome) -> FloatArray:
+    def shares_on(problem: ProblemOutcome) -> FloatArray:
         runs = problem.of(optimizer)
-        mean: FloatArray = np.mean([share_after(run, costs, seconds) for run in runs], axis=0)
-        return mean
+        return np.asarray(np.mean([share_after(run, costs, seconds) for run in runs], axis=0))
 
-    mean: FloatArray = kind_means(outcome.ranked, of_problem).mean(axis=0)
-    return mean
+    return np.asarray(kind_means(outcome.ranked, shares_on).mean(axis=0))

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Value
+from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
 from codesign.insight.explanation.choices import FrontChoice, possible_codes
 from codesign.insight.explanation.distance import Measure
 from codesign.insight.explanation.variation import Fronts, Variation
@@ -182,40 +182,30 @@ class Absences:
             theirs = feasible[int(owner[nearest])]
             position = nearest - int(np.flatnonzero(owner == owner[nearest])[0])
             objectives = points[nearest]
-            point, row, dominator = self._most_similar(
-                objectives, theirs.rows[theirs.point == position]
+            rows = theirs.rows[theirs.point == position]
+            # The dominating design that differs in the fewest parameters.
+            dominating = self._kept[measure.dominating(objectives)]
+            candidates = np.flatnonzero(np.isin(self._front.point, dominating))
+            differing = (rows[:, None, :] != self._front.rows[None, candidates, :]).sum(axis=2)
+            i, j = np.unravel_index(int(differing.argmin()), differing.shape)
+            similar = int(candidates[j])
+            point = int(self._front.point[similar])
+            miss = Miss(
+                row=rows[i],
+                objectives=objectives,
+                regret=float(regret[nearest]),
+                alone=measure.alone(objectives[None, :])[0],
+                point=point,
+                dominator=self._front.rows[similar],
+                better=measure.between(objectives, self._front.objectives[point]),
             )
-            return Absence(
-                choice,
-                value,
-                n_designs,
-                (
-                    Miss(
-                        row=row,
-                        objectives=objectives,
-                        regret=float(regret[nearest]),
-                        alone=measure.alone(objectives[None, :])[0],
-                        point=point,
-                        dominator=dominator,
-                        better=measure.between(objectives, self._front.objectives[point]),
-                    )
-                ),
-            )
+            return Absence(choice, value, n_designs, miss)
         problem = self._fronts.problem
-        rows = [_some(problem, space_slice.variation.of(problem).space) for space_slice in slices]
-        broken = broken_limits(problem, np.concatenate(rows))
-        return Absence(choice, value, n_designs, None, tuple(broken), sum(map(len, rows)))
-
-    def _most_similar(
-        self, objectives: FloatArray, rows: IntArray
-    ) -> tuple[int, IntArray, IntArray]:
-        """The dominating design that differs in the fewest parameters."""
-        dominating = self._kept[self._measure.dominating(objectives)]
-        candidates = np.flatnonzero(np.isin(self._front.point, dominating))
-        differing = (rows[:, None, :] != self._front.rows[None, candidates, :]).sum(axis=2)
-        i, j = np.unravel_index(int(differing.argmin()), differing.shape)
-        nearest = int(candidates[j])
-        return int(self._front.point[nearest]), rows[i], self._front.rows[nearest]
+        samples = [
+            _some(problem, space_slice.variation.of(problem).space) for space_slice in slices
+        ]
+        broken = broken_limits(problem, np.concatenate(samples))
+        return Absence(choice, value, n_designs, None, tuple(broken), sum(map(len, samples)))
 
 
 def _cutoffs(measure: Measure, least: float, violations: FloatArray) -> FloatArray:
@@ -251,9 +241,7 @@ def _some(problem: Problem, space_slice: DesignSpace) -> IntArray:
 def broken_limits(problem: Problem, rows: IntArray) -> list[Broken]:
     """Limits that designs break, the most broken first; ties by the larger least violation."""
     observations = problem.evaluate(rows, problem.deciding_metrics)
-    all_violations: Arrays = problem.known_violations(rows)
-    after = observations.violations_by_name
-    violations = {**after, **all_violations}
+    violations = {**observations.violations_by_name, **problem.known_violations(rows)}
     broken = [
         Broken(name, float((values > 0).mean()), float(np.nanmin(values)))
         for name, values in violations.items()
@@ -261,4 +249,4 @@ def broken_limits(problem: Problem, rows: IntArray) -> list[Broken]:
     ]
     if observations.failed.any():
         broken.append(Broken("an evaluation that succeeds", float(observations.failed.mean()), 0.0))
-    return sorted(broken, key=lambda item: (-item.share, -item.least))
+    return sorted(broken, key=lambda limit: (-limit.share, -limit.least))

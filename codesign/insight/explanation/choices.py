@@ -89,23 +89,13 @@ def choices_of(
     mask = np.ones(len(front), dtype=bool) if is_kept is None else np.zeros(len(front), dtype=bool)
     if is_kept is not None:
         mask[is_kept] = True
-    singles = [
-        _choice(space, front, mask, parameter.name, np.array([column]), parameter.part)
-        for column, parameter in enumerate(space.parameters)
-    ]
-    part_choices = [
-        _choice(
-            space,
-            front,
-            mask,
-            f"{repeated_part.name} {member}",
-            repeated_part.columns[:, place],
-            repeated_part.name,
-        )
-        for repeated_part in space.structure.parts
-        for place, member in enumerate(repeated_part.members)
-    ]
-    return [choice for choice in [*singles, *part_choices] if len(choice.values) > 1]
+    columns = [
+        *((x.name, np.array([column]), x.part) for column, x in enumerate(space.parameters)),
+        *((f"{x.name} {member}", x.columns[:, place], x.name)
+          for x in space.structure.parts for place, member in enumerate(x.members)),
+    ]  # fmt: skip
+    choices = [_choice(space, front, mask, *named) for named in columns]
+    return [choice for choice in choices if len(choice.values) > 1]
 
 
 def _choice(
@@ -173,13 +163,8 @@ def derived_ranges(space: DesignSpace, rows: IntArray) -> list[DerivedRange]:
     """Choices of every derived quantity."""
     values = space.derived(rows)
     return [
-        DerivedRange(
-            derived_quantity.name,
-            derived_quantity.unit,
-            float(values[derived_quantity.name].min()),
-            float(values[derived_quantity.name].max()),
-        )
-        for derived_quantity in space.derived_quantities
+        DerivedRange(x.name, x.unit, float(values[x.name].min()), float(values[x.name].max()))
+        for x in space.derived_quantities
     ]
 
 

@@ -141,7 +141,7 @@ def explain_front(
             if is_thorough:
                 choices, absences = Absences(fronts, front, kept_places, measure).explain(listed)
             else:
-                unpriced |= {item.text: NOT_ASKED for item in movable}
+                unpriced |= {limit.text: NOT_ASKED for limit in movable}
                 movable = ()
             prices = prices_of(fronts, front, movable, reference, step)
     finally:

@@ -102,18 +102,20 @@ class Limits:
 
 def limits_of(problem: Problem) -> Limits:
     """The limits of a problem."""
-    if problem.space.pools:
-        return _limits_of_system(problem)
-    rows = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
-    observed = problem.evaluate(rows)
     movable: list[Limit] = []
     others: list[tuple[str, str]] = []
     for source, condition in _conditions(problem):
-        limit = _read(problem, source, condition)
+        # A pool's own front prices the bounds of its machines.
+        is_of_pool = problem.space.pools and source != "campaign"
+        limit = _OF_POOL if is_of_pool else _read(problem, source, condition)
         if isinstance(limit, Limit):
             movable.append(limit)
         else:
             others.append((condition.text, limit))
+    if problem.space.pools:
+        return Limits(tuple(movable), tuple(others))
+    rows = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
+    observed = problem.evaluate(rows)
     excess = _evaluator_limits(problem, rows, observed)
     for position, limit in enumerate(movable):
         relative_excess = used(problem, limit, rows, observed) / limit.number - 1.0
@@ -130,18 +132,6 @@ def limits_of(problem: Problem) -> Limits:
             movable.append(Limit(name, "evaluator", name, "<=", 100.0, "%"))
         else:
             others.append((name, "does not differ between designs"))
-    return Limits(tuple(movable), tuple(others))
-
-
-def _limits_of_system(problem: Problem) -> Limits:
-    """Limits of the campaign; a pool's own front prices the bounds of its machines."""
-    movable, others = [], []
-    for source, condition in _conditions(problem):
-        limit = _read(problem, source, condition) if source == "campaign" else _OF_POOL
-        if isinstance(limit, Limit):
-            movable.append(limit)
-        else:
-            others.append((condition.text, limit))
     return Limits(tuple(movable), tuple(others))
 
 
@@ -200,9 +190,8 @@ def _evaluator_limits(
 ) -> dict[str, FloatArray]:
     """(n,) relative excess by limit of the evaluator."""
     written = {constraint.text for constraint in problem.constraints}
-    violations = problem.known_violations(rows)
-    after = observed.violations_by_name
-    return {name: values for name, values in {**after, **violations}.items() if name not in written}
+    violations = {**observed.violations_by_name, **problem.known_violations(rows)}
+    return {name: values for name, values in violations.items() if name not in written}
 
 
 def _is_same(relative_excess: FloatArray, excess: FloatArray) -> bool:

@@ -10,13 +10,14 @@ from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
 from codesign.base.errors import CodesignError, InfeasibleError, InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
+from codesign.base.loop_progress import FrontsProgress
 from codesign.search.derived_metrics import definitions_of
 from codesign.search.enumeration import ExactFront, WantedPart, enumerate_front, exact_front
 from codesign.search.enumeration.enumeration_worker import Rebuild
@@ -60,22 +61,17 @@ class Variation:
             space = _constrained(space, dict(self.space_constraints))
         evaluator = problem.evaluator
         if self.slack:
-            evaluator = with_slack(evaluator, dict(self.slack), self.is_only_new)
+            evaluator = Slackened(evaluator, dict(self.slack), self.is_only_new)
         if not self.constraints:
             return replace(problem, space=space, evaluator=evaluator)
         evaluator = evaluator.within_limits({})  # those that stay are told again
         changed = dict(self.constraints)
-        texts = [
-            changed.get(constraint.text, constraint.text) for constraint in problem.constraints
-        ]
+        texts = (changed.get(x.text, x.text) for x in problem.constraints)
         return build_problem(
-            space,
-            evaluator,
-            [str(objective) for objective in problem.objectives],
-            [text for text in texts if text is not None],
-            problem.evaluator_name,
+            space, evaluator, list(map(str, problem.objectives)),
+            [text for text in texts if text is not None], problem.evaluator_name,
             metrics=definitions_of(problem.derived),
-        )
+        )  # fmt: skip
 
 
 def _constrained(space: DesignSpace, changed: Mapping[str, str | None]) -> DesignSpace:
@@ -100,7 +96,7 @@ def _refuse_to_fix(overrides: Mapping[str, object], where: str | None) -> Design
     raise InputError("fix parameters before constraints are changed", where)
 
 
-class _Slackened(Evaluator):
+class Slackened(Evaluator):
     """An evaluator whose limits are moved; its metrics stay as they are.
 
     Args:
@@ -150,7 +146,7 @@ class _Slackened(Evaluator):
 
     def within_limits(self, limits: Mapping[str, float]) -> Evaluator:
         """The evaluator choosing within limits on metrics, if it can; its own stay moved."""
-        return with_slack(self._inner.within_limits(limits), self._slack, self._is_only_new)
+        return Slackened(self._inner.within_limits(limits), self._slack, self._is_only_new)
 
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
         """Metrics of the evaluator."""
@@ -168,37 +164,6 @@ class _Slackened(Evaluator):
         }
 
 
-def with_slack(
-    evaluator: Evaluator, slack: Mapping[str, float], is_only_new: bool = False
-) -> Evaluator:
-    """The evaluator with limits moved by a relative excess; see :class:`Variation`."""
-    return _Slackened(evaluator, slack, is_only_new)
-
-
-class FrontsProgress(Protocol):
-    """Progress of a row of enumerations."""
-
-    def expect(self, n: int) -> None:
-        """``n`` more enumerations may come."""
-        return
-
-    def begin(self, label: str, n_designs: int) -> None:
-        """One begins."""
-        return
-
-    def end(self) -> None:
-        """One is done, or turned out not to be needed."""
-        return
-
-    def finish(self) -> None:
-        """No further call comes."""
-        return
-
-
-class QuietFronts(FrontsProgress):
-    """Progress that nobody watches."""
-
-
 @dataclass
 class Fronts:
     """Exact fronts of variations of a problem.
@@ -214,7 +179,7 @@ class Fronts:
     folder: Path | None = None
     workers: int = 1
     rebuild: Rebuild | None = None
-    progress: FrontsProgress = field(default_factory=QuietFronts)
+    progress: FrontsProgress = field(default_factory=FrontsProgress)
     n_enumerated: int = 0
     _executor: LocalExecutor | None = None
     _counting: threading.Lock = field(default_factory=threading.Lock)

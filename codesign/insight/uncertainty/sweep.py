@@ -132,7 +132,7 @@ class Sweep:
         )
 
     @classmethod
-    def of_design(cls, evaluated: EvaluatedDesign) -> Sweep:
+    def single(cls, evaluated: EvaluatedDesign) -> Sweep:
         """The evaluator of one design, with every metric."""
         space, evaluator = evaluated.space, evaluated.evaluator
         metric = evaluator.metrics[0]  # a problem needs an objective; which is of no account

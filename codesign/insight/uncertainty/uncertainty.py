@@ -69,7 +69,7 @@ def design_uncertainty(
         InputError: An evaluator without technologies, no sample, a negative seed.
     """
     space = evaluated.space
-    sweep = Sweep.of_design(evaluated)
+    sweep = Sweep.single(evaluated)
     drawn = draw(sweep.numbers, samples, seed)
     row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
     in_space = all(values[0] <= 0 for values in space.violations(row).values())
@@ -83,10 +83,8 @@ def design_uncertainty(
             np.mean([in_space and bool(observation.feasible[0]) for observation in observed])
         ),
         intervals={
-            metric: _interval(
-                np.array([observation.metrics[metric][0] for observation in observed]),
-                corners,
-                metric,
+            metric: corners.interval(
+                metric, np.array([observation.metrics[metric][0] for observation in observed])
             )
             for metric in sweep.metrics
         },
@@ -103,7 +101,7 @@ def design_intervals(evaluated: EvaluatedDesign, samples: int = SAMPLES) -> Arra
     Raises:
         InputError: An evaluator without technologies, no sample.
     """
-    space, sweep = evaluated.space, Sweep.of_design(evaluated)
+    space, sweep = evaluated.space, Sweep.single(evaluated)
     row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
     quantiles = metric_quantiles(sweep, row, sweep.metrics, (5, 95), samples)
     return {name: ends for name, (ends,) in quantiles.items() if has_width(ends)}
@@ -159,10 +157,7 @@ class _Corners:
         # Numbers that change nothing go along, so that the corner has a short name.
         (end,) = moved
         idle = [len(set(line.values())) == 1 for line in lines]
-        return tuple(
-            end if is_idle else metric_value
-            for metric_value, is_idle in zip(ends, idle, strict=True)
-        )
+        return tuple(end if is_idle else x for x, is_idle in zip(ends, idle, strict=True))
 
     def _line(self, metric: str, i: int) -> dict[int, float]:
         """The metric with number ``i`` at typical, low and high, the others at typical."""
@@ -174,24 +169,33 @@ class _Corners:
         lines = [self._line(metric, i) for i in range(len(self.numbers))]
         return _swings(self.numbers, lines)
 
+    def interval(self, metric: str, drawn: FloatArray) -> MetricInterval:
+        """The interval of a metric from its drawn values."""
+        values = drawn[np.isfinite(drawn)]
+        typical = self.metrics[(0,) * len(self.numbers)][metric]
+        p5, median, p95 = np.percentile(values, [5, 50, 95]) if len(values) else [np.nan] * 3
+        return MetricInterval(
+            typical,
+            float(np.fmin(p5, typical)),
+            float(median),
+            float(np.fmax(p95, typical)),
+            *self.extreme(metric, 1.0),
+            *self.extreme(metric, -1.0),
+            len(values),
+        )
+
     def extreme(self, metric: str, sign: float) -> tuple[float, str]:
         """The smallest (sign 1) or largest (sign -1) value over the corners, and where it is."""
-        values = {
-            corner: corner_metrics[metric]
-            for corner, corner_metrics in self.metrics.items()
-            if not np.isnan(corner_metrics[metric])
-        }
-        if not values:
+        corners = [x for x, metrics in self.metrics.items() if not np.isnan(metrics[metric])]
+        if not corners:
             return np.nan, "none"
-        corner = min(values, key=lambda key: sign * values[key])
-        return values[corner], self._words(corner)
-
-    def _words(self, corner: tuple[int, ...]) -> str:
+        corner = min(corners, key=lambda key: sign * self.metrics[key][metric])
         words = {-1: "low", 0: "typical", 1: "high"}
-        if len(set(corner)) <= 1:
-            return f"all {words[corner[0]] if corner else 'typical'}"
         pairs = zip(self.numbers, corner, strict=True)
-        return ", ".join(f"{number} {words[end]}" for number, end in pairs if end)
+        place = ", ".join(f"{number} {words[end]}" for number, end in pairs if end)
+        if len(set(corner)) <= 1:
+            place = f"all {words[corner[0]] if corner else 'typical'}"
+        return self.metrics[corner][metric], place
 
 
 def _swings(
@@ -256,36 +260,6 @@ def _alone(i: int, end: int, k: int) -> tuple[int, ...]:
     return (0,) * i + (end,) + (0,) * (k - i - 1)
 
 
-def _around(typical: FloatArray, quantiles: FloatArray, levels: Sequence[float]) -> FloatArray:
-    """(n, q) quantiles whose lower half is not above the (n,) typical values, nor the upper below.
-
-    Args:
-        levels: (q,) in percent.
-    """
-    percent, middle = np.asarray(levels), typical[:, None]
-    upper = np.where(percent > 50, np.maximum(quantiles, middle), quantiles)
-    return np.where(percent < 50, np.minimum(quantiles, middle), upper)
-
-
-def _interval(drawn: FloatArray, corners: _Corners, metric: str) -> MetricInterval:
-    values = drawn[np.isfinite(drawn)]
-    typical = corners.metrics[(0,) * len(corners.numbers)][metric]
-    p5, median, p95 = np.percentile(values, [5, 50, 95]) if len(values) else [np.nan] * 3
-    minimum, minimum_at = corners.extreme(metric, 1.0)
-    maximum, maximum_at = corners.extreme(metric, -1.0)
-    return MetricInterval(
-        typical=typical,
-        p5=float(np.fmin(p5, typical)),
-        median=float(median),
-        p95=float(np.fmax(p95, typical)),
-        minimum=minimum,
-        minimum_at=minimum_at,
-        maximum=maximum,
-        maximum_at=maximum_at,
-        n_values=len(values),
-    )
-
-
 def front_spread(
     problem: Problem,
     rows: IntArray,
@@ -304,7 +278,6 @@ def front_spread(
     """
     sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
     on_front, feasible = np.zeros(len(rows)), np.zeros(len(rows))
-    typical = sweep.observe(rows, sweep.typical).metrics
     values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
     for drawn in counted(draw(sweep.numbers, samples, seed), _DRAWS):
         observed = sweep.observe(rows, drawn)
@@ -318,12 +291,29 @@ def front_spread(
         n_numbers=len(sweep.numbers),
         non_dominated_share=on_front / samples,
         feasible_share=feasible / samples,
-        intervals={
-            name: _around(typical[name], np.percentile(drawn, [5, 95], axis=0).T, [5, 95])
-            for name, drawn in values.items()
-            if np.isfinite(drawn).all()
-        },
+        intervals=_quantiles(sweep, rows, values, (5, 95)),
     )
+
+
+def _quantiles(
+    sweep: Sweep,
+    rows: IntArray,
+    values: Mapping[str, Sequence[FloatArray]],
+    levels: Sequence[float],
+) -> dict[str, FloatArray]:
+    """(n, q) by metric with a value in every draw: quantiles of draws around the typical values.
+
+    The lower half of the quantiles is not above the typical value, nor the upper below.
+    """
+    percent = np.asarray(levels)
+    typical = sweep.observe(rows, sweep.typical).metrics
+    around = {}
+    for name, drawn in values.items():
+        if np.isfinite(drawn).all():
+            quantiles, middle = np.percentile(drawn, levels, axis=0).T, typical[name][:, None]
+            upper = np.where(percent > 50, np.maximum(quantiles, middle), quantiles)
+            around[name] = np.where(percent < 50, np.minimum(quantiles, middle), upper)
+    return around
 
 
 def metric_quantiles(
@@ -343,13 +333,8 @@ def metric_quantiles(
         observed = sweep.observe(rows, drawn)
         for name in metrics:
             values[name].append(observed.metrics[name])
-    typical = sweep.observe(rows, sweep.typical).metrics
-    stacked = {name: np.stack(drawn) for name, drawn in values.items()}
-    return {
-        name: _around(typical[name], np.percentile(drawn, levels, axis=0).T, levels)
-        for name, drawn in stacked.items()
-        if np.isfinite(drawn).all() and np.ptp(drawn, axis=0).any()
-    }
+    moved = {name: x for name, x in values.items() if np.ptp(x, axis=0).any()}
+    return _quantiles(sweep, rows, moved, levels)
 
 
 def robust_front(
@@ -377,23 +362,14 @@ def robust_front(
     worst = worst_excess(results.problem, results.rows[compared[listed]])
     designs = [
         RobustDesign(
-            position=int(compared[place]),
-            front_number=number.get(int(compared[place])),
-            non_dominated_share=float(shares[place]),
-            feasible_share=float(feasible[place]),
-            worst_excess=excess,
-            worst_limit=limit,
+            int(position), number.get(int(position)), float(shares[place]), float(feasible[place]),
+            excess, limit,
         )
-        for place, excess, limit in zip(
-            listed.tolist(), worst.excess.tolist(), worst.limits, strict=True
+        for place, position, excess, limit in zip(
+            listed, compared[listed], worst.excess.tolist(), worst.limits, strict=True
         )
-    ]
-    designs.sort(
-        key=lambda observation: (
-            -observation.non_dominated_share,
-            observation.front_number or len(results),
-        )
-    )
+    ]  # fmt: skip
+    designs.sort(key=lambda x: (-x.non_dominated_share, x.front_number or len(results)))
     varied = Sweep(results.problem, results.problem.deciding_metrics).numbers
     return RobustFront(samples, seed, varied, len(compared), len(distinct), OFTEN, tuple(designs))
 

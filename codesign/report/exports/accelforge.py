@@ -52,7 +52,7 @@ def to_accelforge(design: ChosenDesign, path: Path) -> Written:
 
 def architecture_of(machine: Machine) -> str:
     """The architecture alone, as AccelForge reads it."""
-    listed = [*reversed(machine.tiers), *([machine.on_chip] if machine.on_chip else [])]
+    listed = [*reversed(machine.tiers), *([machine.on_chip_level] if machine.on_chip_level else [])]
     memories = [_memory(level, is_outermost=number == 0) for number, level in enumerate(listed)]
     flow = machine.dataflow or "ws"
     kept_stationary = _STATIONARY[flow]

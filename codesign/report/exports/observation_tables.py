@@ -22,6 +22,7 @@ from codesign.insight.plateaus import folded_front
 from codesign.report import palette
 from codesign.report.frames import Scope, numbers_of, positions_of, scope_columns
 from codesign.report.labels import (
+    BETTER,
     KEY_METRICS,
     MAIN_METRICS,
     axis_label,
@@ -138,12 +139,11 @@ def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
         _front_chart(book, results, list(columns), len(positions))
         senses = {element.metric.name: element.sense for element in results.problem.objectives}
         metrics = [metric_of(name, results.problem.metrics) for name in results.metrics]
-        better = {"minimize": "lower", "maximize": "higher"}
         meanings = {
             "metric": [metric_title(metric) for metric in metrics],
             "name in files": [metric.name for metric in metrics],
             "unit": [unit_text(metric.unit) for metric in metrics],
-            "better": [better[senses.get(metric.name, metric.sense)] for metric in metrics],
+            "better": [BETTER[senses.get(metric.name, metric.sense)] for metric in metrics],
             "objective": ["yes" if metric.name in senses else "" for metric in metrics],
             "meaning": [metric.meaning for metric in metrics],
         }

@@ -69,7 +69,7 @@ def budget_table(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
     columns = evaluated.space.columns(evaluated.space.encode(evaluated.design))
     ends: list[Explanation] = [evaluated.explanation] * 3
     try:
-        sweep = Sweep.of_design(evaluated)
+        sweep = Sweep.single(evaluated)
     except InputError:
         pass
     else:

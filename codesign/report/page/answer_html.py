@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from codesign.base.columns import Fields
 from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES
-from codesign.report.labels import format_metric, metric_of, metric_title, unit_text
+from codesign.report.labels import format_metric, metric_of, metric_title, percent, unit_text
 from codesign.report.pass_account import pass_account
 from codesign.report.system_picture import limit_words
 
@@ -24,15 +24,6 @@ _FAR, _MATTERS, _NEARLY_ALL = 2.0, 0.1, 0.995
 _MOST_FIGURES = 8
 _LONG = "\0"
 """Mark of a row that a phone leaves out."""
-
-
-def percent(share: float, digits: int = 3) -> str:
-    """A share in percent.
-
-    >>> percent(0.1234), percent(0.0004)
-    ('12.3 %', '< 0.1 %')
-    """
-    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.{digits}g} %"
 
 
 def signed(share: float) -> str:
@@ -85,6 +76,10 @@ def change_cell(metric: Metric, share: float | None) -> str:
         return "<td class=number>=</td>"
     is_worse = (share < 0) == (metric.sense == "maximize")
     return f'<td class="number {"worse" if is_worse else "better"}">{signed(share)}</td>'
+
+
+def _words_cell(text: str) -> str:
+    return f'<td class="words">{escape(text)}</td>'
 
 
 def _metric(results: Results, name: str) -> Metric:
@@ -171,16 +166,13 @@ def sure_words(results: Results, pick: Fields, omitted: Sequence[str]) -> list[s
     for verdict in pick.get("verdicts", ()):
         name = verdict["reading"][:1].upper() + verdict["reading"][1:]
         changes = _ratio_words(results, verdict["ratios"], 0.001) or "the same numbers"
-        lines.append(f"{name}: {_choice_words(verdict)}; {changes}.")
+        choice = (
+            "the choice changes, because it breaks a limit" if not verdict["feasible"]
+            else "the choice holds" if verdict["best"]
+            else f"the choice changes: one of {verdict['n']:,} others is better in everything"
+        )  # fmt: skip
+        lines.append(f"{name}: {choice}; {changes}.")
     return lines + [f"Not asked: {text}." for text in omitted]
-
-
-def _choice_words(verdict: Fields) -> str:
-    if not verdict["feasible"]:
-        return "the choice changes, because it breaks a limit"
-    if verdict["best"]:
-        return "the choice holds"
-    return f"the choice changes: one of {verdict['n']:,} others is better in everything"
 
 
 def _warnings(results: Results, pick: Fields) -> str:
@@ -225,12 +217,10 @@ def answer_html(
     cells = []
     for name in names:
         metric, value = _metric(results, name), float(results.metrics[name][position])
-        low, high = ends.get(name, (value, value))
+        low, high = sorted(ends.get(name, (value, value)))
         interval = ""
         if abs(high - low) > 0.005 * abs(value):
-            interval = (
-                f' <span class="quiet">{escape(_interval(sorted((low, high)), metric))}</span>'
-            )
+            interval = f' <span class="quiet">{escape(_interval((low, high), metric))}</span>'
         style = ' class="main-figure"' if name in results.problem.objective_names else ""
         cells.append(
             f"<div{style}><dt>{escape(metric_title(metric))}</dt>"
@@ -261,9 +251,7 @@ def picks_html(results: Results, document: Fields, explained: Mapping[int, Evalu
         f'<br><span class="quiet">{escape(pick["reason"])}</span>'
         for pick in picks
     )]  # fmt: skip
-    rows = [
-        [_LONG + "design", *(f'<td class="words">{escape(pick["words"])}</td>' for pick in picks)]
-    ]
+    rows = [[_LONG + "design", *(_words_cell(pick["words"]) for pick in picks)]]
     for name in document["figures"]:
         metric = _metric(results, name)
         values = [format_metric(float(results.metrics[name][p]), metric, 3) for p in positions]
@@ -274,9 +262,7 @@ def picks_html(results: Results, document: Fields, explained: Mapping[int, Evalu
         for pick in picks
     ]
     if any(limits):
-        rows.append(
-            [_LONG + "limited by", *(f'<td class="words">{escape(x)}</td>' for x in limits)]
-        )
+        rows.append([_LONG + "limited by", *map(_words_cell, limits)])
     warned = [_warnings(results, pick) for pick in picks]
     if any(warned):
         rows.append(
@@ -296,12 +282,8 @@ def changes_html(results: Results, document: Fields) -> str:
     objectives = [objective.metric for objective in results.problem.objectives]
 
     def loss(change: Fields) -> float:
-        losses = [
-            -share if metric.sense == "maximize" else share
-            for metric in objectives
-            if (share := change["change"].get(metric.name)) is not None
-        ]
-        return float(max([0.0, *losses]))
+        shares = ((x, change["change"].get(x.name)) for x in objectives)
+        return max([0.0, *(metric.flipped(float(x)) for metric, x in shares if x is not None)])
 
     blocks = []
     for pick in document["picks"]:
@@ -314,16 +296,13 @@ def changes_html(results: Results, document: Fields) -> str:
             broken = ", ".join(
                 f"{name} by {percent(by, 2)}" for name, by in change["broken"].items()
             )
-            limits = "kept" if change["feasible"] else f"breaks {escape(broken or 'a limit')}"
+            limits = "kept" if change["feasible"] else f"breaks {broken or 'a limit'}"
             cells = [change_cell(metric, change["change"].get(metric.name)) for metric in metrics]
-            rows.append([escape(change["words"]), *cells, f'<td class="words">{limits}</td>'])
+            rows.append([escape(change["words"]), *cells, _words_cell(limits)])
         if rows:
             title = PICK_TITLES[pick["key"]]
-            head = [
-                f"change of {title.lower()}",
-                *(escape(metric_title(m)) for m in metrics),
-                "limits",
-            ]
+            titles = (escape(metric_title(metric)) for metric in metrics)
+            head = [f"change of {title.lower()}", *titles, "limits"]
             opened = " open" if pick["is_recommended"] else ""
             blocks.append(
                 f'<details class="inner" name="changes"{opened}><summary>{title}: {len(rows)} '
@@ -340,21 +319,17 @@ def changes_html(results: Results, document: Fields) -> str:
 def prices_html(results: Results, document: Fields) -> str:
     """The worth of each limit: the gain in speed from 5 % more of a resource."""
     picks, prices = document["picks"], document.get("prices", [])
-    prices = [
-        price for price in prices if any(gain_of_pick["step"] > 0 for gain_of_pick in price["of"])
-    ]
+    prices = [price for price in prices if any(x["step"] > 0 for x in price["of"])]
     if not prices or len(picks) < 2:
         return ""
     speed = _metric(results, document["speed"])
     rows, idle = [], []
     for price in prices:
         metric = _metric(results, price["metric"])
-        if not price["exact"] and not any(gain_of_pick["gain"] > 0 for gain_of_pick in price["of"]):
+        if not price["exact"] and not any(x["gain"] > 0 for x in price["of"]):
             idle.append(metric_title(metric))
             continue
-        cells = [
-            _price_cell(gain_of_pick, metric, speed, price["exact"]) for gain_of_pick in price["of"]
-        ]
+        cells = [_price_cell(x, metric, speed, price["exact"]) for x in price["of"]]
         rows.append([escape(metric_title(metric)), *cells])
     unused = f" More of these gains nothing: {', '.join(idle)}." if idle else ""
     exact = _metric(results, document["cost"])
@@ -396,31 +371,28 @@ def misses_html(results: Results, document: Fields) -> str:
     """Named designs and values that are not on the front, each against what to choose instead."""
     objectives = [objective.metric for objective in results.problem.objectives]
     head = ["", *(escape(metric_title(metric)) for metric in objectives), "instead", "change"]
+    sections = (
+        ("Named designs", "named_rows", "{name}",
+         "Compared with the front design that dominates it by the largest margin."),
+        ("Values on no design of the front", "misses", "{parameter} {value}",
+         "For each value the nearest design that has it, one change away from a design to choose. "
+         f"“codesign explain {escape(results.definition.name)}” looks at all designs."),
+    )  # fmt: skip
     blocks = []
-    if document.get("named_rows"):
+    for heading, key, title, hint in sections:
         rows = [
-            [escape(row["name"]), *(change_cell(m, row["shares"].get(m.name)) for m in objectives),
-             _take(row["id"]), f'<td class="words">{escape(row["words"])}</td>']
-            for row in document["named_rows"]
+            [
+                escape(title.format(**entry)),
+                *(change_cell(m, entry["shares"].get(m.name)) for m in objectives),
+                "–" if (number := entry["id"]) is None
+                else f'<a href="#design" data-take="{number}">#{number + 1}</a>',
+                _words_cell(entry["words"]),
+            ]
+            for entry in document.get(key) or ()
         ]  # fmt: skip
-        blocks.append(
-            '<h3>Named designs</h3><p class="hint">Compared with the front design that dominates '
-            f"it by the largest margin.</p>{table_html(head, rows, 'Named designs')}"
-        )
-    misses = document.get("misses", ())
-    if misses:
-        rows = [
-            [f"{escape(miss['parameter'])} {escape(miss['value'])}",
-             *(change_cell(m, miss["shares"].get(m.name)) for m in objectives),
-             _take(miss["id"]), f'<td class="words">{escape(miss["words"])}</td>']
-            for miss in misses
-        ]  # fmt: skip
-        blocks.append(
-            '<h3>Values on no design of the front</h3><p class="hint">For each value the nearest '
-            "design that has it, one change away from a design to choose. "
-            f"“codesign explain {escape(results.definition.name)}” looks at all designs.</p>"
-            f"{table_html(head, rows, 'Near misses')}"
-        )
+        if rows:
+            table = table_html(head, rows, heading)
+            blocks.append(f'<h3>{heading}</h3><p class="hint">{hint}</p>{table}')
     folded = document.get("folded_values", ())
     if folded:
         words = ", ".join(f"{escape(x['parameter'])} {escape(x['value'])}" for x in folded)
@@ -429,9 +401,3 @@ def misses_html(results: Results, document: Fields) -> str:
             f"that gain at most {percent(document['tolerance'])} over a cheaper one: {words}.</p>"
         )
     return "".join(blocks)
-
-
-def _take(number: int | None) -> str:
-    if number is None:
-        return "–"
-    return f'<a href="#design" data-take="{number}">#{number + 1}</a>'

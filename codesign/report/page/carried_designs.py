@@ -113,28 +113,23 @@ def design_document(results: Results, carried: Carried, marked: MarkedDesigns | 
     k = len(marked.names) if marked else 0
     decoded: list[Fields] = [*space.decode(results.rows[positions])]
     decoded += marked.designs if marked else ()
-    observed = results.run_index[positions].tolist()
+    runs = [results.runs[run] for run in results.run_index[positions].tolist()]
     names = dict.fromkeys([*results.problem.objective_names, *results.metrics])
-    metrics = {}
-    for metric_name in names:
-        metric_values = results.metrics[metric_name][positions]
-        if marked:
-            metric_values = np.concatenate([metric_values, marked.metrics[metric_name]])
-        if np.isfinite(metric_values).any():
-            metrics[metric_name] = metric_values
+    metrics = {
+        name: np.concatenate(
+            [results.metrics[name][positions], marked.metrics[name] if marked else []]
+        )
+        for name in names
+    }
+    metrics = {name: values for name, values in metrics.items() if np.isfinite(values).any()}
     declared = results.problem.metrics
     feasible = marked.feasible.tolist() if marked else []
     front = results.objectives[carried.positions[: carried.n_front]]
     notes = [""] * carried.n_front
     for place, position in enumerate(carried.positions[carried.n_front :].tolist()):
         if carried.n_front + place >= carried.n_feasible:
-            excess = {
-                limit_name: float(limit_excess[position])
-                for limit_name, limit_excess in results.violations.items()
-            }
-            broken = (
-                f"{limit_name} (by {100 * by:.1f} %)" for limit_name, by in excess.items() if by > 0
-            )
+            excess = ((limit, float(x[position])) for limit, x in results.violations.items())
+            broken = (f"{limit} (by {100 * by:.1f} %)" for limit, by in excess if by > 0)
             notes.append(f"It breaks {', '.join(broken)}.")
             continue
         mine = results.objectives[position]
@@ -164,46 +159,35 @@ def design_document(results: Results, carried: Carried, marked: MarkedDesigns | 
             name: [format_metric(value, metric_of(name, declared)) for value in values.tolist()]
             for name, values in metrics.items()
         },
-        "found_by": [_finder(results, run) for run in observed] + ["–"] * k,
+        "found_by": [
+            "enumeration" if run.optimizer == "exact" else f"{run.optimizer}, seed {run.seed}"
+            for run in runs
+        ] + ["–"] * k,
         "evaluation": (results.step[positions] + 1).tolist() + [None] * k,
-        "notes": notes
-        + (["" if is_feasible else "It breaks a limit." for is_feasible in feasible]),
-    }
-
-
-def _finder(results: Results, run: int) -> str:
-    optimizer, seed = results.runs[run].optimizer, results.runs[run].seed
-    return "enumeration" if optimizer == "exact" else f"{optimizer}, seed {seed}"
+        "notes": notes + ["" if is_kept else "It breaks a limit." for is_kept in feasible],
+    }  # fmt: skip
 
 
 def parameter_document(name: str, values: Sequence[Any]) -> JsonObject:
     """A parameter's values in words, each once, and the one that every design has."""
     words = [setting_words(name, value) for value in values]
     texts = [text for _, text in words]
-    numbers = {text: i for i, text in enumerate(sorted(set(texts), key=_natural(values, texts)))}
+    ranks: dict[str, tuple[int, float, str]] = {}
+    for text, value in zip(texts, values, strict=True):
+        # What is absent first, numbers by size, texts by letters.
+        if value is None:
+            ranks[text] = (0, 0.0, "")
+        elif isinstance(value, str):
+            ranks[text] = (2, 0.0, text)
+        else:
+            ranks[text] = (1, float(np.prod(value)), text)
+    numbers = {text: i for i, text in enumerate(sorted(ranks, key=ranks.__getitem__))}
     return {
         "name": name,
         "title": next((title for title, text in words if text), name.replace("_", " ")),
         "values": list(numbers),
         "codes": [numbers[text] for text in texts],
     }
-
-
-def _natural(values: Sequence[Any], texts: Sequence[str]) -> Any:
-    """Numbers by size, texts by letters, what is absent first."""
-    by_text = dict(zip(texts, values, strict=True))
-
-    def key(text: str) -> tuple[int, Any, str]:
-        value = by_text[text]
-        if value is None:
-            return (0, 0, "")
-        if isinstance(value, tuple | list) and all(isinstance(number, int) for number in value):
-            return (1, float(np.prod(value)), text)
-        if isinstance(value, int | float):
-            return (1, float(value), text)
-        return (2, 0, text)
-
-    return key
 
 
 SUBJECTS = ("Speed", "Power", "Memory", "Cost", "Other")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
@@ -90,20 +90,24 @@ def design_html(
         way = Chart(way_panels(picture), "The way of one request", has_legend=False)
         blocks.append(_block("One request", way, f"<ul>{links}</ul>" if links else ""))
     finer = []
-    for name, machine in (evaluated.pools or {"": evaluated}).items():
-        of_pool = f": a {name} machine" if name else ""
-        blocks += [_block(title + of_pool, chart) for title, chart in _main(machine, scales)]
-        finer += [_block(title + of_pool, chart) for title, chart in _finer(machine, scales)]
-        formats = format_lines(machine)
-        if formats:
-            finer.append(f"<h4>Accuracy of the formats{of_pool}</h4>{_formats_html(formats)}")
-    finer += [
-        _block(f"What moves {metric_of(name, evaluated.known_metrics).name.replace('_', ' ')}",
-               swing_chart(metric_of(name, evaluated.known_metrics), evaluated.metrics[name],
-                           account.swings[name][:_MOST_SWINGS]))
-        for name in metrics
-        if account.swings.get(name)
-    ]  # fmt: skip
+    for name, machine in machines:
+        pool = f": a {name} machine" if name else ""
+        panels = {
+            "Time by operator and what bounds it": time_panel(machine, scales),
+            "Power by component": power_panel(machine, scales),
+        }
+        blocks += (_block(x + pool, Chart([panel], x)) for x, panel in panels.items() if panel)
+        finer += [
+            _block(f"Roofline{pool}", roofline_chart(machine, scales)),
+            _block(f"Traffic by memory level{pool}", traffic_chart(machine, scales)),
+        ]
+        if formats := format_lines(machine):
+            finer.append(f"<h4>Accuracy of the formats{pool}</h4>{_formats_html(formats)}")
+    for name in metrics:
+        if swings := account.swings.get(name):
+            metric = metric_of(name, evaluated.known_metrics)
+            chart = swing_chart(metric, evaluated.metrics[name], swings[:_MOST_SWINGS])
+            finer.append(_block(f"What moves {name.replace('_', ' ')}", chart))
     warnings = [
         f'<p class="warning">{escape(text)}</p>' for text in above_tdp(evaluated.explanation)
     ]
@@ -121,25 +125,6 @@ def _block(title: str, chart: Chart | None, after: str = "") -> str:
     if chart is None and not after:
         return ""
     return f"<h4>{escape(title)}</h4>{draw(chart, WIDTH) if chart else ''}{after}"
-
-
-_Charts = list[tuple[str, Chart]]
-
-
-def _main(evaluated: EvaluatedDesign, scales: Scales) -> _Charts:
-    panels = {
-        "Time by operator and what bounds it": time_panel(evaluated, scales),
-        "Power by component": power_panel(evaluated, scales),
-    }
-    return [(title, Chart([panel], title)) for title, panel in panels.items() if panel]
-
-
-def _finer(evaluated: EvaluatedDesign, scales: Scales) -> _Charts:
-    draws: dict[str, Callable[[EvaluatedDesign, Scales], Chart | None]] = {
-        "Roofline": roofline_chart, "Traffic by memory level": traffic_chart,
-    }  # fmt: skip
-    charts = {title: make(evaluated, scales) for title, make in draws.items()}
-    return [(title, chart) for title, chart in charts.items() if chart]
 
 
 def _formats_html(lines: Sequence[Sequence[Any]]) -> str:

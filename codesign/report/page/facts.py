@@ -14,7 +14,7 @@ from codesign.answers.json_values import plain_value
 from codesign.base.columns import Fields
 from codesign.models.workload import list_models, list_traces, load_trace
 from codesign.report.front_lines import front_lines
-from codesign.report.labels import evaluator_words, metric_title
+from codesign.report.labels import describe_time, evaluator_words, metric_title
 from codesign.report.library_tables import size_text
 from codesign.report.limit_lines import limit_words
 from codesign.report.page.answer_html import rich_html
@@ -112,18 +112,15 @@ def _listed(texts: Sequence[str]) -> str:
 
 def counts(results: Results, carried: Carried, folded: FoldedFront) -> dict[str, str]:
     """The numbers at the top."""
-    searched = {
-        "evaluated": f"{len(results):,}",
-        "feasible": f"{int(results.feasible.sum()):,}",
-        "failed": f"{int(results.broke.sum()):,}",
-    }
-    numbers = {
-        **({} if results.is_enumerated else searched),
-        f"on the {'exact ' if results.exact is not None else ''}front": f"{carried.of_front:,}",
-    }
+    numbers = {} if results.is_enumerated else {
+        "evaluated": len(results),
+        "feasible": int(results.feasible.sum()),
+        "failed": int(results.broke.sum()),
+    }  # fmt: skip
+    numbers[f"on the {'exact ' if results.exact is not None else ''}front"] = carried.of_front
     if folded.summary:
-        numbers["of these not folded"] = f"{len(folded.kept):,}"
-    return numbers
+        numbers["of these not folded"] = len(folded.kept)
+    return {name: f"{number:,}" for name, number in numbers.items()}
 
 
 def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
@@ -154,7 +151,7 @@ def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
         or "none",
         "fixed": _settings_text(definition.fixed) or "nothing",
         **({} if results.is_enumerated else search),
-        "time": f"{_duration(seconds)} of computing, all runs together" if seconds else "",
+        "time": f"{describe_time(seconds)} of computing, all runs together" if seconds else "",
         "versions": versions_text(results),
         "digest": f"{digest(results)} (SHA-256 of the definition and all that it names)",
     }
@@ -190,17 +187,22 @@ def _plain(value: Any) -> str:
     return f"{value:,}" if type(value) is int else format_cell("", value)
 
 
-def _duration(seconds: float) -> str:
-    if seconds < 120:
-        return f"{seconds:.1f} s"
-    if seconds < 7200:
-        return f"{seconds / 60:.0f} min"
-    return f"{seconds / 3600:.1f} h"
-
-
 def dependencies(results: Results, carried: Carried) -> list[str]:
     """Sentences on what is shown and what the numbers depend on."""
-    sentences = [reference_text(results), *_thinning(carried)]
+    phrases = [
+        ("designs on the front", carried.n_front, carried.of_front),
+        ("dominated designs", carried.n_feasible - carried.n_front,
+         carried.of_feasible - carried.of_front),
+        ("designs that break a limit", carried.n_broken, carried.of_broken),
+    ]  # fmt: skip
+    thinned = [f"{n:,} of {most:,} {name}" for name, n, most in phrases if n < most]
+    sentences = [
+        reference_text(results),
+        f"The page has {' and '.join(thinned)}, evenly spaced along the first objective; "
+        "“codesign export” writes all of them."
+        if thinned
+        else f"The page has all {len(carried.positions):,} distinct designs that have a result.",
+    ]
     versions = versions_text(results)
     sentences.append(f"The campaign was begun with {versions}." if versions else "")
     reasons = Counter(
@@ -211,27 +213,6 @@ def dependencies(results: Results, carried: Carried) -> list[str]:
         for (state, reason), n in reasons.most_common(_MOST_REASONS)
     ]
     return [text for text in sentences if text]
-
-
-def _thinning(carried: Carried) -> list[str]:
-    """Designs that the page leaves out, in numbers."""
-    n_dominated = carried.n_feasible - carried.n_front
-    phrases = [
-        ("designs on the front", carried.n_front, carried.of_front),
-        ("dominated designs", n_dominated, carried.of_feasible - carried.of_front),
-        ("designs that break a limit", carried.n_broken, carried.of_broken),
-    ]
-    settings = [
-        f"{n_carried:,} of {n_distinct:,} {name}"
-        for name, n_carried, n_distinct in phrases
-        if n_carried < n_distinct
-    ]
-    if not settings:
-        return [f"The page has all {len(carried.positions):,} distinct designs that have a result."]
-    return [
-        f"The page has {' and '.join(settings)}, evenly spaced along the first objective; "
-        "“codesign export” writes all of them."
-    ]
 
 
 def pairs_html(pairs: Mapping[str, str]) -> str:

@@ -15,7 +15,8 @@ import numpy as np
 from codesign.insight.comparison.ranking import Ranking, ranking, vargha_delaney
 from codesign.insight.summary import optimizer_names, summarize
 from codesign.report.campaign_charts import convergence_chart, front_chart, regret_chart
-from codesign.report.page.answer_html import percent, rich_html
+from codesign.report.labels import percent
+from codesign.report.page.answer_html import rich_html
 from codesign.report.page.design_html import WIDTH
 from codesign.report.result_tables import optimizers_table
 from codesign.report.svg import draw

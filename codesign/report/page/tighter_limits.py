@@ -24,6 +24,7 @@ from codesign.report.labels import (
     metric_of,
     metric_title,
     spoken_design,
+    varying_names,
 )
 from codesign.report.picks import recommended
 from codesign.search.enumeration.kept import KeptFront, usual_metrics
@@ -162,12 +163,9 @@ def _sliders(results: Results, kept_front: KeptFront) -> list[Slider]:
 def _positions(kept_front: KeptFront, sliders: Sequence[Slider]) -> Iterator[tuple[str, Any]]:
     """Each position, and pair of positions, with a mask of the points within."""
     objectives = kept_front.problem.objectives
+    points = kept_front.front.objectives
     masks = [
-        [
-            kept_front.front.objectives[:, s.column] <= objectives[s.column].flipped(b)
-            for b in s.bounds
-        ]
-        for s in sliders
+        [points[:, s.column] <= objectives[s.column].flipped(b) for b in s.bounds] for s in sliders
     ]
     for i, masks_of_slider in enumerate(masks):
         for p in range(1, len(masks_of_slider)):
@@ -192,17 +190,14 @@ class _Answers:
 
     def number(self, inside: Any) -> int:
         """The number of the answer for the points within some limits."""
-        front = self._front(np.flatnonzero(inside))
+        positions = np.flatnonzero(inside)
+        best = positions[non_dominated(self.points[positions])] if len(positions) else positions
+        front = best[np.unique(self._class[best], return_index=True)[1]]
         key = front.tobytes()
         if key not in self._numbers:
             self._numbers[key] = len(self.listed)
             self.listed.append(self._answer(front))
         return self._numbers[key]
-
-    def _front(self, inside: IntArray) -> IntArray:
-        best = inside[non_dominated(self.points[inside])] if len(inside) else inside
-        _, first = np.unique(self._class[best], return_index=True)
-        return np.asarray(best[first])
 
     def _answer(self, front: IntArray) -> JsonObject:
         objectives = self.results.problem.objectives
@@ -258,10 +253,11 @@ class _Answers:
     def command(self, point: int) -> str:
         """The command that explains the design of a point."""
         design = self._design(point)
+        varying = varying_names(self.results.problem.space)
         settings = "".join(
-            f" --set {p.name}={format_setting(design[p.name])}"
-            for p in self.results.problem.space.parameters
-            if (len(p.values) > 1 or p.optional) and design.get(p.name) is not None
+            f" --set {name}={format_setting(value)}"
+            for name, value in design.items()
+            if name in varying and value is not None
         )
         return f"codesign evaluate --campaign {self.results.definition.name}{settings}"
 

@@ -551,7 +551,7 @@ def test_ranges_of_energies_move_no_throughput(phase):
 def test_writes_are_as_far_along_their_range_as_reads():
     ranges = {"read_energy": (2e-11, 3e-11, 5e-11), "write_energy": (4e-11, 5e-11, 6e-11)}
     evaluated = base(only(hbm3e_8h=ranges))
-    sweep = Sweep.of_design(evaluated)
+    sweep = Sweep.single(evaluated)
     (place,) = [i for i, item in enumerate(sweep.numbers) if item.number == "access_energy"]
     for reads, writes in ((2e-11, 4e-11), (3e-11, 5e-11), (4e-11, 5.5e-11), (5e-11, 6e-11)):
         values = sweep.typical.copy()

@@ -18,9 +18,10 @@ from codesign.report.block_timeline import (
     Timeline,
     block_timeline,
     occupancy,
-    save_occupancy,
+    occupancy_chart,
     save_trace,
 )
+from codesign.report.paper import save_plain
 from codesign.space import load_space
 from validation.studies import simulated
 from validation.studies.study import Study
@@ -133,7 +134,7 @@ def test_the_trace_has_what_a_viewer_needs(timeline: Timeline, tmp_path: Path) -
 def test_the_chart_is_the_same_file_every_time(timeline: Timeline, tmp_path: Path) -> None:
     shown = occupancy(timeline, 50)
     files = [
-        save_occupancy(timeline, shown, "One layer", tmp_path / name).read_bytes()
+        save_plain(occupancy_chart(timeline, shown), tmp_path / name, "One layer").read_bytes()
         for name in ("a.png", "b.png")
     ]
     assert files[0] == files[1]

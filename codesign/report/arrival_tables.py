@@ -10,7 +10,7 @@ from codesign.models.deployments.queueing import ServedRequests
 from codesign.models.deployments.queueing.served_requests import PERCENTILES
 from codesign.models.deployments.queueing.service_levels import ServiceLevel
 from codesign.report.labels import memory_words
-from codesign.report.tables import pairs_table, plain_table, spaced, text_line
+from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -32,10 +32,12 @@ def arrivals_tables(
     level: ServiceLevel | None,
 ) -> list[RenderableType]:
     """Served requests for the terminal."""
-    headers = [f"{p} %" for p in PERCENTILES]
-    times = plain_table("Times", ["time", *headers, "mean"], [*headers, "mean"])
-    for name, values in served.percentiles().items():
-        times.add_row(_TITLES[name], *(_time(value) for value in values.values()))
+    headers = [*(f"{p} %" for p in PERCENTILES), "mean"]
+    rows = (
+        (_TITLES[name], *map(_time, values.values()))
+        for name, values in served.percentiles().items()
+    )
+    times = plain_table("Times", ["time", *headers], headers, rows)
     rates = {
         "requests": f"{len(served.arrivals):,} in {_time(served.makespan_s)}",
         "rate": f"{served.requests_per_s:.4g} requests/s, {served.tokens_per_s:.4g} tokens/s",
@@ -45,26 +47,26 @@ def arrivals_tables(
             f"{level.goodput_requests_per_s(served):.4g} requests/s within both limits, "
             f"{level.attainment(served):.1%} of the requests"
         )
-    numbers = ["machines", "devices", "cache", "busy", "preempted"]
-    table = plain_table("Pools", ["pool", "device", *numbers], numbers)
-    for pool, load in zip(pools, served.pools, strict=True):
-        table.add_row(
-            load.name,
-            str(pool.design.get("device", "a design")),
-            f"{pool.machines:,}",
-            f"{pool.devices:,}",
-            f"{pool.cache_tokens:,} tokens",
-            f"{served.utilization(load).mean():.0%}",
-            f"{load.n_preempted:,}",
-        )
-    caches = plain_table("Prompts found", ["in", "tokens", "share"], ["tokens", "share"])
-    rows = served.cache_rows(pools[0].cache_tokens)
-    for i, (name, tokens, share) in enumerate(rows):
-        caches.add_row(memory_words(name) if i else "own cache", f"{tokens:,}", f"{share:.1%}")
+    machines = [
+        vars(pool)
+        | {
+            "load": load,
+            "utilization": float(served.utilization(load).mean()),
+            "device": pool.design.get("device", "a design"),
+        }
+        for pool, load in zip(pools, served.pools, strict=True)
+    ]
+    fields = "load.name=pool device machines devices cache_tokens utilization=busy"
+    fields += " load.n_preempted=preempted"
+    caches = [
+        (memory_words(name) if i else "own cache", f"{tokens:,}", f"{share:.1%}")
+        for i, (name, tokens, share) in enumerate(served.cache_rows(pools[0].cache_tokens))
+    ]
+    columns = ["in", "tokens", "share"]
     return spaced(
         pairs_table("Question", question),
-        table,
-        *([caches] if rows else []),
+        record_table("Pools", machines, fields),
+        *([plain_table("Prompts found", columns, columns[1:], caches)] if caches else []),
         pairs_table("Served", rates),
         times,
         text_line(

@@ -14,7 +14,7 @@ from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.requirements import LatencyLimits, Requirements
 from codesign.evaluators.platform.scaling import Scaling
 from codesign.models.machines.device.expected_error import describe_expected_error
-from codesign.report.labels import format_metric, metric_title
+from codesign.report.labels import format_metric, format_value, metric_title
 from codesign.report.question import context_words, format_words
 from codesign.report.tables import (
     format_cell,
@@ -105,7 +105,7 @@ def session_tables(answer: SizeAnswer, session: str) -> list[RenderableType]:
             f"{entry.mean_machines:.3g} to {entry.peak_machines}"
             if len(rates) > 1
             else f"{entry.peak_machines}",
-            _optional(entry.usd_per_million_tokens, lambda x: f"{x:.3g}"),
+            format_value(entry.usd_per_million_tokens, "", 3),
             f"{rate.prompt_hit_share:.0%}",
             format_engineering(rate.time_to_first_token_s, "s", 3),
             format_engineering(rate.time_per_output_token_s, "s", 3),

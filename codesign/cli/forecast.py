@@ -172,12 +172,10 @@ def _answer(
     evaluation = evaluator.evaluate(design_columns(rates))
     counted = evaluator.forecast({})
     more: JsonObject = {}
-    variant, language_model = options.variant, request.language_model
-    if variant.lora != "none" and not (language_model.is_latent or language_model.is_mixture):
-        # Merging the adapters into all layers once (LIFE Eq. 7).
-        ops = sum(lora_update_ops(language_model, variant.lora_rank).values())
-        ops *= language_model.num_hidden_layers
-        rate = float(machine.peak_ops_per_s) * options.efficiencies.compute.get("linear", 1.0)
+    if options.variant.lora != "none":
+        # LIFE Eq. 7.
+        ops = lora_update_ops(inference)
+        rate = rates["peak_ops_per_s"] * options.efficiencies.compute.get("linear", 1.0)
         more["lora_update"] = LoraUpdate(ops=ops, time_s=ops / rate)
     if has_ratios:
         more["ratios"] = ratio_grid(inference, machine, tokens.prompt_tokens)
@@ -190,7 +188,10 @@ def _answer(
             n_steps,
             counted.batch_size,
         )
-        more["timeline"] = [ForecastStep(**row) for row in steps.rows()]
+        more["timeline"] = [
+            ForecastStep(**dict(zip(steps, map(float, row), strict=True)))
+            for row in zip(*steps.values(), strict=True)
+        ]
     return ForecastAnswer(
         model=request.model,
         convention=options.profile,

@@ -24,6 +24,7 @@ from codesign.evaluators.conventions.life import LifeCount
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN, PassWork
 from codesign.evaluators.forecast.performance import ForecastMachine
 from codesign.evaluators.forecast.phases import Inference
+from codesign.evaluators.forecast.plain import lora_merge_ops
 from codesign.evaluators.forecast.scenarios import lora_update_ops
 from codesign.evaluators.forecast.variants import VARIANTS, Variant
 from codesign.models.workload import LanguageModel, list_models, load_model
@@ -205,10 +206,17 @@ def _attention(cell: LifeCell) -> float:
 def _lora(cell: LifeCell) -> float:
     rank = int(cell.quantity.split("_")[1])
     model = _model(_MODEL)
-    ops = lora_update_ops(model, rank)
     if cell.row["matrix"] == _ALL_LAYERS:
-        return sum(ops.values()) * model.num_hidden_layers / 1e9
-    return ops[cell.row["matrix"]] / 1e9
+        variant = Variant(lora="inline", lora_rank=rank)
+        return lora_update_ops(Inference.of(model, variant, "life")) / 1e9
+    width, keys = model.hidden_size, model.num_key_value_heads * model.head_dim
+    outputs = {
+        "q_proj": model.num_attention_heads * model.head_dim, "k_proj": keys, "v_proj": keys,
+        "o_proj": model.num_attention_heads * model.head_dim, "up_proj": model.intermediate_size,
+        "gate_proj": model.intermediate_size, "down_proj": model.intermediate_size,
+    }  # fmt: skip
+    elements = np.asarray(float(width * outputs[cell.row["matrix"]]))
+    return float(lora_merge_ops(elements, rank)) / 1e9
 
 
 _ROWS: Mapping[str, Callable[[LifeCell], float]] = {

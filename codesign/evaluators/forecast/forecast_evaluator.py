@@ -7,13 +7,21 @@ designs; a hundred thousand machines are then a handful of array operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Columns, Fields, FloatArray, IntArray, Value
+from codesign.base.columns import (
+    Arrays,
+    Columns,
+    Fields,
+    FloatArray,
+    IntArray,
+    Value,
+    combined,
+    distinct,
+)
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import METRICS, Metric, chosen_metrics
@@ -99,7 +107,8 @@ class ForecastEvaluator(Evaluator):
         """``capacity``, as relative excess, (n,), if the space has a capacity."""
         if _CAPACITY not in designs:
             return {}
-        used = self._gather(designs, lambda forecast: forecast.memory_bytes)
+        forecasts, position = self.distinct(designs)
+        used = np.array([forecast.memory_bytes for forecast in forecasts])[position]
         return {"capacity": used / self._column(designs, _CAPACITY, np.inf) - 1.0}
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
@@ -108,20 +117,48 @@ class ForecastEvaluator(Evaluator):
         Raises:
             InputError: A setting outside its range.
         """
-        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
-        results = _ForecastMetrics(self, designs)
-        values = {name: np.array(getattr(results, name), dtype=np.float64) for name in names}
-        return Evaluation(values, dict(self.known_violations(designs)))
+        names = chosen_metrics(metrics, _METRICS)
+        values = self._values(designs)
+        return Evaluation(
+            {name: values[name] for name in names}, dict(self.known_violations(designs))
+        )
+
+    def _values(self, designs: Columns) -> dict[str, FloatArray]:
+        """(n,) every metric."""
+        machines = self.machines(designs)
+        forecasts, position = self.distinct(designs)
+        prefill, decode = (
+            machines.times(Demand(*np.array(rows, dtype=np.float64).T[:, position]))
+            for rows in (
+                [[*vars(forecast.prefill_demand).values()] for forecast in forecasts],
+                [[*vars(forecast.decode_demand).values()] for forecast in forecasts],
+            )
+        )
+        bound_by_memory = rules_of(self.profile).is_decode_memory_bound
+        step_s = decode.memory_s if bound_by_memory else decode.time_s
+        held = [(forecast.memory_bytes, float(forecast.batch_size)) for forecast in forecasts]
+        used, batch = np.array(held).T[:, position]
+        return {
+            "time_to_first_token_s": prefill.time_s,
+            "time_per_output_token_s": step_s,
+            "tokens_per_s_per_user": 1.0 / step_s,
+            "throughput_tokens_per_s": batch / step_s,
+            "memory_used_bytes": used,
+            "peak_flop_per_s": self._column(designs, "peak_ops_per_s", np.nan),
+            "offchip_bandwidth_bytes_per_s": self._column(designs, "bandwidth_bytes_per_s", np.nan),
+            "batch_size": batch,
+        }
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design: both phases, operator by operator."""
-        results = _ForecastMetrics(self, designs)
-        values = {name: float(getattr(results, name)[0]) for name in _METRICS}
+        values = {name: float(column[0]) for name, column in self._values(designs).items()}
         violations = {
             name: float(excess[0]) for name, excess in self.known_violations(designs).items()
         }
-        counted, machine = results.forecasts[0], results.machines
-        return explained_forecast(counted, self.workload, machine, values, violations)
+        (forecast,), _ = self.distinct(designs)
+        return explained_forecast(
+            forecast, self.workload, self.machines(designs), values, violations
+        )
 
     # Software: counted once per variant
 
@@ -172,25 +209,19 @@ class ForecastEvaluator(Evaluator):
 
     def distinct(self, designs: Columns) -> tuple[list[Forecast], IntArray]:
         """The forecasts among the designs, and the position of each design's, (n,)."""
-        n = len(designs["peak_ops_per_s"])
         present = [name for name in _SOFTWARE if name in designs]
-        # One number for each combination of settings: the digits are codes, 0 where absent.
-        key: IntArray = np.zeros(n, dtype=np.int64)
-        for name in present:
-            key = key * (len(designs[name].values) + 1) + designs[name].codes + 1
-        _, first, position = np.unique(key, return_index=True, return_inverse=True)
+        n = len(designs["peak_ops_per_s"])
+        codes = [designs[name].codes for name in present] or [np.zeros(n, dtype=np.int64)]
+        position, first = distinct(*combined(*codes))
         forecasts = []
         for row in first.tolist():
-            codes = {name: int(designs[name].codes[row]) for name in present}
             settings = {
-                name: designs[name].values[code] for name, code in codes.items() if code >= 0
+                name: designs[name].values[designs[name].codes[row]]
+                for name in present
+                if designs[name].codes[row] >= 0
             }
             forecasts.append(self.forecast(settings))
-        return forecasts, np.asarray(position, dtype=np.int64).reshape(-1)
-
-    def _gather(self, designs: Columns, value: Callable[[Forecast], float]) -> FloatArray:
-        forecasts, position = self.distinct(designs)
-        return _gathered(forecasts, position, value)
+        return forecasts, position
 
     # Hardware
 
@@ -200,13 +231,21 @@ class ForecastEvaluator(Evaluator):
         Raises:
             InputError: A value outside its range.
         """
-        compute, memory = (self._share(designs, name) for name in _SHARES)
-        values = self._column(designs, _LATENCY, self.options.dispatch_latency_s)
-        _require((values >= 0) & np.isfinite(values), values, _LATENCY, "a finite number from 0")
+
+        def rate(name: str, share_name: str) -> FloatArray:
+            peak, share = self._column(designs, name, np.nan), self._column(designs, share_name, 1)
+            _require((peak > 0) & np.isfinite(peak), peak, name, "a finite number above 0")
+            is_share = (share > 0) & (share <= 1)
+            _require(is_share, share, share_name, "more than 0 and at most 1")
+            return peak * share
+
+        latency = self._column(designs, _LATENCY, self.options.dispatch_latency_s)
+        is_latency = (latency >= 0) & np.isfinite(latency)
+        _require(is_latency, latency, _LATENCY, "a finite number from 0")
         return ForecastMachine(
-            self._positive(designs, "peak_ops_per_s") * compute,
-            self._positive(designs, "bandwidth_bytes_per_s") * memory,
-            values,
+            rate("peak_ops_per_s", "compute_efficiency"),
+            rate("bandwidth_bytes_per_s", "memory_efficiency"),
+            latency,
             self.options.efficiencies,
         )
 
@@ -214,23 +253,6 @@ class ForecastEvaluator(Evaluator):
         if name not in designs:
             return np.full(len(designs["peak_ops_per_s"]), absent)
         return designs[name].lookup(float, absent)
-
-    def _positive(self, designs: Columns, name: str) -> FloatArray:
-        values = self._column(designs, name, np.nan)
-        _require((values > 0) & np.isfinite(values), values, name, "a finite number above 0")
-        return values
-
-    def _share(self, designs: Columns, name: str) -> FloatArray:
-        values = self._column(designs, name, 1.0)
-        _require((values > 0) & (values <= 1), values, name, "more than 0 and at most 1")
-        return values
-
-
-def _gathered(
-    forecasts: Sequence[Forecast], position: IntArray, value: Callable[[Forecast], float]
-) -> FloatArray:
-    values: FloatArray = np.array([value(forecast) for forecast in forecasts], dtype=np.float64)
-    return values[position]
 
 
 def _require(valid: Any, values: FloatArray, name: str, expected: str) -> None:
@@ -242,57 +264,3 @@ def _count(value: Value, name: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise InputError(f"expected a whole number from 1, got {value!r}", name)
     return value
-
-
-class _ForecastMetrics:
-    """Metrics of a batch of designs, each computed when asked for; (n,) under its own name."""
-
-    def __init__(self, evaluator: ForecastEvaluator, designs: Columns) -> None:
-        self._designs = designs
-        self.machines = evaluator.machines(designs)
-        self.forecasts, self._position = evaluator.distinct(designs)
-
-    def _of(self, value: Callable[[Forecast], float]) -> FloatArray:
-        return _gathered(self.forecasts, self._position, value)
-
-    def _time_s(self, demand_of: Callable[[Forecast], Demand], is_memory_bound: bool) -> FloatArray:
-        demands = Demand(
-            ops=self._of(lambda forecast: float(demand_of(forecast).ops)),
-            bytes_moved=self._of(lambda forecast: float(demand_of(forecast).bytes_moved)),
-            dispatches=self._of(lambda forecast: float(demand_of(forecast).dispatches)),
-        )
-        times = self.machines.times(demands)
-        return times.memory_s if is_memory_bound else times.time_s
-
-    @cached_property
-    def time_to_first_token_s(self) -> FloatArray:
-        return self._time_s(lambda forecast: forecast.prefill_demand, is_memory_bound=False)
-
-    @cached_property
-    def time_per_output_token_s(self) -> FloatArray:
-        rules = self.forecasts[0].inference.rules
-        return self._time_s(lambda forecast: forecast.decode_demand, rules.is_decode_memory_bound)
-
-    @property
-    def tokens_per_s_per_user(self) -> FloatArray:
-        return 1.0 / self.time_per_output_token_s
-
-    @property
-    def throughput_tokens_per_s(self) -> FloatArray:
-        return self.batch_size / self.time_per_output_token_s
-
-    @property
-    def memory_used_bytes(self) -> FloatArray:
-        return self._of(lambda forecast: forecast.memory_bytes)
-
-    @property
-    def peak_flop_per_s(self) -> FloatArray:
-        return self._designs["peak_ops_per_s"].lookup(float, np.nan)
-
-    @property
-    def offchip_bandwidth_bytes_per_s(self) -> FloatArray:
-        return self._designs["bandwidth_bytes_per_s"].lookup(float, np.nan)
-
-    @property
-    def batch_size(self) -> FloatArray:
-        return self._of(lambda forecast: float(forecast.batch_size))

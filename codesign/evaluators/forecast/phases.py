@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from codesign.base.columns import FloatArray
 from codesign.evaluators.forecast.operator_work import PassWork, added
 from codesign.evaluators.forecast.plain import PlainCount, rules_of
 from codesign.evaluators.forecast.variants import (
@@ -20,7 +19,6 @@ from codesign.evaluators.forecast.variants import (
 from codesign.models.workload import OperatorTable, lower
 from codesign.models.workload.lowering import Logits
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.operator_rules import OperatorRule
 from codesign.models.workload.storage import kv_elements, parameters_by_part, state_bytes
 
 
@@ -46,16 +44,12 @@ class Inference:
 
     @classmethod
     def of(
-        cls,
-        model: LanguageModel,
-        variant: Variant,
-        profile: str = "plain",
-        *,
-        is_causal: bool | None = None,
-        logits: Logits | None = None,
-        tile: int = 1,
+        cls, model: LanguageModel, variant: Variant, profile: str = "plain", **choices: Any
     ) -> Inference:
         """The inference of a model as it was published.
+
+        Args:
+            choices: Causality, logits and tile.
 
         Raises:
             UnknownNameError: There is no such profile.
@@ -63,8 +57,7 @@ class Inference:
                 it.
         """
         rules_of(profile).check(model)
-        variant_model = attention_variant(model, variant)
-        return cls(variant_model, variant, profile, is_causal, logits, tile)
+        return cls(attention_variant(model, variant), variant, profile, **choices)
 
     @property
     def rules(self) -> type[PlainCount]:
@@ -114,7 +107,15 @@ class Inference:
             batch_size: Requests processed together.
         """
         first, second = (self._step(float(n * self.tile), batch_size) for n in (1, 2))
-        lengths = self._attended(contexts, first.rules)
+        # Operators of sliding layers attend to their window, sparse attention to what is chosen.
+        is_mixed = len(self.model.layers_by_type) > 1
+        slides = [
+            rule.kernel == "attention" and (not is_mixed or rule.is_windowed)
+            for rule in first.rules
+        ]
+        most = self.model.sliding_window or self.model.index_topk or np.inf
+        lengths = np.asarray(contexts, dtype=np.float64)[:, None]
+        lengths = np.minimum(lengths, np.where(slides, most, np.inf))
         slope = (second.values - first.values) / self.tile
         from_first = (lengths - self.tile)[:, None, :]
         values = first.values + from_first * slope
@@ -123,18 +124,6 @@ class Inference:
             padded = np.ceil(lengths / self.tile) * self.tile - self.tile
             values[:, row] = first.values[row] + padded * slope[row]
         return first.substituted(values)
-
-    def _attended(self, contexts: ArrayLike, rules: Sequence[OperatorRule]) -> FloatArray:
-        """(c, o) tokens to which operators attend; those of sliding layers to their window, sparse
-        attention to those that are chosen."""
-        lengths = np.asarray(contexts, dtype=np.float64)[:, None]
-        is_mixed = len(self.model.layers_by_type) > 1
-        slides = [
-            rule.kernel == "attention" and (not is_mixed or rule.is_windowed) for rule in rules
-        ]
-        most = self.model.sliding_window or self.model.index_topk or np.inf
-        window = np.where(slides, most, np.inf)
-        return np.asarray(np.minimum(lengths, window))
 
     def _step(self, context: float, batch_size: int) -> PassWork:
         if self.rules.decodes_as_prefill:

@@ -1,73 +1,18 @@
-"""Forecasts along one axis: generation, machines, efficiencies, chunks, tiles, adapters.
+"""Forecasts along one axis: the generation, machines, adapters.
 
-These are the studies of LIFE §5 (Figs. 4 to 9, Tables 9 and 12) for any model and variant.
+These are studies of LIFE §5 (Figs. 4 and 7, Table 9) for any model and variant.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, JsonObject
+from codesign.base.columns import Arrays, JsonObject
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN
 from codesign.evaluators.forecast.performance import ForecastMachine
 from codesign.evaluators.forecast.phases import Inference
-from codesign.evaluators.forecast.plain import lora_merge_ops
-from codesign.models.workload.model import LanguageModel
-
-ADAPTED = (
-    ("q_proj", "hidden_size", "queries"),
-    ("k_proj", "hidden_size", "keys"),
-    ("v_proj", "hidden_size", "keys"),
-    ("o_proj", "queries", "hidden_size"),
-    ("gate_proj", "hidden_size", "intermediate_size"),
-    ("up_proj", "hidden_size", "intermediate_size"),
-    ("down_proj", "intermediate_size", "hidden_size"),
-)
-"""The matrices of a layer with their inner and outer sizes (LIFE Table 12)."""
-
-
-@dataclass(frozen=True)
-class DecodeTimeline:
-    """Decode steps as the cache grows; (c,) each.
-
-    Attributes:
-        token: Number of the generated token, from 1.
-        context_tokens: Tokens that the step attends to.
-        moved_bytes: Bytes that the step reads and writes.
-        kv_bytes: Part of these bytes that comes from the cache or goes to it.
-        ops: Operations of the step.
-    """
-
-    token: FloatArray
-    context_tokens: FloatArray
-    moved_bytes: FloatArray
-    kv_bytes: FloatArray
-    ops: FloatArray
-    time_per_output_token_s: FloatArray
-
-    @property
-    def tokens_per_s(self) -> FloatArray:
-        """Tokens per second of each request of the batch."""
-        return 1.0 / self.time_per_output_token_s
-
-    def rows(self) -> list[dict[str, float]]:
-        """One row per step."""
-        columns = {
-            "token": self.token,
-            "context_tokens": self.context_tokens,
-            "moved_bytes": self.moved_bytes,
-            "kv_bytes": self.kv_bytes,
-            "ops": self.ops,
-            "time_per_output_token_s": self.time_per_output_token_s,
-            "tokens_per_s": self.tokens_per_s,
-            "change": self.tokens_per_s / self.tokens_per_s[0] - 1.0,
-        }
-        return [
-            dict(zip(columns, map(float, row), strict=True))
-            for row in zip(*columns.values(), strict=True)
-        ]
 
 
 def timeline(
@@ -77,7 +22,7 @@ def timeline(
     generated_tokens: int,
     n_points: int | None = None,
     batch_size: int = 1,
-) -> DecodeTimeline:
+) -> Arrays:
     """Time, traffic and operations of decode steps over a generation (LIFE Fig. 7, Table 9).
 
     Args:
@@ -85,42 +30,37 @@ def timeline(
         generated_tokens: Number of the last step.
         n_points: Steps, evenly spaced and with both ends; all of them if None.
         batch_size: Requests decoded together.
+
+    Returns:
+        (c,) by name: number of the token, tokens that the step attends to, bytes and operations,
+        time, rate of each request and its change.
     """
     count = generated_tokens if n_points is None else min(n_points, generated_tokens)
     token = np.unique(np.linspace(1, generated_tokens, count).round())
     steps = inference.decode(prompt_tokens + token, batch_size)
-    moved, ops = steps.total(*READ, *WRITTEN), steps.total(*OPS)
     times = machine.phase_times(steps)
-    bound_by_memory = inference.rules.is_decode_memory_bound
-    return DecodeTimeline(
-        token=token,
-        context_tokens=prompt_tokens + token,
-        moved_bytes=moved,
-        kv_bytes=steps.total("kv_read_bytes", "kv_written_bytes"),
-        ops=ops,
-        time_per_output_token_s=times.memory_s if bound_by_memory else times.time_s,
-    )
-
-
-def lora_update_ops(model: LanguageModel, rank: int) -> dict[str, float]:
-    """Operations that merge an adapter of this rank into every matrix of one layer (Table 12).
-
-    Limiting assumption: dense layers with separate projections, as in Llama; under MLA and in
-    mixtures use the operators of :meth:`Inference.prefill` with ``lora: inline``.
-    """
-    sizes = {
-        "hidden_size": model.hidden_size,
-        "intermediate_size": model.intermediate_size,
-        "queries": model.num_attention_heads * model.head_dim,
-        "keys": model.num_key_value_heads * model.head_dim,
-    }
-    matrices = {
-        name: sizes[k] * sizes[n] for name, k, n in ADAPTED if name != "gate_proj" or model.is_gated
-    }
+    step_s = times.memory_s if inference.rules.is_decode_memory_bound else times.time_s
+    rate = 1.0 / step_s
     return {
-        name: float(lora_merge_ops(np.asarray(float(elements)), rank))
-        for name, elements in matrices.items()
+        "token": token,
+        "context_tokens": prompt_tokens + token,
+        "moved_bytes": steps.total(*READ, *WRITTEN),
+        "kv_bytes": steps.total("kv_read_bytes", "kv_written_bytes"),
+        "ops": steps.total(*OPS),
+        "time_per_output_token_s": step_s,
+        "tokens_per_s": rate,
+        "change": rate / rate[0] - 1.0,
     }
+
+
+def lora_update_ops(inference: Inference) -> float:
+    """Operations that merge the adapters of a variant into all layers once (LIFE Table 12)."""
+    inline, without = (
+        replace(inference, variant=inference.variant.model_copy(update={"lora": how}))
+        for how in ("inline", "none")
+    )
+    ops = inline.prefill(1).of("matrix_ops") - without.prefill(1).of("matrix_ops")
+    return float(ops.sum())
 
 
 def ratio_grid(inference: Inference, machine: ForecastMachine, prompt_tokens: int) -> JsonObject:

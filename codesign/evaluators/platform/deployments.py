@@ -27,7 +27,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -204,11 +203,9 @@ class DeploymentSearch:
         rents = [rent_usd_per_hour(variant.device.key, usd) for variant in self.variants]
         # Devices without a rent come last, the fewest first.
         weights = np.nan_to_num(np.array(rents if is_priced else np.ones(len(rents))), nan=1e9)
-        deployments = [
-            deployment
-            for deployment in (*self._joint(weights), *self._disaggregated(weights))
-            if deployment is not None
-        ]
+        devices = self.evaluator.devices
+        pairs = [self._pair(weights, first, second) for first in devices for second in devices]
+        deployments = [*self._joint(weights), *(pair for pair in pairs if pair is not None)]
         if not deployments:
             raise InputError(f"no deployment keeps the limits; {self._why_none()}")
 
@@ -296,22 +293,24 @@ class DeploymentSearch:
 
     # The best use of instances.
 
-    def _needed(self, first_s: Any, pace_s: Any, requests_per_s: Any) -> Any:
-        """Requests at once that begin at a rate: rate times latency (Little's law)."""
-        return requests_per_s * (first_s + self._request.generated * pace_s)
+    def _rows(self, device: str, **attributes: str) -> Instances:
+        """Feasible instances of a device with a policy or a role."""
+        positions = [
+            i
+            for i, variant in enumerate(self.variants)
+            if variant.device.key == device
+            and all(getattr(variant, name) == value for name, value in attributes.items())
+        ]
+        return self.instances.rows(
+            self.instances.keeps & np.isin(self.instances.variant, positions)
+        )
 
-    def _joint(self, weights: FloatArray) -> Iterator[Deployment | None]:
+    def _joint(self, weights: FloatArray) -> Iterator[Deployment]:
         """The best instances that both prefill and decode, of each policy and device."""
         demand, generated = self.demand, self._request.generated
-        table = self.instances
         for policy in ("together", "co-located", "chunked"):
             for device in self.evaluator.devices:
-                positions = [
-                    i
-                    for i, variant in enumerate(self.variants)
-                    if variant.policy == policy and variant.device.key == device
-                ]
-                rows = table.rows(table.keeps & np.isin(table.variant, positions))
+                rows = self._rows(device, policy=policy)
                 if not len(rows):
                     continue
                 latency = rows.first_s + generated * rows.pace_s
@@ -325,25 +324,14 @@ class DeploymentSearch:
                 cost = n * rows.n_devices * weights[rows.variant]
                 best = int(np.lexsort((latency, cost))[0])
                 pool = self._pool(rows, best, int(n[best]))
-                yield self._deployment(rows, policy, best, float(rate[best]), (pool,))
-
-    def _disaggregated(self, weights: FloatArray) -> Iterator[Deployment | None]:
-        """The best pools for each pair of devices."""
-        for device in self.evaluator.devices:
-            for second in self.evaluator.devices:
-                yield self._pair(weights, device, second)
+                times = float(rows.first_s[best]), float(rows.pace_s[best])
+                joules = float(rows.joules[best])
+                yield Deployment(policy, (pool,), float(rate[best]), *times, joules)
 
     def _pair(self, weights: FloatArray, prefill: str, decode: str) -> Deployment | None:
+        """The best pools of two devices; None if there are none."""
         demand, generated = self.demand, self._request.generated
-        table = self.instances
-        rows = []
-        for role, device in (("prefill", prefill), ("decode", decode)):
-            positions = [
-                i
-                for i, variant in enumerate(self.variants)
-                if variant.role == role and variant.device.key == device
-            ]
-            rows.append(table.rows(table.keeps & np.isin(table.variant, positions)))
+        rows = [self._rows(prefill, role="prefill"), self._rows(decode, role="decode")]
         first, second = rows
         if not len(first) or not len(second):
             return None
@@ -375,12 +363,6 @@ class DeploymentSearch:
             float(second.pace_s[j]),
             float(first.joules[i] + second.joules[j]),
         )
-
-    def _deployment(
-        self, rows: Instances, policy: Policy, i: int, rate: float, pools: tuple[Pool, ...]
-    ) -> Deployment:
-        times = float(rows.first_s[i]), float(rows.pace_s[i])
-        return Deployment(policy, pools, rate, *times, float(rows.joules[i]))
 
     def _pool(self, rows: Instances, i: int, n_instances: int) -> Pool:
         variant = self.variants[int(rows.variant[i])]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -43,6 +43,7 @@ from codesign.models.machines.device.attention import (
     attention_time_s,
     has_portable_kernels_only,
 )
+from codesign.models.machines.device.collectives import CollectiveConstants
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.corrections import KernelCase, correction
 from codesign.models.machines.device.elementwise import (
@@ -63,6 +64,7 @@ from codesign.models.machines.device.expected_error import (
     describe_expected_error,
     energy_range,
 )
+from codesign.models.machines.device.expert_exchange import ExchangeConstants
 from codesign.models.machines.device.experts import (
     ExpertConstants,
     ExpertWork,
@@ -86,9 +88,22 @@ from codesign.models.workload.model import LanguageModel
 _WHOLE = ("attention", "index", "experts", "scan")
 """Kernels of which several operators are parts."""
 
-_ENERGIES = ("energy_joules_per_token", "prefill_energy_joules_per_token")
+_FAMILIES: dict[str, type[Record]] = {
+    "absorbing": AbsorbingConstants,
+    "attention": AttentionConstants,
+    "collectives": CollectiveConstants,
+    "elementwise": ElementwiseConstants,
+    "energy": EnergyConstants,
+    "engine": EngineConstants,
+    "expert_exchange": ExchangeConstants,
+    "experts": ExpertConstants,
+    "gemm": GemmConstants,
+    "mla": AttentionConstants,
+    "scan": ScanConstants,
+}
+"""Constants of each family of laws."""
 
-Constants = TypeVar("Constants", bound=Record)
+_ENERGIES = ("energy_joules_per_token", "prefill_energy_joules_per_token")
 
 
 def launches(work: Sequence[DeviceWork]) -> Iterator[list[DeviceWork]]:
@@ -207,18 +222,12 @@ class FittedKernels(Rooflines):
             ),
         )
 
-        def law(constants: EnergyConstants) -> FloatArray:
-            sustained_s = sustained_time_s(time_s, work, rates, constants)
-            return kernel_energy_joules(sustained_s, work, rates, constants)
-
-        return self.class_law("energy", EnergyConstants, law)
+        sustained_s = self.law("energy", sustained_time_s, time_s, work, rates)
+        return self.law("energy", kernel_energy_joules, sustained_s, work, rates)
 
     def idle_watts(self) -> FloatArray:
         """(n,) power of a device that waits for others."""
-        return self.class_law(
-            "energy", EnergyConstants,
-            lambda constants: idle_watts(self.platform.rates, constants),
-        )  # fmt: skip
+        return self.law("energy", idle_watts, self.platform.rates)
 
     @property
     def rates(self) -> DeviceRates:
@@ -233,20 +242,14 @@ class FittedKernels(Rooflines):
             return super().host_starts_s(operators)
         n_kernels = sum(operator.count for operator in operators if operator.is_in_layers)
         bandwidth = self.platform.rates.host_bandwidth_bytes_per_s
-        return self.class_law(
-            "engine", EngineConstants,
-            lambda constants: host_starts_s(n_kernels, bandwidth, constants),
-        )  # fmt: skip
+        return self.law("engine", host_starts_s, n_kernels, bandwidth)
 
     def host_own_s(self, n_decoding: FloatArray, *, has_prompts: bool) -> FloatArray:
         """(n,) time of such a host in a pass that no kernel hides."""
         if self.options.engine != "eager":
             return super().host_own_s(n_decoding, has_prompts=has_prompts)
         ranks = self.platform.stage_devices * self.platform.pp
-        return self.class_law(
-            "engine", EngineConstants,
-            lambda constants: host_own_s(has_prompts, n_decoding, ranks, constants),
-        )  # fmt: skip
+        return self.law("engine", host_own_s, has_prompts, n_decoding, ranks)
 
     def message_s(self, message: Message) -> FloatArray:
         """(n,) time of one instance of a message."""
@@ -276,17 +279,26 @@ class FittedKernels(Rooflines):
         bound_s = _sum([bound.time_s / bound.count for bound in map(self.bound, group)])
         return np.maximum(law_s * factors, np.minimum(law_s, bound_s))
 
-    def class_law(
-        self, family: str, record: type[Constants], law: Callable[[Constants], FloatArray]
+    def law(
+        self, family: str, function: Callable[..., FloatArray], *arguments: Any, **settings: Any
     ) -> FloatArray:
-        """(n,) a law, with the constants of the class of each design's device."""
-        column = self.platform.device_class
-        classes = list(dict.fromkeys(str(name) for name in column.values))
-        seconds = np.asarray(law(load_constants(family, record, classes[0])))
+        """(n,) a law of a family of kernels, with the constants of each design's class of device.
+
+        Args:
+            function: Takes the arguments, then the constants.
+        """
+        column, record = self.platform.device_class, _FAMILIES[family]
+        classes = list(dict.fromkeys(map(str, column.values)))
+
+        def values(name: str) -> FloatArray:
+            constants: Any = load_constants(family, record, name)
+            return np.asarray(function(*arguments, constants, **settings))
+
+        result = values(classes[0])
         for name in classes[1:]:
             is_own = np.array([value == name for value in column.values])[column.codes]
-            seconds = np.where(is_own, law(load_constants(family, record, name)), seconds)
-        return np.broadcast_to(seconds, (len(column),))
+            result = np.where(is_own, values(name), result)
+        return np.broadcast_to(result, (len(column),))
 
 
 def gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
@@ -307,9 +319,7 @@ def gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         has_fine_scales=formats.has_fine_scales,
         has_block_scales=formats.has_block_scales,
     )
-    law_s = kernels.class_law(
-        "gemm", GemmConstants, lambda constants: gemm_time_s(products, kernels.rates, constants)
-    )
+    law_s = kernels.law("gemm", gemm_time_s, products, kernels.rates)
     return kernels.corrected_s("gemm", gemm_case(products), law_s, group)
 
 
@@ -367,12 +377,8 @@ def attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArr
     if family == "attention":
         is_portable = has_portable_kernels_only(shape.head_dim, kernels.rates)
         shape = replace(shape, is_synchronous=is_portable)
-    law_s = kernels.class_law(
-        family, AttentionConstants,
-        lambda constants: attention_time_s(
-            shape, kernels.rates, constants, is_cached=chooses and stream.is_prefill
-        ),
-    )  # fmt: skip
+    is_cached = chooses and stream.is_prefill
+    law_s = kernels.law(family, attention_time_s, shape, kernels.rates, is_cached=is_cached)
     return kernels.corrected_s(family, attention_case(shape), law_s, group)
 
 
@@ -390,14 +396,8 @@ def index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         heads=operator.rows / new,
         head_dim=operator.inner,
     )
-    scores_s = kernels.class_law(
-        "mla", AttentionConstants,
-        lambda constants: index_score_time_s(shape, kernels.rates, constants),
-    )  # fmt: skip
-    return scores_s + kernels.class_law(
-        "elementwise", ElementwiseConstants,
-        lambda constants: selection_time_s(shape, kernels.rates, constants),
-    )  # fmt: skip
+    scores_s = kernels.law("mla", index_score_time_s, shape, kernels.rates)
+    return scores_s + kernels.law("elementwise", selection_time_s, shape, kernels.rates)
 
 
 def absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
@@ -413,10 +413,7 @@ def absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
         weight_bits=platform.weight_bytes * 8.0,
         math_bits=np.where(is_narrow, 8.0, 16.0),
     )
-    law_s = kernels.class_law(
-        "absorbing", AbsorbingConstants,
-        lambda constants: absorbing_time_s(shape, kernels.rates, constants),
-    )  # fmt: skip
+    law_s = kernels.law("absorbing", absorbing_time_s, shape, kernels.rates)
     return kernels.corrected_s("absorbing", absorbing_case(shape), law_s, group)
 
 
@@ -438,11 +435,8 @@ def experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray
         weight_bytes=platform.weight_bytes,
         core_limit=platform.products.expert_kernels,
     )
-    peak, rates = platform.products.peak_flop_per_s, kernels.rates
-    law_s = kernels.class_law(
-        "experts", ExpertConstants,
-        lambda constants: experts_time_s(work, peak, rates, constants),
-    )  # fmt: skip
+    peak = platform.products.peak_flop_per_s
+    law_s = kernels.law("experts", experts_time_s, work, peak, kernels.rates)
     return kernels.corrected_s("experts", experts_case(work), law_s, group)
 
 
@@ -474,16 +468,12 @@ def scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
         is_prefill=stream.is_prefill,
         chunk_tokens=float(dims.form.chunk_tokens),
     )
-
-    def law(constants: ScanConstants) -> FloatArray:
-        time = np.zeros_like(sequences)
-        if dims.state_elements:
-            time = time + scan_time_s(scan, kernels.rates, constants)
-        if dims.conv_channels:
-            time = time + convolution_time_s(convolution, kernels.rates, constants)
-        return time
-
-    return kernels.class_law("scan", ScanConstants, law)
+    time = np.zeros_like(sequences)
+    if dims.state_elements:
+        time = time + kernels.law("scan", scan_time_s, scan, kernels.rates)
+    if dims.conv_channels:
+        time = time + kernels.law("scan", convolution_time_s, convolution, kernels.rates)
+    return time
 
 
 def rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
@@ -494,33 +484,25 @@ def rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     operator, rates = group[0], kernels.platform.rates
     row_bytes = _moved_bytes(kernels, operator) / np.maximum(operator.rows, 1.0)
     is_vectorized = kernels.options.engine == "graphs"
-    return kernels.class_law(
-        "elementwise", ElementwiseConstants,
-        lambda constants: row_time_s(
-            operator.rows, row_bytes, rates, constants, is_vectorized=is_vectorized
-        ),
-    )  # fmt: skip
+    return kernels.law(
+        "elementwise", row_time_s, operator.rows, row_bytes, rates, is_vectorized=is_vectorized
+    )
 
 
 def stream_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """A look-up of rows in a table, or an operator that streams its weights and a state."""
     moved = _moved_bytes(kernels, group[0]) + group[0].weight_bytes + group[0].kv_bytes
-    return kernels.class_law(
-        "elementwise", ElementwiseConstants,
-        lambda constants: stream_time_s(
-            moved, kernels.rates, constants, is_cached=False
-        ),
-    )  # fmt: skip
+    return kernels.law("elementwise", stream_time_s, moved, kernels.rates, is_cached=False)
 
 
 def residual_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """An addition that the next norm does on its way: its traffic without a start."""
-    moved, rates = _moved_bytes(kernels, group[0]), kernels.platform.rates
-    return kernels.class_law(
-        "elementwise", ElementwiseConstants,
-        lambda constants: stream_time_s(moved, rates, constants)
-        - stream_time_s(0.0, rates, constants),
-    )  # fmt: skip
+    rates = kernels.platform.rates
+    moved_s, start_s = (
+        kernels.law("elementwise", stream_time_s, moved, rates)
+        for moved in (_moved_bytes(kernels, group[0]), 0.0)
+    )
+    return moved_s - start_s
 
 
 def _own_tokens(platform: Platform, stream: Stream) -> FloatArray:

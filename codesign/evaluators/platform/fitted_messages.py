@@ -10,15 +10,13 @@ from codesign.base.columns import FloatArray
 from codesign.evaluators.platform.communication import Message, mean_over_boundaries
 from codesign.models.hardware.collective_times import CollectiveKind, split_over_nodes, wire_bytes
 from codesign.models.machines.device.collectives import (
-    CollectiveConstants,
     DeviceCollective,
     collective_time_s,
 )
-from codesign.models.machines.device.engine import EngineConstants, rank_wait_s
 from codesign.models.machines.device.engine import host_copy_s as engine_host_copy_s
+from codesign.models.machines.device.engine import rank_wait_s
 from codesign.models.machines.device.expert_exchange import (
     DISPATCH_BYTES,
-    ExchangeConstants,
     ExchangeKind,
     expert_exchange_time_s,
 )
@@ -58,9 +56,7 @@ def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
         case kind:
             time = _collective_s(kernels, kind, size, ranks, nodes)
     if kernels.options.engine != "graphs":
-        wait = kernels.class_law(
-            "engine", EngineConstants, lambda constants: rank_wait_s(ranks, constants)
-        )
+        wait = kernels.law("engine", rank_wait_s, ranks)
         return np.asarray(wait + time + host_copy_s(kernels, message))
     if kind == "all_reduce":
         return np.minimum(time, _collective_s(kernels, "custom_all_reduce", size, ranks, nodes))
@@ -76,10 +72,7 @@ def _collective_s(
 ) -> FloatArray:
     """(n,) time of one collective among ranks that are in step."""
     links = kernels.platform.links
-    return kernels.class_law(
-        "collectives", CollectiveConstants,
-        lambda constants: collective_time_s(collective, size, ranks, nodes, links, constants),
-    )  # fmt: skip
+    return kernels.law("collectives", collective_time_s, collective, size, ranks, nodes, links)
 
 
 def host_copy_s(kernels: FittedKernels, message: Message) -> FloatArray:
@@ -90,10 +83,7 @@ def host_copy_s(kernels: FittedKernels, message: Message) -> FloatArray:
     size, ranks = _message_bytes(message), message.ranks
     sent, _ = wire_bytes(cast("CollectiveKind", message.kind), size, ranks, 1.0)
     rate = kernels.platform.rates.host_bandwidth_bytes_per_s
-    return kernels.class_law(
-        "engine", EngineConstants,
-        lambda constants: engine_host_copy_s(size, sent, rate, constants),
-    )  # fmt: skip
+    return kernels.law("engine", engine_host_copy_s, size, sent, rate)
 
 
 def _message_bytes(message: Message) -> FloatArray:
@@ -107,19 +97,17 @@ def _exchange_s(kernels: FittedKernels, message: Message) -> tuple[FloatArray, F
     mixture, hidden = kernels.model.moe_dims, float(kernels.model.moe_dims.routed_width)
     experts, links = float(mixture.n_routed_experts), kernels.platform.links
     top_k = float(mixture.num_experts_per_tok)
-    tokens = message.elements / (hidden * _reached(message, kernels))
-
-    def time(exchange_kind: ExchangeKind) -> FloatArray:
-        return kernels.class_law(
-            "expert_exchange", ExchangeConstants,
-            lambda constants: expert_exchange_time_s(
-                exchange_kind, tokens, experts, top_k, hidden, inner * nodes, nodes, links,
-                constants,
-            ),
-        )  # fmt: skip
-
-    normal, low_latency = _EXCHANGES[message.kind]
-    return time(normal), time(low_latency)
+    # Groups that a token of an exchange reaches besides its own; 1 where there is only one group.
+    reached = partners(message.ranks, experts, mixture.num_experts_per_tok)
+    tokens = message.elements / (hidden * np.where(message.ranks > 1, reached, 1.0))
+    normal, low_latency = (
+        kernels.law(
+            "expert_exchange", expert_exchange_time_s, exchange_kind, tokens, experts, top_k,
+            hidden, inner * nodes, nodes, links,
+        )
+        for exchange_kind in _EXCHANGES[message.kind]
+    )  # fmt: skip
+    return normal, low_latency
 
 
 def occupied_share(kernels: FittedKernels, message: Message) -> FloatArray:
@@ -133,10 +121,3 @@ def occupied_share(kernels: FittedKernels, message: Message) -> FloatArray:
     normal, low_latency = _exchange_s(kernels, message)
     share = np.minimum(EXCHANGE_CORES / np.asarray(kernels.platform.rates.n_cores), 1.0)
     return np.where((normal <= low_latency) & (message.ranks > 1), share, 0.0)
-
-
-def _reached(message: Message, kernels: FittedKernels) -> FloatArray:
-    """Other groups that a token of an exchange reaches; 1 where there is only one group."""
-    mixture = kernels.model.moe_dims
-    reached = partners(message.ranks, float(mixture.n_routed_experts), mixture.num_experts_per_tok)
-    return np.where(message.ranks > 1, reached, 1.0)

@@ -46,43 +46,30 @@ class RequestPasses:
         self.request = request
         self._rules = rules_of(options)
         self._is_joint = self._rules.joins_contexts and request.n_beams == 1
-        self.prompts = list(self._chunks())
-        prompt = float(request.prompt)
-        generated = self._rules.mean_generated(float(request.generated))
-        if self._is_joint:
-            prompt, generated = prompt + generated, 0.0
-        self._decode_contexts = prompt, generated
-        self._prefix = self._decode(prompt, generated)
-        self._suffix = self._decode(generated, 0.0) if generated > 0 else None
-        self.cached = self._cached_tokens()
-
-    def _chunks(self) -> list[Prompt]:
-        prompt = self.request.prompt
-        chunk = self.request.chunk_tokens or prompt
+        model, prompt, generated = request.language_model, request.prompt, request.generated
+        chunk = request.chunk_tokens or prompt
         n_full, rest = divmod(prompt, chunk)
-        chunks = [self._chunk(chunk, (n_full - 1) * chunk // 2, n_full)]
-        if rest:
-            chunks.append(self._chunk(rest, n_full * chunk, 1))
-        return chunks
-
-    def _chunk(self, tokens: int, past: int, count: int) -> Prompt:
-        table = self._rules.prefill_table(self.request.language_model, tokens, past)
-        return Prompt(table, past, tokens, count)
-
-    def _decode(self, context: float, later: float) -> OperatorTable:
-        return self._rules.decode_table(self.request.language_model, context, later)
-
-    def _cached_tokens(self) -> CachedTokens:
-        prompt, generated = float(self.request.prompt), float(self.request.generated)
-        model = self.request.language_model
+        chunks = [(chunk, (n_full - 1) * chunk // 2, n_full), (rest, n_full * chunk, 1)]
+        self.prompts = [
+            Prompt(self._rules.prefill_table(model, tokens, past), past, tokens, count)
+            for tokens, past, count in chunks
+            if tokens
+        ]
+        mean = self._rules.mean_generated(float(generated))
+        contexts = (prompt + mean, 0.0) if self._is_joint else (float(prompt), mean)
+        self._decode_contexts = contexts
+        self._prefix = self._rules.decode_table(model, *contexts)
+        self._suffix = None
+        if contexts[1] > 0:
+            self._suffix = self._rules.decode_table(model, contexts[1], 0.0)
         window, sliding = model.sliding_window or np.inf, sliding_share(model)
-        suffix = min(generated, window)
-        prefix = min(prompt, window - suffix)
-        return CachedTokens(
+        suffix = min(float(generated), window)
+        prefix = min(float(prompt), window - suffix)
+        self.cached = CachedTokens(
             of_prompt=(1.0 - sliding) * prompt + sliding * prefix,
             of_beam=(1.0 - sliding) * generated + sliding * suffix,
-            beams=self.request.n_beams,
-            next_prompts=int(self.request.mixed),
+            beams=request.n_beams,
+            next_prompts=int(request.mixed),
         )
 
     def prefill(self, prompt: Prompt, micro_batch: FloatArray) -> list[Stream]:

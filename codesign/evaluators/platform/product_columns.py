@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, Column, FloatArray, IntArray, combined, distinct
+from codesign.base.columns import BoolArray, Column, FloatArray, JsonObject, combined, distinct
 from codesign.models.hardware.device import SAME_RATE, Device
 from codesign.models.machines.device.experts import expert_kernel
 from codesign.models.machines.device.formats import (
-    ProductFormat,
     format_on,
     product_format,
 )
@@ -29,7 +28,7 @@ class ProductColumns:
         is_input_quantized: Whether a kernel of its own quantizes the activations first.
         has_fine_scales: Whether the multiplication itself scales every 16 or 32 elements.
         has_block_scales: Whether sums of 128 products are scaled outside of the matrix units.
-        wanted: Format in which the operands would multiply.
+        multiplied: Format in which the operands would multiply.
         multiply: Format in which the device multiplies them.
         rate: Format of the datasheet whose peak that is.
         expert_kernels: Name of the kernels that multiply experts of these formats.
@@ -70,42 +69,39 @@ def product_columns(
             device multiplies.
     """
     number, positions = distinct(*combined(devices.codes, weights.codes, activations.codes))
-    kernels = [
-        _kernel(devices, find, weights, activations, position) for position in positions.tolist()
-    ]
+    multiplied, rates, peaks, kernels = [], [], [], []
+    for i in positions.tolist():
+        name, weight, activation = (
+            str(column.values[column.codes[i]]) for column in (devices, weights, activations)
+        )
+        device, product = find(name), product_format(weight, activation)
+        kernel = format_on(device, product)
+        rate = device.multiply_format(kernel.multiply)
+        multiplied.append(product.multiply)
+        rates.append(rate)
+        peaks.append(device.peak[rate])
+        kernels.append(kernel)
+    flags: JsonObject = {
+        name: np.array([getattr(kernel, name) for kernel in kernels], dtype=np.bool_)[number]
+        for name in _FLAGS
+    }
     return ProductColumns(
-        peak_flop_per_s=_gathered(number, [peak for _, peak, *_ in kernels]),
-        multiply_bits=_gathered(number, [_WIDTHS[kernel.multiply] for *_, kernel in kernels]),
-        is_integer=_gathered(number, [kernel.is_integer for *_, kernel in kernels]) > 0,
-        is_weight_converted=_gathered(number, [k.is_weight_converted for *_, k in kernels]) > 0,
-        is_input_quantized=_gathered(number, [k.is_input_quantized for *_, k in kernels]) > 0,
-        has_fine_scales=_gathered(number, [k.has_fine_scales for *_, k in kernels]) > 0,
-        has_block_scales=_gathered(number, [k.has_block_scales for *_, k in kernels]) > 0,
-        multiplied=np.array([multiplied for multiplied, *_ in kernels])[number],
-        multiply=np.array([kernel.multiply for *_, kernel in kernels])[number],
-        rate=np.array([rate for _, _, rate, _ in kernels])[number],
-        expert_kernels=np.array([expert_kernel(k) for *_, k in kernels])[number],
+        peak_flop_per_s=np.array(peaks, dtype=np.float64)[number],
+        multiply_bits=np.array([_WIDTHS[kernel.multiply] for kernel in kernels])[number],
+        multiplied=np.array(multiplied)[number],
+        multiply=np.array([kernel.multiply for kernel in kernels])[number],
+        rate=np.array(rates)[number],
+        expert_kernels=np.array([expert_kernel(kernel) for kernel in kernels])[number],
+        **flags,
     )
 
 
-def _kernel(
-    devices: Column, find: Callable[[str], Device], weights: Column, activations: Column, i: int
-) -> tuple[str, float, str, ProductFormat]:
-    device, weight, activation = (
-        str(column.values[column.codes[i]]) for column in (devices, weights, activations)
-    )
-    multiplied = product_format(weight, activation)
-    kernel = format_on(find(device), multiplied)
-    rate = find(device).multiply_format(kernel.multiply)
-    return multiplied.multiply, find(device).peak[rate], rate, kernel
-
-
+_FLAGS = (
+    "is_integer", "is_weight_converted", "is_input_quantized", "has_fine_scales",
+    "has_block_scales",
+)  # fmt: skip
 _WIDTHS = {
     "fp4": 4.0, "int4": 4.0, "fp8": 8.0, "int8": 8.0, "bf16": 16.0, "fp16": 16.0, "tf32": 32.0,
     "fp32": 32.0,
 }  # fmt: skip
 """Bits of the formats in which products run, as datasheets name their peaks."""
-
-
-def _gathered(number: IntArray, values: list[float] | list[bool]) -> FloatArray:
-    return np.asarray(values, dtype=np.float64)[number]

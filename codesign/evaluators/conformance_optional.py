@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from codesign.base.columns import (
     BoolArray,
     Column,
     Columns,
-    FloatArray,
     IntArray,
     Value,
     taken,
@@ -56,7 +54,7 @@ def check_optional(
     if evaluator.offers("explain"):
         _check_explanation(evaluator, designs, reference)
     if evaluator.offers("features"):
-        _Hint("features", "feature", evaluator.features).check(admissible)
+        _check_hint("features", "feature", evaluator.features, admissible)
     if evaluator.offers("predict"):
         _check_predictions(evaluator, [metric.name for metric in evaluator.metrics], admissible)
     is_noisy: object = evaluator.is_noisy
@@ -76,12 +74,10 @@ def check_optional(
         order = [name for name in evaluator.undecided_parameters if name in designs]
         rng = np.random.default_rng(0)
         for level in range(len(order) + 1):
-            box = _UndecidedBox(evaluator, designs, reference, tuple(order[level:]))
-            whole_box = {name: _possible(designs[name]) for name in order[level:]}
-            box.check(whole_box)
-            box.check_alone(whole_box)
-            for _ in range(_N_BOXES if order[level:] else 0):
-                box.check(_around(designs, order[level:], rng))
+            every = {name: _possible(designs[name]) for name in order[level:]}
+            boxes = [_around(designs, [*every], rng) for _ in range(_N_BOXES if every else 0)]
+            for values in (every, *boxes):
+                _check_best_case(evaluator, designs, reference, values, values is every)
         for name in designs:
             _check_interchangeable(evaluator, designs, reference, name)
         if evaluator.offers("superseded"):
@@ -116,63 +112,39 @@ def _check_explanation(evaluator: Evaluator, designs: Columns, reference: Evalua
 # Hints
 
 
-@dataclass(frozen=True)
-class _Hint:
-    """Numbers about designs in advance of their results, and how to ask for them."""
+def _check_hint(
+    method: str, noun: str, ask: Callable[[Columns], Arrays], designs: Columns
+) -> Arrays:
+    """Check numbers about designs in advance of their results.
 
-    method: str
-    kind: str
-    ask: Callable[[Columns], Arrays]
-
-    def check(self, designs: Columns) -> Arrays:
-        """Finite, the same names always, and a function of the design alone."""
-        require(
-            length(designs),
-            f"the check itself needs a design within the known limits to ask for {self.method}",
-        )
-        reference = self._answer(designs)
-        for name, values in reference.items():
-            for position in np.flatnonzero(~np.isfinite(values))[:1].tolist():
-                require(
-                    False,
-                    f"{self.method} must give finite numbers, but {name!r} of design {position} "
-                    f"of those within the known limits is {float(values[position])!r}",
-                )
-        self._check_purity(designs, reference)
-        for positions in _batches(length(designs)):
-            partial_answer = self._answer(taken(designs, positions))
-            check_names(f"in every batch, {self.method}", set(partial_answer), set(reference))
-            self._check_equal(
-                "of a design must not depend on its batch", reference, partial_answer, positions
+    They are finite, have the same names always, and are a function of the design alone.
+    """
+    n = length(designs)
+    require(n, f"the check itself needs a design within the known limits to ask for {method}")
+    reference = answer(method, noun, ask, designs)
+    for name, values in reference.items():
+        for position in np.flatnonzero(~np.isfinite(values))[:1].tolist():
+            require(
+                False,
+                f"{method} must give finite numbers, but {name!r} of design {position} "
+                f"of those within the known limits is {float(values[position])!r}",
             )
-        return reference
 
-    def _answer(self, designs: Columns) -> dict[str, FloatArray]:
-        return answer(self.method, self.kind, self.ask, designs)
+    def check_equal(sentence: str, arrays: Arrays, positions: IntArray) -> None:
+        check_same(f"{method} {sentence}", Evaluation(reference), Evaluation(arrays), positions)
 
-    def _check_purity(self, designs: Columns, reference: Arrays) -> None:
-        everyone = np.arange(length(designs))
-        again = self.ask(designs)
-        self._check_equal("must be the same for the same designs", reference, again, everyone)
-        for values in again.values():
-            if values.flags.writeable:
-                values[:] = -1.0
-        third = self._answer(designs)
-        self._check_equal("must not change by writing into a result", reference, third, everyone)
-
-    def _check_equal(
-        self,
-        sentence: str,
-        reference: Arrays,
-        partial_answer: Arrays,
-        positions: IntArray,
-    ) -> None:
-        check_same(
-            f"{self.method} {sentence}",
-            Evaluation(reference),
-            Evaluation(partial_answer),
-            positions,
-        )
+    again = ask(designs)
+    check_equal("must be the same for the same designs", again, np.arange(n))
+    for values in again.values():
+        if values.flags.writeable:
+            values[:] = -1.0
+    third = answer(method, noun, ask, designs)
+    check_equal("must not change by writing into a result", third, np.arange(n))
+    for positions in _batches(n):
+        partial_answer = answer(method, noun, ask, taken(designs, positions))
+        check_names(f"in every batch, {method}", set(partial_answer), set(reference))
+        check_equal("of a design must not depend on its batch", partial_answer, positions)
+    return reference
 
 
 def _batches(n: int) -> Iterator[IntArray]:
@@ -187,22 +159,20 @@ def _batches(n: int) -> Iterator[IntArray]:
 def _check_predictions(evaluator: Evaluator, names: Sequence[str], designs: Columns) -> None:
     """Each metric that is predicted is predicted alone as with the others."""
 
-    def hint(metric_names: Sequence[str]) -> _Hint:
-        return _Hint(
-            "predict", "prediction of metric", lambda some: evaluator.predict(some, metric_names)
-        )
+    def ask(metric_names: Sequence[str]) -> Callable[[Columns], Arrays]:
+        return lambda some: evaluator.predict(some, metric_names)
 
-    predictions = hint(names).check(designs)
+    noun = "prediction of metric"
+    predictions = _check_hint("predict", noun, ask(names), designs)
     check_names("predict", set(predictions), set(predictions) & set(names))
-    everyone = np.arange(length(designs))
     for name in names:
-        alone = answer("predict", hint([]).kind, hint([name]).ask, designs)
+        alone = answer("predict", noun, ask([name]), designs)
         check_names(f"asked for {name!r} alone, predict", set(alone), {name} & set(predictions))
         check_same(
             "a prediction asked for alone must equal itself among all",
             Evaluation(predictions),
             Evaluation(alone),
-            everyone,
+            np.arange(length(designs)),
         )
 
 
@@ -231,85 +201,65 @@ def _around(
     return values
 
 
-@dataclass(frozen=True)
-class _UndecidedBox:
-    """Designs of which some parameters are undecided, for ``best_case`` to bound."""
+def _check_best_case(
+    evaluator: Evaluator,
+    designs: Columns,
+    reference: Evaluation,
+    values: Mapping[str, Sequence[Value]],
+    has_alone: bool,
+) -> None:
+    """Check that no design whose undecided values are among these beats its best case.
 
-    evaluator: Evaluator
-    designs: Columns
-    reference: Evaluation
-    names: tuple[str, ...]
+    Args:
+        values: Values of each undecided parameter.
+        has_alone: Whether the best case of a metric must not depend on the others asked for, too.
+    """
+    names = [metric.name for metric in evaluator.metrics]
+    inside = np.ones(length(designs), dtype=bool)
+    for name, among in values.items():
+        is_among = np.array([value in among for value in (*designs[name].values, None)])
+        inside &= is_among[designs[name].codes]
+    positions = np.flatnonzero(inside)
+    decided = taken(
+        {name: column for name, column in designs.items() if name not in values}, positions
+    )
 
-    def check(self, values: Mapping[str, Sequence[Value]]) -> None:
-        """No design whose undecided values are among these beats its best case."""
-        inside = self._inside(values)
-        decided = taken(
-            {name: column for name, column in self.designs.items() if name not in self.names},
-            inside,
-        )
-        names = [metric.name for metric in self.evaluator.metrics]
-        best = self._best(decided, values, names)
-        extra = sorted(set(best) - set(names))
-        require(not extra, f"best_case reports {extra}, which it was not asked for")
-        for metric in self.evaluator.metrics:
-            if metric.name in best:
-                self._check_not_beaten(metric, best[metric.name], inside, values)
+    def best_case(metric_names: Sequence[str]) -> Arrays:
+        def ask(some: Columns) -> Arrays:
+            return evaluator.best_case(some, values, metric_names)
 
-    def check_alone(self, values: Mapping[str, Sequence[Value]]) -> None:
-        """The best case of a metric does not depend on the other metrics that are asked for."""
-        decided = {name: column for name, column in self.designs.items() if name not in self.names}
-        best = self._best(decided, values, [metric.name for metric in self.evaluator.metrics])
-        for name in best:
-            alone = self._best(decided, values, [name])
-            check_names(f"asked for {name!r} alone, best_case", set(alone), {name})
-            check_same(
-                "a best case asked for alone must equal itself among all",
-                Evaluation(best),
-                Evaluation(alone),
-                np.arange(length(self.designs)),
-            )
+        return answer("best_case", "best case of metric", ask, decided)
 
-    def _best(
-        self, decided: Columns, values: Mapping[str, Sequence[Value]], names: Sequence[str]
-    ) -> Arrays:
-        return answer(
-            "best_case",
-            "best case of metric",
-            lambda some: self.evaluator.best_case(some, values, names),
-            decided,
-        )
-
-    def _inside(self, values: Mapping[str, Sequence[Value]]) -> IntArray:
-        """Positions of the designs in the box."""
-        inside = np.ones(length(self.designs), dtype=bool)
-        for name, among in values.items():
-            column = self.designs[name]
-            is_among = np.array([value in among for value in (*column.values, None)])
-            inside &= is_among[column.codes]
-        return np.flatnonzero(inside)
-
-    def _check_not_beaten(
-        self,
-        metric: Metric,
-        best: FloatArray,
-        inside: IntArray,
-        undecided: Mapping[str, Sequence[Value]],
-    ) -> None:
-        values = self.reference.metrics[metric.name][inside]
+    best = best_case(names)
+    extra = sorted(set(best) - set(names))
+    require(not extra, f"best_case reports {extra}, which it was not asked for")
+    for metric in evaluator.metrics:
+        if metric.name not in best:
+            continue
+        bounds, results = best[metric.name], reference.metrics[metric.name][positions]
         require(
-            not np.isnan(best).any(),
+            not np.isnan(bounds).any(),
             f"the best case of {metric.name!r} must be a number, got NaN: it would leave designs "
             "out that it does not bound",
         )
-        beaten = metric.flipped(values) < metric.flipped(best)
+        beaten = metric.flipped(results) < metric.flipped(bounds)
         for row in np.flatnonzero(beaten)[:1].tolist():
-            words = {name: list(among) for name, among in undecided.items()} or "nothing"
+            words = {name: list(among) for name, among in values.items()} or "nothing"
             require(
                 False,
                 f"no design may beat its best case, but with {words} undecided, "
-                f"{metric.name!r} of design {inside[row]} is {float(values[row])!r} and its best "
-                f"case {float(best[row])!r}",
+                f"{metric.name!r} of design {positions[row]} is {float(results[row])!r} and its "
+                f"best case {float(bounds[row])!r}",
             )
+    for name in best if has_alone else ():
+        alone = best_case([name])
+        check_names(f"asked for {name!r} alone, best_case", set(alone), {name})
+        check_same(
+            "a best case asked for alone must equal itself among all",
+            Evaluation(best),
+            Evaluation(alone),
+            np.arange(len(positions)),
+        )
 
 
 def _check_interchangeable(

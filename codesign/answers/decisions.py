@@ -10,11 +10,13 @@ from codesign.answers.campaigns import Reading
 from codesign.base.columns import JsonObject
 from codesign.insight.decisions.breakeven import PRECISION, Goal
 from codesign.insight.decisions.decide import Verdict
+from codesign.insight.decisions.plane import PRECISION as PLANE_PRECISION
 
 if TYPE_CHECKING:
     from codesign.insight.decisions.breakeven import Breakeven, ValueFront
     from codesign.insight.decisions.decide import Change, DecidedDesign, Decision, Flip
     from codesign.insight.decisions.memory_kinds import KindRegret
+    from codesign.insight.decisions.plane import DecisionPlane
     from codesign.search.problem import Problem
 
 
@@ -240,6 +242,83 @@ class BreakevenAnswer(Answer):
                 for reach in result.reaches
             ],
             values=[ValueFrontEntry.describe(front, result.problem) for front in result.values],
+            **fields,
+        )
+
+
+class AxisEntry(Entry):
+    """A constant of the plane, in coherent SI units."""
+
+    technology: str
+    number: str
+    low: float
+    typical: float
+    high: float
+
+
+class StripEntry(Entry):
+    """A value of x, and a range of y with one choice of memories."""
+
+    x: float
+    y_low: float
+    y_high: float
+    design: int
+    """Position in ``designs``; -1 if no design is feasible."""
+    lead: float | None
+    """Least share by which designs with other memories have a larger product; null without any."""
+
+
+class PlaneDesign(Entry):
+    """A recommended design of the plane."""
+
+    memories: Sequence[str]
+    design: Design
+
+
+class MemoryShare(Entry):
+    """The share of the plane in which memories are recommended."""
+
+    memories: Sequence[str]
+    share: float
+
+
+class MapAnswer(Answer):
+    """Memories of the recommended design over the ranges of two constants."""
+
+    campaign: str
+    x: AxisEntry
+    y: AxisEntry
+    shares: Sequence[MemoryShare]
+    """The largest share first; no memories where no design is feasible."""
+    designs: Sequence[PlaneDesign]
+    strips: Sequence[StripEntry]
+    """By x, then by y."""
+    precision: float
+    """Share by which no other design is better at any node, if the products are linear."""
+    is_linear: bool
+    """True if products are linear in both constants, wherever that was checked."""
+    n_fronts: int
+    """Number of exact fronts."""
+    seconds: float
+    """Wall time of this command; stored fronts are not computed again."""
+    evaluator: Reading
+    files: Sequence[str] | None = None
+    """Paths of the files that were written."""
+
+    @classmethod
+    def describe(cls, plane: DecisionPlane, **fields: Any) -> Self:
+        """The answer."""
+        return cls.read(
+            plane,
+            x=AxisEntry.read(plane.x),
+            y=AxisEntry.read(plane.y),
+            shares=[MemoryShare(memories=key, share=area) for key, area in plane.shares.items()],
+            designs=[
+                PlaneDesign(memories=memories, design=_design(plane.problem, row))
+                for memories, row in zip(plane.memories, plane.rows, strict=True)
+            ],
+            strips=[StripEntry.read(strip) for strip in plane.strips],
+            precision=PLANE_PRECISION,
             **fields,
         )
 

@@ -95,6 +95,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "explain decide": decide.decide,
     "explain memories": decide.memories,
     "explain breakeven": decide.breakeven,
+    "explain map": decide.map_,
     "evaluate": evaluation.evaluate,
     "evaluate timeline": timeline.timeline,
     "size": size.size,

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.cli.campaigns import Folder, Name, Workers
+from codesign.base.errors import check_known
+from codesign.cli.campaigns import Folder, Name, Workers, shown_path
 from codesign.cli.output import AsJson, report
 from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.answers.decisions import BreakevenAnswer, DecideAnswer, MemoriesAnswer
+    from codesign.answers.decisions import BreakevenAnswer, DecideAnswer, MapAnswer, MemoriesAnswer
 
 
 def decide(
@@ -146,3 +148,74 @@ def breakeven(
         return decisions.breakeven_tables(result, campaign.definition.name, seconds)
 
     report(as_json, answer, tables)
+
+
+def map_(
+    name: Name,
+    x: Annotated[str, typer.Option(help="A constant with a range: hbf.background_power.")],
+    y: Annotated[str, typer.Option(help="Another constant: lpddr6.price.")],
+    output: Annotated[
+        list[Path] | None,
+        typer.Option(help="Also write the map: .csv, .svg, .pdf or .png; repeatable."),
+    ] = None,
+    workers: Workers = None,
+    folder: Folder = None,
+    as_json: AsJson = False,
+) -> None:
+    """Map which memories are recommended over the ranges of two constants.
+
+    Exact fronts, which are stored, are found until no other design can be better anywhere by more
+    than 0.1 %. After an interruption, run the command again.
+    """
+    from functools import partial
+
+    from codesign import api
+    from codesign.base.files import ending_of
+    from codesign.cli.front import VARIATIONS
+    from codesign.cli.progress import EnumerationBar
+    from codesign.insight.decisions.plane import plane_of
+    from codesign.insight.decisions.recommendation import check_listable
+    from codesign.report.drawing import FORMATS
+    from codesign.search.enumeration import exact_front
+
+    began = time.perf_counter()
+    for path in output or ():
+        check_known("format of a map", ending_of(path), ("csv", *FORMATS), "--output")
+    campaign = api.load_campaign(name, folder)
+    check_listable(campaign.problem)
+    front = campaign.exact_front(workers, EnumerationBar())
+    find = partial(exact_front, folder=campaign.folder / VARIATIONS)
+    plane = plane_of(campaign.problem, front, (x, y), find)
+    seconds = time.perf_counter() - began
+    for path in output or ():
+        from codesign.report import decision_map
+        from codesign.report.paper import save_chart
+
+        if ending_of(path) == "csv":
+            decision_map.write_csv(plane, path)
+        else:
+            save_chart(decision_map.plane_chart(plane), path, campaign.exact_results(front))
+    files = [shown_path(path) for path in output or ()]
+
+    def answer() -> MapAnswer:
+        from codesign.answers.decisions import MapAnswer
+
+        return MapAnswer.describe(
+            plane,
+            campaign=campaign.definition.name,
+            seconds=seconds,
+            evaluator=campaign.reading,
+            **({"files": files} if files else {}),
+        )
+
+    def tables() -> list[RenderableType]:
+        from codesign.report import decisions
+        from codesign.report.tables import text_line
+
+        sections = decisions.plane_tables(plane, campaign.definition.name, seconds)
+        return [*sections, *(text_line(f"wrote {file}") for file in files)]
+
+    report(as_json, answer, tables)
+
+
+map_.__name__ = "map"

@@ -9,6 +9,7 @@ import numpy as np
 
 from codesign.base.columns import Fields
 from codesign.base.units import format_quantity, parse_unit
+from codesign.insight.decisions.plane import PRECISION
 from codesign.insight.plateaus import folded_front
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
 from codesign.report.exchange import changed_settings
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from codesign.insight.decisions.breakeven import Breakeven, ValueFront
     from codesign.insight.decisions.decide import Change, DecidedDesign, Decision, Flip
     from codesign.insight.decisions.memory_kinds import KindRegret
+    from codesign.insight.decisions.plane import DecisionPlane
     from codesign.insight.uncertainty.uncertainty_results import RangedNumber
     from codesign.search.campaign import Results
     from codesign.search.problem import Problem
@@ -68,11 +70,15 @@ def number_text(number: RangedNumber, value: float) -> str:
     return quantity_text(number.number, value, number.typical)
 
 
+def quantity_unit(quantity: str, typical: float) -> str:
+    """The unit that suits the typical value of a quantity."""
+    unit = _UNITS.get(quantity, "")
+    return "W/GB" if unit == "mW/GB" and typical > _ON_CHIP else unit
+
+
 def quantity_text(quantity: str, value: float, typical: float) -> str:
     """A value of a quantity in the unit that suits its typical value."""
-    unit = _UNITS.get(quantity, "")
-    if unit == "mW/GB" and typical > _ON_CHIP:
-        unit = "W/GB"
+    unit = quantity_unit(quantity, typical)
     scaled = value / parse_unit(unit).scale
     return f"{scaled:,.0f} {unit}".rstrip() if scaled >= 1000 else format_quantity(value, unit, 3)
 
@@ -183,6 +189,51 @@ def _met(result: Breakeven, front: ValueFront) -> str:
 
 def _amount(result: Breakeven, value: float) -> str:
     return quantity_text(result.quantity, value, result.stated)
+
+
+def memory_words(memories: Sequence[str]) -> str:
+    """Technologies of a design in words."""
+    words = [setting_words("tier1_technology", memory)[1] for memory in memories]
+    return " + ".join(words) or "no feasible design"
+
+
+def plane_tables(plane: DecisionPlane, name: str, seconds: float) -> list[RenderableType]:
+    """Memories over a plane of two constants, for the terminal."""
+    numbers = (plane.x, plane.y)
+    title = " and ".join(
+        f"{number_title(number)} {number_text(number, number.low)} to "
+        f"{number_text(number, number.high)}"
+        for number in numbers
+    )
+    table = plain_table(
+        f"Memories recommended in {name}, over {title}",
+        ["memories", "of the plane", "where", "a design there"],
+        ["of the plane"],
+    )
+    for memories, area in plane.shares.items():
+        strips = [s for s in plane.strips if plane.memories_at(s) == memories]
+        middle = max(strips, key=lambda strip: strip.y_high - strip.y_low)
+        design = "–"
+        if memories:
+            (values,) = plane.problem.space.decode(plane.rows[[middle.design]])
+            design = spoken_design(plane.problem.space, values)
+        x_ends = [f(strip.x for strip in strips) for f in (min, max)]
+        y_ends = [min(s.y_low for s in strips), max(s.y_high for s in strips)]
+        where = "; ".join(
+            f"{axis} {number_text(number, low).split()[0]} to {number_text(number, high)}"
+            for axis, number, (low, high) in zip("xy", numbers, (x_ends, y_ends), strict=True)
+        )
+        table.add_row(memory_words(memories), f"{100 * area:.3g} %", where, design)
+    note = (
+        f"{plane.n_fronts} exact fronts: no design is better than these by more than "
+        f"{100 * PRECISION:g} %; {seconds:.0f} s."
+    )
+    if not plane.is_linear:
+        note = (
+            f"{plane.n_fronts} exact fronts. The comparison is not linear in these constants, so "
+            f"the map is exact there and sampled between; {seconds:.0f} s."
+        )
+    return spaced([table], [text_line(note)])
 
 
 def _value(name: str, values: Sequence[Value]) -> str:

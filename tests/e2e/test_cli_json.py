@@ -79,6 +79,7 @@ INVOCATIONS = {
     "explain-front": ["explain trial --workers 1 --output front.md"],
     "decide": ["explain decide trial"],
     "memories": ["explain memories trial"],
+    "map": ["explain map trial --x hbf.background_power --y lpddr6.access_energy --output m.csv"],
     "breakeven": ["explain breakeven trial --technology hbf --free idle-power"],
     "compare": ["compare compare-trial"],
     "problems": ["list problems"],

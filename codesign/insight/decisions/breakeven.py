@@ -20,6 +20,7 @@ from codesign.base.columns import FloatArray, Value
 from codesign.base.errors import InfeasibleError, InputError, check_known
 from codesign.base.loop_progress import counted
 from codesign.insight.decisions.box import product_of, relative_change
+from codesign.insight.decisions.memory_kinds import technology_columns
 from codesign.insight.decisions.recommendation import check_listable, recommended_point
 from codesign.models.memtech import MemoryTechnology, Range
 from codesign.models.memtech.technology_library import TechnologyLibrary
@@ -221,19 +222,10 @@ class _Rivals:
     def _parameter(self) -> tuple[str, list[int]]:
         """The parameter of technologies, with its columns, that the technology fits."""
         space = self.base.space
-        places = [
-            (f"{repeated.name} {member}", repeated.columns[:, place].tolist())
-            for repeated in space.structure.parts
-            for place, member in enumerate(repeated.members)
-        ]
-        places += [(parameter.name, [k]) for k, parameter in enumerate(space.parameters)]
-        for name, columns in places:
-            values = {str(value) for k in columns for value in space.parameters[k].values}
-            rest = values - {self.technology.key}
-            if rest and all(
-                value in self.library and self.library[value].place == self.technology.place
-                for value in rest
-            ):
+        for name, columns in technology_columns(self.base).items():
+            rest = {str(value) for value in space.parameters[columns[0]].values}
+            rest -= {self.technology.key}
+            if rest and all(self.library[x].place == self.technology.place for x in rest):
                 return name, columns
         raise InputError(
             f"space {space.name!r} has no choice of {self.technology.place} memories for "

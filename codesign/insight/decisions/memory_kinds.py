@@ -69,6 +69,22 @@ def kind_regrets(
     return [every, *sorted(others, key=lambda x: -x.regret)]
 
 
+def technology_columns(problem: Problem) -> dict[str, list[int]]:
+    """Columns of each choice of a technology, by the parameter's name or ``tier technology``."""
+    space, library = problem.space, problem.evaluator.technologies() or {}
+    places = [
+        (f"{repeated.name} {member}", repeated.columns[:, place].tolist())
+        for repeated in space.structure.parts
+        for place, member in enumerate(repeated.members)
+    ]
+    places += [(parameter.name, [k]) for k, parameter in enumerate(space.parameters)]
+    return {
+        name: columns
+        for name, columns in places
+        if all(str(value) in library for k in columns for value in space.parameters[k].values)
+    }
+
+
 def _without_kinds(problem: Problem) -> Iterator[tuple[str, Problem]]:
     """The problem without each kind, by its name."""
     space, library = problem.space, problem.evaluator.technologies()

@@ -1,0 +1,135 @@
+"""Maps of memories over two constants, against a border on paper and dense samples."""
+
+from __future__ import annotations
+
+import csv
+
+import numpy as np
+import pytest
+
+from codesign import api
+from codesign.base.errors import InputError
+from codesign.base.evaluator import Evaluation
+from codesign.insight.decisions.box import product_of
+from codesign.insight.decisions.plane import PRECISION, plane_of
+from codesign.insight.uncertainty.sweep import Sweep
+from codesign.models.memtech import Range, load_library
+from codesign.report.decision_map import plane_chart, write_csv
+from codesign.report.svg import draw
+from codesign.search.enumeration import enumerate_front
+from codesign.search.problem_builder import build_problem
+from codesign.space import parse_space
+from tests.unit.insight.decisions.test_breakeven import _Idle, _planted, _problem
+
+_LIBRARY = load_library()
+_X, _Y = "hbm3e_8h.background_power", "hbf.background_power"
+
+
+def _plane(problem, x, y):
+    return plane_of(problem, enumerate_front(problem), (x, y), enumerate_front)
+
+
+def _crossed(values="hbm3e_8h, hbf"):
+    """HBM3E idles at 50 to 100 mW/GB, this flash at 60 to 120."""
+    idle = Range(low=60e-12, typical=70e-12, high=120e-12)
+    flash = _LIBRARY["hbf"].model_copy(update={"background_power": idle})
+    text = f"parameters:\n  memory: {{from: memtech, values: [{values}]}}\n  lanes: [1, 2]\n"
+    space = parse_space(text, {"memtech": _LIBRARY.catalog()})
+    evaluator = _Idle({**_LIBRARY, "hbf": flash})
+    return build_problem(space, evaluator, ["maximize rate", "minimize watts"], ())
+
+
+def test_the_border_of_two_memories_that_idle_alike_is_the_diagonal(tmp_path):
+    plane = _plane(_crossed(), _X, _Y)
+    assert plane.is_linear
+    assert plane.n_fronts <= 16
+    for strip in plane.strips:
+        assert plane.memories_at(strip) in {("hbf",), ("hbm3e_8h",)}
+        if plane.memories_at(strip) == ("hbf",):
+            assert strip.y_high == pytest.approx(strip.x, rel=1e-9)
+        else:
+            assert strip.y_low == pytest.approx(max(strip.x, 60e-12), rel=1e-9)
+    # Below the diagonal of 50 to 100 by 60 to 120: 40 by 40 of 50 by 60, halved.
+    assert plane.shares[("hbf",)] == pytest.approx(40 * 40 / 2 / (50 * 60), abs=0.01)
+    write_csv(plane, tmp_path / "map.csv")
+    with (tmp_path / "map.csv").open() as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(plane.strips)
+    assert float(lines[-1][f"{_Y} from"]) == plane.strips[-1].y_low
+    drawing = draw(plane_chart(plane), 600.0)
+    assert "HBF" in drawing
+    assert "typical constants" in drawing
+
+
+class _Between(_Idle):
+    """LPDDR6 draws 60 W, and less than both rivals only while HBM3E idles at 60 to 70 mW/GB."""
+
+    def evaluate(self, designs, metrics=None) -> Evaluation:
+        """Power by the idle powers of HBM3E and of flash."""
+        x, y = (1e12 * self._library[key].background_power.typical for key in ("hbm3e_8h", "hbf"))
+        power = {"hbm3e_8h": x, "hbf": 130 - x + 1e-3 * y, "lpddr6": 60.0}
+        lanes = designs["lanes"].lookup(float)
+        return Evaluation({"rate": lanes, "watts": designs["memory"].lookup(power.get) * lanes})
+
+    def with_library(self, library):
+        """The evaluator of other memories."""
+        return _Between(library)
+
+
+def test_a_memory_that_wins_at_no_corner_and_not_at_typical_constants_is_found():
+    problem = _crossed("hbm3e_8h, hbf, lpddr6")
+    evaluator = _Between(problem.evaluator.technologies())
+    problem = build_problem(problem.space, evaluator, ["maximize rate", "minimize watts"], ())
+    plane = _plane(problem, _X, _Y)
+    assert plane.shares[("lpddr6",)] == pytest.approx(10 / 50, abs=0.03)
+
+
+def test_the_map_is_that_of_all_designs_at_random_points():
+    x, y = "hbm4_12h.access_energy", "lpddr6.access_energy"
+    problem = _problem(_LIBRARY)
+    rows = problem.space.rows(np.arange(problem.space.size))
+    rows = rows[problem.admits(rows)]
+    plane = _plane(problem, x, y)
+    assert len(plane.shares) == 2
+    sweep = Sweep(problem, problem.deciding_metrics)
+    names = [f"{number.technology}.{number.number}" for number in sweep.numbers]
+    names_of_tiers = [name for name in problem.space.names if name.endswith("technology")]
+    rng = np.random.default_rng(3)
+    for strip in rng.choice(np.array(plane.strips, dtype=object), 30):
+        values = sweep.typical.copy()
+        values[names.index(x)] = strip.x
+        values[names.index(y)] = strip.y_low + rng.random() * (strip.y_high - strip.y_low)
+        observed = sweep.observe(rows, values)
+        products = product_of(problem, observed.objectives)
+        products[~observed.feasible] = np.inf
+        has = np.array([
+            tuple(dict.fromkeys(design[name] for name in names_of_tiers if design[name]))
+            == plane.memories_at(strip)
+            for design in problem.space.decode(rows)
+        ])  # fmt: skip
+        assert products[has].min() <= products.min() * (1 + PRECISION)
+
+
+@pytest.mark.parametrize(
+    ("x", "y", "message"),
+    [
+        (
+            "hbf.capacity",
+            _Y,
+            "unknown constant with a range 'hbf.capacity'. .*Known: hbf.access_energy",
+        ),
+        (_X, "gddr6.background_power", "unknown constant that moves rate or watts: 'gddr6.backgr"),
+        (_X, _X, "expected another constant than that of --x, got hbm3e_8h.background_power"),
+    ],
+)
+def test_a_constant_that_spans_no_plane_is_refused(x, y, message):
+    with pytest.raises(InputError, match=message):
+        _plane(_planted("hbm3e_8h, hbf"), x, y)
+
+
+def test_a_space_without_a_choice_of_memories_and_a_system_are_refused():
+    with pytest.raises(InputError, match="has no choice of off-chip memories; expected a param"):
+        _plane(_crossed("hbf"), _X, _Y)
+    system = api.load_campaign("system-osworld").problem
+    with pytest.raises(InputError, match="cannot be listed; expected a campaign of one device"):
+        plane_of(system, None, (_X, _Y), enumerate_front)

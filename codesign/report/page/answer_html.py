@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codesign.insight.evaluated_design import EvaluatedDesign
     from codesign.search.campaign import Results
 
-_FAR, _MATTERS, _NEARLY_ALL = 2.0, 0.1, 0.995
+_FAR, _UNSEEN, _NEARLY_ALL = 2.0, 0.001, 0.995
 _MOST_FIGURES = 8
 _LONG = "\0"
 """Mark of a row that a phone leaves out."""
@@ -131,11 +131,11 @@ def _close_words(pick: Fields) -> list[str]:
     ]  # fmt: skip
 
 
-def _ratio_words(results: Results, ratios: Mapping[str, float], least: float) -> str:
+def _ratio_words(results: Results, ratios: Mapping[str, float]) -> str:
     """Changes of metrics under another model: "TDP 3× higher, throughput −12 %"."""
     words = []
     for name, ratio in ratios.items():
-        if abs(ratio - 1) <= least:
+        if abs(ratio - 1) <= _UNSEEN:
             continue
         factor = max(ratio, 1 / ratio) if ratio > 0 else 0.0
         side = "higher" if ratio > 1 else "lower"
@@ -165,30 +165,15 @@ def sure_words(results: Results, pick: Fields, omitted: Sequence[str]) -> list[s
         )
     for verdict in pick.get("verdicts", ()):
         name = verdict["reading"][:1].upper() + verdict["reading"][1:]
-        changes = _ratio_words(results, verdict["ratios"], 0.001) or "the same numbers"
+        changes = _ratio_words(results, verdict["ratios"]) or "the same numbers"
         choice = (
             "the choice changes, because it breaks a limit" if not verdict["feasible"]
             else "the choice holds" if verdict["best"]
             else f"the choice changes: one of {verdict['n']:,} others is better in everything"
         )  # fmt: skip
-        lines.append(f"{name}: {choice}; {changes}.")
+        assumes = f" It assumes that {verdict['assumes']}." if verdict["assumes"] else ""
+        lines.append(f"{name}: {choice}; {changes}.{assumes}")
     return lines + [f"Not asked: {text}." for text in omitted]
-
-
-def _warnings(results: Results, pick: Fields) -> str:
-    """Badges for other models that change the choice or its numbers."""
-    badges = []
-    for verdict in pick.get("verdicts", ()):
-        changes = _ratio_words(results, verdict["ratios"], _MATTERS)
-        holds = verdict["feasible"] and verdict["best"]
-        text = changes if holds else "the choice changes"
-        if text:
-            why = f"It assumes: {verdict['assumes']}." if verdict["assumes"] else ""
-            badges.append(
-                f'<span class="badge" title="{escape(why)}">⚠ '
-                f"{escape(verdict['reading'])}: {escape(text)}</span>"
-            )
-    return "".join(badges)
 
 
 def answer_html(
@@ -213,6 +198,7 @@ def answer_html(
     names = [
         name for name in document["figures"]
         if format_metric(float(results.metrics[name][position]), _metric(results, name)) != "–"
+        and results.metrics[name][position] != 0
     ][:_MOST_FIGURES]  # fmt: skip
     cells = []
     for name in names:
@@ -232,7 +218,6 @@ def answer_html(
         f'<p class="words">{escape(first["words"])} '
         f'<a href="#design" data-take="{first["id"]}">#{first["id"] + 1}, details</a></p>'
         f'<dl class="figures">{"".join(cells)}</dl>'
-        f"{_warnings(results, first)}"
         + (f"<h3>Limited by</h3><ul>{reasons}</ul>" if reasons else "")
         + (f"<h3>How sure</h3><ul>{sure}</ul>" if sure else "")
         + "</article>"
@@ -263,11 +248,6 @@ def picks_html(results: Results, document: Fields, explained: Mapping[int, Evalu
     ]
     if any(limits):
         rows.append([_LONG + "limited by", *map(_words_cell, limits)])
-    warned = [_warnings(results, pick) for pick in picks]
-    if any(warned):
-        rows.append(
-            [_LONG + "under other models", *(f'<td class="words">{x}</td>' for x in warned)]
-        )
     return table_html(head, rows, "Recommended designs side by side", "picks")
 
 

@@ -109,6 +109,17 @@ class OptimizerChoice(PluginChoice):
 
 EvaluatorChoice = Annotated[PluginChoice, _choice_of("name", "label")]
 _OPTIMIZER_KEYS = ("name", "label", "hints", "start")
+_INDEPENDENT = {
+    "optimizers",
+    "hints",
+    "initial",
+    "budget",
+    "seeds",
+    "batch",
+    "workers",
+    "execution",
+}
+"""Keys on which the meaning of no other key depends: their mistakes do not hide those of others."""
 
 
 class SearchSettings(Record):
@@ -297,11 +308,26 @@ def load_definition(name_or_path: str | Path) -> ResolvedDefinition:
         InputError: With file, line and key of what is wrong, and the nearest valid choice.
     """
     path = resources.find("runs", str(name_or_path))
-    document, definition = read_definition(path)
-    optimizers = tuple(configured_optimizers(document, definition))
-    problem = _problem(document, definition)
-    reference_point = _reference_point(document, definition, problem)
-    screening = _screening(document, definition, problem)
+    problems = ProblemList()
+    try:
+        document, definition = read_definition(path)
+    except InputError as error:
+        problems += error.problems
+        keys = {mistake.key[0] for mistake in error.mistakes if mistake.key}
+        if keys - _INDEPENDENT or not keys:
+            raise
+        document = read_document(path)
+        rest = {key: value for key, value in document.data.items() if key not in keys}
+        stand_ins = {"name": path.stem, "optimizers": ["random"], "budget": 10**9}
+        definition = to_record(document, Definition, {**stand_ins, **rest})
+    optimizers: tuple[ConfiguredOptimizer, ...] = ()
+    with problems.caught():
+        optimizers = tuple(configured_optimizers(document, definition))
+    with problems.caught():
+        problem = _problem(document, definition)
+        reference_point = _reference_point(document, definition, problem)
+        screening = _screening(document, definition, problem)
+    problems.raise_any()
     return ResolvedDefinition(
         path.resolve(), definition, problem, optimizers, reference_point, screening
     )
@@ -387,41 +413,55 @@ def configured_optimizers(
     Raises:
         InputError: An unknown optimizer or option; the nearest is offered.
     """
+    problems = ProblemList()
     for i, choice in enumerate(settings.optimizers):
-        path: KeyPath = ("optimizers", i)
-        factory = plugins.load("optimizers", choice.name, document.where(*path))
-        if not hasattr(factory, "Options"):
-            problem = "has no Options, the record of the keys that a campaign may set"
-            remedy = "codesign.search.optimizers.base.BaseOptimizer brings an empty one"
-            raise InputError(
-                f"the class of optimizer {choice.name!r} {problem}; {remedy}", document.where(*path)
-            )
-        option_names = {*factory.Options.model_fields, *_OPTIMIZER_KEYS}
-        unknown = [key for key in choice.options if key not in option_names]
-        if unknown:
-            raise InputError(
-                [
-                    f"{document.where(*path, key)}: {describe_unknown('key', key, option_names)}"
-                    for key in unknown
-                ]
-            )
-        options = to_record(document, factory.Options, choice.options, path)
-        hints = choice.hints or settings.hints
-        label = choice.label or choice.name
-        yield ConfiguredOptimizer(label, choice.name, factory, options, hints, choice.start)
+        with problems.caught():
+            yield _configured_optimizer(document, settings, choice, ("optimizers", i))
+    problems.raise_any()
+
+
+def _configured_optimizer(
+    document: Document, settings: SearchSettings, choice: OptimizerChoice, path: KeyPath
+) -> ConfiguredOptimizer:
+    factory = plugins.load("optimizers", choice.name, document.where(*path))
+    if not hasattr(factory, "Options"):
+        problem = "has no Options, the record of the keys that a campaign may set"
+        remedy = "codesign.search.optimizers.base.BaseOptimizer brings an empty one"
+        raise InputError(
+            f"the class of optimizer {choice.name!r} {problem}; {remedy}", document.where(*path)
+        )
+    option_names = {*factory.Options.model_fields, *_OPTIMIZER_KEYS}
+    unknown = [
+        f"{document.where(*path, key)}: {describe_unknown('key', key, option_names)}"
+        for key in choice.options
+        if key not in option_names
+    ]
+    if unknown:
+        raise InputError(unknown)
+    options = to_record(document, factory.Options, choice.options, path)
+    hints = choice.hints or settings.hints
+    label = choice.label or choice.name
+    return ConfiguredOptimizer(label, choice.name, factory, options, hints, choice.start)
 
 
 def _problem(document: Document, definition: Definition) -> Problem:
     catalogs = {name: plugins.load("catalogs", name)() for name in plugins.names("catalogs")}
-    space = load_space(definition.space, catalogs, document.where("space"))
-    if definition.fixed:
-        space = space.fix(definition.fixed, document.where("fixed"))
-    choice = definition.evaluator
-    factory = plugins.load("evaluators", choice.name, document.where("evaluator"))
-    workload = to_record(document, factory.Workload, definition.workload, ("workload",))
-    settings = to_record(document, factory.Options, choice.options, ("evaluator",))
-    with mistakes_at(document.where("workload")):
-        evaluator: Evaluator = plugins.build(factory, workload, settings)
+    choice, problems = definition.evaluator, ProblemList()
+    with problems.caught():
+        space = load_space(definition.space, catalogs, document.where("space"))
+        if definition.fixed:
+            space = space.fix(definition.fixed, document.where("fixed"))
+    with problems.caught():
+        factory = plugins.load("evaluators", choice.name, document.where("evaluator"))
+        n_before = len(problems)
+        with problems.caught():
+            settings = to_record(document, factory.Options, choice.options, ("evaluator",))
+        with problems.caught():
+            workload = to_record(document, factory.Workload, definition.workload, ("workload",))
+        if len(problems) == n_before:
+            with mistakes_at(document.where("workload")):
+                evaluator: Evaluator = plugins.build(factory, workload, settings)
+    problems.raise_any()
     listed = {"objectives": definition.objectives, "constraints": definition.constraints}
     places = {key: document.where(key) for key in ("space", *listed)}
     options = [f"evaluator.{key}" for key in choice.options]

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from codesign.base.errors import InputError
+
 
 @dataclass(frozen=True)
 class Catalog:
@@ -19,8 +21,10 @@ class Catalog:
         entries: For each name, its attributes in coherent SI units, keys of ``units``. A parameter
             has an attribute that all of its values state.
         words: For each attribute that is no number, such as ``family``, the word of each name.
+        broken: Mistakes of the things that cannot be used, by name; raised where one is named.
     """
 
     units: Mapping[str, str]
     entries: Mapping[str, Mapping[str, float]]
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    broken: Mapping[str, InputError] = field(default_factory=dict)

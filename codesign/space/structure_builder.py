@@ -160,10 +160,12 @@ class StructureBuilder:
         if catalog not in self.catalogs:
             where = self.where(*path, "from")
             raise UnknownNameError("catalog", catalog, self.catalogs, where)
-        known_entries = self.catalogs[catalog].entries
+        known_entries, broken = self.catalogs[catalog].entries, self.catalogs[catalog].broken
         where = self.where(*path, "values")
-        names = list(known_entries) if record.values is None else record.values
+        names = [*known_entries, *broken] if record.values is None else record.values
         for name in names:
+            if isinstance(name, str) and name in broken:
+                raise broken[name]
             if not isinstance(name, str) or name not in known_entries:
                 raise UnknownNameError(f"entry of {catalog}", name, known_entries, where)
         if record.kind not in (None, "categorical"):

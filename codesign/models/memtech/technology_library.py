@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 
 from codesign.base.catalog import Catalog
-from codesign.base.errors import check_known
+from codesign.base.errors import InputError, check_known
 from codesign.base.resources import find, listed
 from codesign.base.schema import parse_document, read_text, to_record
 from codesign.models.memtech.technology import Level, MemoryTechnology
@@ -45,13 +45,22 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
     Args:
         technologies: Technologies by name.
         level: End of the published ranges that ``catalog`` gives.
+        broken: Mistakes of the files that cannot be used; raised where one is named.
     """
 
-    def __init__(self, technologies: Mapping[str, MemoryTechnology], level: Level = "typical"):
+    def __init__(
+        self,
+        technologies: Mapping[str, MemoryTechnology],
+        level: Level = "typical",
+        broken: Mapping[str, InputError] | None = None,
+    ):
         self._technologies = dict(technologies)
+        self._broken = broken or {}
         self.level: Level = level
 
     def __getitem__(self, name: str) -> MemoryTechnology:
+        if name in self._broken:
+            raise self._broken[name]
         check_known("memory technology", name, self._technologies)
         return self._technologies[name]
 
@@ -75,7 +84,12 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
             "family": {name: item.family for name, item in self.items()},
             "status": {name: item.status or "" for name, item in self.items()},
         }
-        return Catalog(units=_ATTRIBUTES | {"available": "1"}, entries=entries, words=words)
+        return Catalog(
+            units=_ATTRIBUTES | {"available": "1"},
+            entries=entries,
+            words=words,
+            broken=self._broken,
+        )
 
     def filtered(self, status: Collection[str], year: int | None) -> TechnologyLibrary:
         """The technologies of some statuses that can be bought by a year.
@@ -94,9 +108,17 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
 
 
 def load_library() -> TechnologyLibrary:
-    """Every technology found in the working folder's ``memtech/`` and in the package."""
-    files = listed("memtech").items()
-    return TechnologyLibrary({name: _technology(name, *read_text(path)) for name, path in files})
+    """Every technology found in the working folder's ``memtech/`` and in the package.
+
+    A file with mistakes stops only what names it.
+    """
+    technologies, broken = {}, {}
+    for name, path in listed("memtech").items():
+        try:
+            technologies[name] = _technology(name, *read_text(path))
+        except InputError as error:
+            broken[name] = error
+    return TechnologyLibrary(technologies, broken=broken)
 
 
 def shipped_catalog() -> Catalog:

@@ -183,6 +183,24 @@ def test_what_makes_no_sense_is_refused_with_file_line_and_key(write, changes, m
         assert re.match(r"runs/\w+\.yaml:\d+", line), line
 
 
+def test_mistakes_of_all_parts_are_told_together(write):
+    path = write(
+        initial="many", optimizers=["toy-randm"], space="no-such", workload={"no": 1}, budget=0
+    )
+    with pytest.raises(InputError) as caught:
+        load_definition(path)
+    told = "\n".join(caught.value.problems)
+    for words in (
+        "initial: input",
+        "budget: input",
+        "'toy-randm'",
+        "'no-such'",
+        "unknown key 'no'",
+    ):
+        assert words in told
+    assert len(caught.value.problems) == len(set(caught.value.problems))
+
+
 def test_the_line_is_that_of_the_key(write):
     path = write()
     lines = path.read_text().splitlines()

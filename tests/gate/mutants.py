@@ -230,11 +230,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.gate.mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--faults", type=int, default=60)
+    parser.add_argument("--skip", type=int, default=0, help="faults that another run meets")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--near", action="store_true", help="spare survivors all other tests")
     parser.add_argument("--list", action="store_true", help="print the faults alone")
     arguments = parser.parse_args()
-    faults = random_faults(arguments.faults, arguments.seed)
+    faults = random_faults(arguments.faults, arguments.seed)[arguments.skip :]
     if arguments.list:
         for fault in faults:
             print(f"{fault.path}: {fault.function}\n{fault.difference()}")

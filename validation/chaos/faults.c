@@ -18,7 +18,19 @@ enum { FAIL, SHORT, LOST, KILL };
 
 static long counted, target = -1;
 static int fault, number_of_error;
-static char folder[PATH_MAX], last[64];
+static char folder[PATH_MAX];
+
+/* Names of the calls, in their order. */
+static const char *names[1 << 16];
+
+/* A file whose sync was lost, its size before, and the call at which power fails. */
+static int lost = -1;
+static off_t lost_size;
+static long lost_until;
+
+/* Sizes of files when they were last synced. */
+static struct { dev_t device; ino_t inode; off_t size; } synced[256];
+static int n_synced;
 
 /* Begin to count; the call with this number has the fault. */
 void codesign_faults_arm(long k, int kind, int error, const char *path) {
@@ -30,7 +42,7 @@ void codesign_faults_arm(long k, int kind, int error, const char *path) {
 }
 
 long codesign_faults_counted(void) { return counted; }
-const char *codesign_faults_last(void) { return last; }
+const char *codesign_faults_name(long k) { return names[k]; }
 
 static int is_below(const char *path) {
   return folder[0] && path && strncmp(path, folder, strlen(folder)) == 0;
@@ -56,8 +68,12 @@ static int is_path_below(const char *path) {
 /* 1 if this call is the one with the fault. */
 static int is_hit(const char *name) {
   if (target < 0) return 0;
-  if (++counted != target) return 0;
-  strncpy(last, name, sizeof last - 1);
+  if (++counted < (long)(sizeof names / sizeof *names)) names[counted] = name;
+  if (lost >= 0 && counted == lost_until) {
+    if (ftruncate(lost, lost_size)) abort();
+    kill(getpid(), SIGKILL);
+  }
+  if (counted != target) return 0;
   if (fault == KILL) kill(getpid(), SIGKILL);
   return 1;
 }
@@ -87,16 +103,36 @@ static ssize_t pwrite_of(const char *name, int d, const void *data, size_t n, of
 ssize_t pwrite(int d, const void *data, size_t n, off_t at) { return pwrite_of("pwrite", d, data, n, at); }
 ssize_t pwrite64(int d, const void *data, size_t n, off64_t at) { return pwrite_of("pwrite", d, data, n, at); }
 
-typedef int (*descriptor_t)(int);
-static int sync_of(const char *name, int d, descriptor_t real) {
-  if (is_file_below(d) && is_hit(name)) {
-    if (fault == LOST) return 0;
-    if (fault == FAIL) REFUSE(-1);
+/* A sync writes nothing, since no power fails here. A lost one is followed by that: two calls later,
+ * mostly after a rename, the file is as when it was last synced. */
+static int sync_of(const char *name, int d) {
+  struct stat state;
+  if (!is_file_below(d)) return 0;
+  int hit = is_hit(name), k = 0;
+  if (hit && fault == FAIL) REFUSE(-1);
+  if (fstat(d, &state)) return -1;
+  while (k < n_synced && (synced[k].device != state.st_dev || synced[k].inode != state.st_ino)) k++;
+  if (hit && fault == LOST && S_ISREG(state.st_mode)) {
+    lost_size = k < n_synced ? synced[k].size : 0;
+    if (lost_size > state.st_size) lost_size = state.st_size;
+    lost_until = counted + 2;
+    char link[64];
+    snprintf(link, sizeof link, "/proc/self/fd/%d", d);
+    long saved = target;
+    target = -1;
+    lost = open(link, O_WRONLY | O_CLOEXEC);
+    target = saved;
+    return 0;
   }
-  return real(d);
+  if (k == (int)(sizeof synced / sizeof *synced)) abort();
+  synced[k].device = state.st_dev;
+  synced[k].inode = state.st_ino;
+  synced[k].size = state.st_size;
+  if (k == n_synced) n_synced++;
+  return 0;
 }
-int fsync(int d) { REAL(descriptor_t, "fsync"); return sync_of("fsync", d, real); }
-int fdatasync(int d) { REAL(descriptor_t, "fdatasync"); return sync_of("fdatasync", d, real); }
+int fsync(int d) { return sync_of("fsync", d); }
+int fdatasync(int d) { return sync_of("fdatasync", d); }
 
 typedef int (*truncate_t)(int, off_t);
 static int truncate_of(int d, off_t size) {
@@ -113,6 +149,19 @@ int flock(int d, int operation) {
   if (is_file_below(d) && is_hit("flock") && fault == FAIL) REFUSE(-1);
   return real(d, operation);
 }
+
+typedef int (*fcntl_t)(int, int, ...);
+static int fcntl_of(int d, int command, void *argument) {
+  REAL(fcntl_t, "fcntl64");
+  int is_lock = (command == F_SETLK || command == F_SETLKW) &&
+                ((struct flock *)argument)->l_type != F_UNLCK;
+  if (is_lock && is_file_below(d) && is_hit("fcntl") && fault == FAIL) REFUSE(-1);
+  return real(d, command, argument);
+}
+#define POINTER(after) va_list list; va_start(list, after); \
+  void *argument = va_arg(list, void *); va_end(list);
+int fcntl(int d, int command, ...) { POINTER(command) return fcntl_of(d, command, argument); }
+int fcntl64(int d, int command, ...) { POINTER(command) return fcntl_of(d, command, argument); }
 
 typedef int (*rename_t)(const char *, const char *);
 int rename(const char *from, const char *to) {
@@ -154,7 +203,8 @@ ssize_t pread64(int d, void *data, size_t n, off64_t at) { return pread_of(d, da
 typedef int (*open_t)(const char *, int, ...);
 static int open_of(const char *path, int flags, mode_t mode) {
   REAL(open_t, "open64");
-  if (is_path_below(path) && is_hit("open") && fault == FAIL) REFUSE(-1);
+  const char *name = flags & O_CREAT ? "create" : "open";
+  if (is_path_below(path) && is_hit(name) && fault == FAIL) REFUSE(-1);
   return real(path, flags, mode);
 }
 #define MODE(flags) mode_t mode = 0; if (flags & (O_CREAT | O_TMPFILE)) { \

@@ -83,7 +83,7 @@ def load_checkpoint(folder: Path, device: str = "cpu") -> Decoder:
                 weights[name] = tensor.float().to(device)
                 if not torch.isfinite(weights[name]).all():
                     raise InputError(f"{name}: expected finite weights in float32", str(path))
-    except (SafetensorError, OSError) as error:
+    except (SafetensorError, OSError, RuntimeError) as error:  # torch opens files itself
         raise InputError(str(error), str(path)) from error
     return Decoder(shape, weights)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import platform
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -175,6 +176,7 @@ def _is_unused_entry(difference: Difference) -> bool:
     return is_entry and difference.is_on_one_side
 
 
+@cache
 def library_versions() -> dict[str, str]:
     """Versions of all that can change the last bits of a result."""
     versions = {"python": platform.python_version(), "codesign": codesign.__version__}

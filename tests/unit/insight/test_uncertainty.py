@@ -39,8 +39,13 @@ LIBRARY = load_library()
 REQUEST = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
 OPTIONS = NpuOptions(profile="memexplorer")
 ENERGIES = {"mac_energy_joules": 0.7e-12, "lane_energy_joules": 0.3e-12}
-STATED = NpuOptions(profile="memexplorer", constants=ENERGIES)
-"""With energies of an operation that are stated, and so do not vary."""
+TYPICAL = {name: constant.typical for name, constant in constant_ranges("n7").items()}
+STATED = NpuOptions(profile="memexplorer", constants=TYPICAL | ENERGIES)
+"""With constants that are stated, and so do not vary."""
+FEW = STATED.model_copy(
+    update={"constants": {x: STATED.constants[x] for x in TYPICAL if x not in ENERGIES}}
+)
+"""With energies of an operation alone that vary."""
 
 
 def only(**ranges: dict[str, tuple[float, float, float]]) -> dict:
@@ -55,8 +60,8 @@ def only(**ranges: dict[str, tuple[float, float, float]]) -> dict:
     return changed
 
 
-def base(library: dict, design: str = "Base"):
-    return api.evaluate(design=design, evaluator=NpuEvaluator(REQUEST, STATED, library=library))
+def base(library: dict, options: NpuOptions = STATED):
+    return api.evaluate(design="Base", evaluator=NpuEvaluator(REQUEST, options, library=library))
 
 
 def quantile_of(share: float, low: float, middle: float, high: float) -> float:
@@ -73,6 +78,7 @@ def share_below(x: float, low: float, middle: float, high: float) -> float:
 
 HBM = (50e-12, 75e-12, 100e-12)  # W/B, MemExplorer Table 1
 SRAM = (10e-9, 17.55e-9, 50e-9)
+POWERS = {"hbm3e_8h": {"background_power": HBM}, "sram": {"background_power": SRAM}}
 
 
 def test_the_interval_of_tdp_is_that_of_the_distribution():
@@ -122,7 +128,8 @@ def test_a_metric_that_no_range_touches_has_no_width():
 
 
 def test_without_ranges_every_interval_has_no_width():
-    evaluated = base(only())
+    energies = NpuOptions(profile="memexplorer", constants=ENERGIES)
+    evaluated = base(only(), energies)
     found = design_uncertainty(evaluated, 3)
     assert {item.number for item in found.numbers} <= {*ACCOUNT_NUMBERS, *CONSTANTS}
     for name, value in evaluated.metrics.items():
@@ -164,7 +171,7 @@ def test_the_share_of_draws_within_the_limits_follows_the_capacity():
 
 
 def test_a_seed_gives_the_same_intervals_and_another_seed_others():
-    evaluated = base(dict(LIBRARY))
+    evaluated = base(only(hbm3e_8h={"background_power": HBM}), FEW)
     first, again, other = (design_uncertainty(evaluated, 20, seed) for seed in (1, 1, 2))
     assert first == again
     assert first.intervals["tdp_watts"].p5 != other.intervals["tdp_watts"].p5
@@ -508,9 +515,10 @@ def test_the_energy_of_a_mac_moves_tdp_by_all_macs_at_once_and_shrinks_with_its_
     assert swing.at_high == pytest.approx(typical + macs * (mac.high - mac.typical))
     assert swings["lane_energy_joules"].swing == pytest.approx(lanes * (lane.high - lane.low))
     assert max(swings, key=lambda name: swings[name].swing) == "mac_energy_joules"
-    # Planted: no range. Then the interval is that of memories and lanes.
+    # Planted: no range, nor of what moves no TDP. Then the interval is that of memories and lanes.
     settled = mac.model_copy(update={"low": mac.typical, "high": mac.typical})
-    planted = ranges | {"mac_energy_joules": settled}
+    planted = {name: ranges[name] for name in ranges if name in swings}
+    planted["mac_energy_joules"] = settled
     monkeypatch.setattr(npu_evaluator, "constant_ranges", lambda process: planted)
     swings, narrow = found()
     assert "mac_energy_joules" not in swings
@@ -562,7 +570,7 @@ def test_writes_are_as_far_along_their_range_as_reads():
 
 
 def test_the_swings_of_many_designs_are_those_of_each_alone():
-    evaluator = NpuEvaluator(REQUEST, OPTIONS)
+    evaluator = NpuEvaluator(REQUEST, FEW, library=only(**POWERS))
     space = api.load_space("memexplorer")
     problem = build_problem(space, evaluator, ["minimize tdp_watts"], (), "npu")
     names = ("Base", "P1", "D1")
@@ -576,7 +584,7 @@ def test_the_swings_of_many_designs_are_those_of_each_alone():
 
 
 def test_the_intervals_of_many_designs_are_those_of_each_alone():
-    evaluator = NpuEvaluator(REQUEST, OPTIONS)
+    evaluator = NpuEvaluator(REQUEST, FEW, library=only(**POWERS))
     space = api.load_space("memexplorer")
     problem = build_problem(space, evaluator, ["minimize tdp_watts"], (), "npu")
     rows = np.concatenate([space.encode(space.designs[name]) for name in ("Base", "D1")])

@@ -111,7 +111,7 @@ def check_optimizer(
         _Check(factory, search, seed, options, task).replay()
     tiny = parse_space(_TINY, {}, "tiny.yaml")
     _Check(factory, SearchSpace(tiny, tiny.contains), seed, options, _TASKS[0]).exhaust()
-    some = SearchSpace(ours, lambda rows: ours.contains(rows) & (rows[:, 1] == 0))
+    some = SearchSpace(ours, lambda rows: ours.contains(rows) & (rows[:, 1:3] == 0).all(axis=1))
     _Check(factory, some, seed, options, _TASKS[0]).exhaust()
     _Check(factory, search, seed, options, _TASKS[0]).ask_beside_pending()
 

@@ -151,7 +151,7 @@ def both(
     m,
     seed,
     options=OPTIONS[0],
-    largest=20_000,
+    largest=10_000,
     constraints=("tdp_watts <= 700",),
     batch=None,
     space=None,
@@ -204,7 +204,7 @@ def cases_of_brute_force():
 
 @pytest.mark.parametrize(("model", "phase", "m"), list(cases_of_brute_force()))
 def test_the_pruned_front_equals_brute_force(model, phase, m):
-    sizes = [assert_pruning_is_exact(model, phase, m, s, largest=60_000) for s in (m, m + 20)]
+    sizes = [assert_pruning_is_exact(model, phase, m, s, largest=25_000) for s in (m, m + 20)]
     assert max(sizes) > 1
 
 

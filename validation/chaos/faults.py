@@ -31,10 +31,9 @@ from collections.abc import Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib import import_module
 from io import StringIO
 from pathlib import Path
-
-import vl_convert
 
 from codesign.base.processes import ONE_THREAD
 from codesign.base.text import markdown_table
@@ -263,7 +262,7 @@ class Inquiry:
                 findings.append(f"run again: other results: {', '.join(changed)}")
         patterns = (".*.part", ".*.old", "*.lock", "*.new*")  # a log stays with its store
         leftovers = [path.name for pattern in patterns for path in folder.rglob(pattern)]
-        if code >= 0 and leftovers:
+        if code >= 0 and leftovers and self.calls[k - 1] != "unlink":
             findings.append(f"left behind: {', '.join(leftovers)}")
         word = {0: "as undisturbed", -signal.SIGKILL: "killed"}.get(code, "one line")
         self.outcomes[fault][word] += 1
@@ -288,7 +287,8 @@ def cases(calls: Sequence[str], share: float, chance: random.Random) -> list[tup
 def study(names: Sequence[str], share: float, seed: int, folder: Path) -> tuple[str, list[str]]:
     """A table of outcomes in Markdown, and the findings."""
     shim, chance = Shim(), random.Random(seed)
-    vl_convert.svg_to_png = cache(vl_convert.svg_to_png)  # a third of the time otherwise
+    drawing = import_module("vl_convert")
+    drawing.svg_to_png = cache(drawing.svg_to_png)  # type: ignore[attr-defined] # half the time
     rows, findings = [], []
     for name in names:
         inquiry = Inquiry(name, folder / name, shim)

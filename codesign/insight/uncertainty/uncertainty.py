@@ -131,16 +131,18 @@ class _Corners:
 
         def visit(corner: tuple[int, ...]) -> None:
             if corner not in metrics:
-                ends = np.array(corner)
-                values = np.where(ends < 0, sweep.low, np.where(ends, sweep.high, sweep.typical))
-                corner_metrics = sweep.observe(row, values).metrics
-                metrics[corner] = {name: float(value[0]) for name, value in corner_metrics.items()}
+                metrics[corner] = _corner_metrics(sweep, row, corner)
 
         for end in (0, -1, 1):
             visit((end,) * k)
-        for i in range(k):
+        technologies = list(dict.fromkeys(number.technology for number in sweep.numbers))
+        used = _used(technologies, sweep, row, metrics[(0,) * k])
+        for i, number in enumerate(sweep.numbers):
             for end in (-1, 1):
-                visit(_alone(i, end, k))
+                if number.technology in used:
+                    visit(_alone(i, end, k))
+                else:
+                    metrics[_alone(i, end, k)] = metrics[(0,) * k]
         corners = cls(sweep.numbers, metrics)
         for name in list(metrics[(0,) * k]):
             for sign in (1.0, -1.0):
@@ -196,6 +198,28 @@ class _Corners:
         if len(set(corner)) <= 1:
             place = f"all {words[corner[0]] if corner else 'typical'}"
         return self.metrics[corner][metric], place
+
+
+def _corner_metrics(sweep: Sweep, row: IntArray, corner: tuple[int, ...]) -> Mapping[str, float]:
+    ends = np.array(corner)
+    values = np.where(ends < 0, sweep.low, np.where(ends, sweep.high, sweep.typical))
+    metrics = sweep.observe(row, values).metrics
+    return {name: float(column[0]) for name, column in metrics.items()}
+
+
+def _used(
+    technologies: Sequence[str], sweep: Sweep, row: IntArray, typical: Mapping[str, float]
+) -> Sequence[str]:
+    """Technologies that a design uses: all numbers of others, at either end, move no metric."""
+    places = [number.technology in technologies for number in sweep.numbers]
+    corners = [tuple(end * place for place in places) for end in (-1, 1)]
+    if all(_corner_metrics(sweep, row, corner) == typical for corner in corners):
+        return ()
+    if len(technologies) == 1:
+        return technologies
+    half = len(technologies) // 2
+    halves = (technologies[:half], technologies[half:])
+    return [name for names in halves for name in _used(names, sweep, row, typical)]
 
 
 def _swings(

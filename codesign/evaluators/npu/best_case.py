@@ -325,11 +325,8 @@ class BestCase:
         case: BestInputs,
         arrays: list[ArrayChoice],
     ) -> Arrays:
-        n = len(case.array)
         is_prefill = self._workload.phase == "prefill"
-        seconds, phase_s = np.full(n, np.inf), np.full(n, np.inf)
-        per_user_s, joules = np.full(n, np.inf), np.full(n, np.inf)
-        dynamic_joules = np.full(n, np.inf)
+        least = np.full((5, len(case.array)), np.inf)
         tokens = float(self._workload.tokens_of_phase)
         n_passes = self._pass.table.n_passes
         for batch in _batches(case, self._preparation.fixed_batches):
@@ -337,15 +334,13 @@ class BestCase:
             in_pass = 1.0 if is_prefill else batch
             bounds = np.stack(self._of_pass.least(case.take(here), arrays, in_pass, batch))
             is_timely = (bounds[0] <= self._longest_pass_s) | (case.smallest_batch[here] == batch)
-            here, (pass_s, pass_joules, dynamic) = here[is_timely], bounds[:, is_timely]
-            share = n_passes / (in_pass * tokens * self._part.n_groups)
+            here, bounds = here[is_timely], bounds[:, is_timely]
+            of_token = bounds * (n_passes / (in_pass * tokens * self._part.n_groups))
             passes = n_passes * (batch if is_prefill else 1.0)
-            seconds[here] = np.minimum(seconds[here], pass_s * share)
-            joules[here] = np.minimum(joules[here], pass_joules * share)
-            dynamic_joules[here] = np.minimum(dynamic_joules[here], dynamic * share)
-            latency_s = pass_s * self._part.n_stages
-            phase_s[here] = np.minimum(phase_s[here], latency_s * passes)
-            per_user_s[here] = np.minimum(per_user_s[here], latency_s * n_passes / tokens)
+            latency_s = bounds[0] * self._part.n_stages
+            tried = (*of_token, latency_s * passes, latency_s * n_passes / tokens)
+            least[:, here] = np.minimum(least[:, here], tried)
+        seconds, joules, dynamic_joules, phase_s, per_user_s = least
         best = {
             "throughput_tokens_per_s": inverse(seconds),
             "phase_time_s": phase_s,

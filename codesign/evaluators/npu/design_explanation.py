@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -84,36 +83,43 @@ def _operators(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
     # Lanes or port, whichever takes longer over the pass.
     unit_s = lanes_s if lanes_s @ table.count >= port_s @ table.count else port_s
     joined = max if pass_.options.vector == "overlapped" else float.__add__
-    moving = _moving_operators(design, present)
-    nothing = _InstanceCost(
-        dict.fromkeys(BOUNDS, 0.0), 0.0, 0.0, dict.fromkeys(_names(design, present), 0.0)
-    )
+    levels, place = hardware.levels, pass_.positions
+    reads, writes = (moved[:, 0] for moved in design.operator_traffic())
+    memory_joules = (
+        reads * levels.read_energy_joules_per_byte + writes * levels.write_energy_joules_per_byte
+    ).sum(axis=0)
+    array_joules = design.operator_cycles()[0] * design.silicon.cycle_joules[0]
+    # Operators beside array and memories take nothing of them.
+    moved, seconds = np.zeros((len(reads), len(table))), np.zeros((4, len(table)))
+    moved[:, place], seconds[:, place] = reads + writes, [of_unit[0] for of_unit in design.times]
+    matrix_joules = np.zeros(len(table))
+    matrix_joules[place] = memory_joules + array_joules
+    moved[0] += ported
     rows: list[OperatorRow] = []
     for i, name in enumerate(table.names):
-        count = float(table.count[i])
+        count, vector_s = float(table.count[i]), float(unit_s[i])
+        *of_units, matrix_s = seconds[:, i].tolist()
+        bounds = dict(zip(BOUNDS, of_units, strict=True))
         operations = float(table.vector_ops_per_request[i]) * batch
-        own = moving.get(name, nothing)
-        vector_s = float(unit_s[i])
-        traffic = {**own.traffic_bytes}
-        traffic[LEVEL_NAMES[0]] += float(ported[i])
-        bounds = {**own.seconds, "vector": vector_s}
         rows.append(
             {
                 "name": name,
                 "kind": table.kinds[i],
                 "count": count,
-                "bound": _slowest(bounds),
-                "matrix_bound": _slowest(own.seconds),
-                "time_s": count * joined(own.time_s, vector_s),
-                "compute_s": count * own.seconds["compute"],
-                "on_chip_s": count * own.seconds["on-chip port"],
-                "off_chip_s": count * own.seconds["off-chip"],
-                "matrix_s": count * own.time_s,
+                "bound": _slowest({**bounds, "vector": vector_s}),
+                "matrix_bound": _slowest(bounds),
+                "time_s": count * joined(matrix_s, vector_s),
+                "compute_s": count * of_units[0],
+                "on_chip_s": count * of_units[1],
+                "off_chip_s": count * of_units[2],
+                "matrix_s": count * matrix_s,
                 "vector_s": count * vector_s,
                 "work_flop": 2.0 * count * float(table.mac_per_request[i]) * batch,
                 "energy_joules": count
-                * (own.energy_joules + operations * lane_joules + float(joules[i])),
-                "traffic_bytes": {level: count * moved for level, moved in traffic.items()},
+                * float(matrix_joules[i] + operations * lane_joules + joules[i]),
+                "traffic_bytes": {
+                    _name(design, level): count * float(moved[level, i]) for level in present
+                },
             }
         )
     rows += _wait(design, present)
@@ -199,45 +205,6 @@ def _power_note(design: DesignMetrics) -> dict[str, str]:
 
 BOUNDS = ("compute", "on-chip port", "off-chip")
 """Bounds of an operator of array and memories."""
-
-
-@dataclass(frozen=True)
-class _InstanceCost:
-    """Time, energy and traffic of one instance of an operator on array and memories.
-
-    Attributes:
-        seconds: By what may bound it.
-        time_s: How long array and memories are busy.
-        energy_joules: Without the vector unit's.
-        traffic_bytes: By name of the memory level.
-    """
-
-    seconds: Mapping[str, float]
-    time_s: float
-    energy_joules: float
-    traffic_bytes: Mapping[str, float]
-
-
-def _moving_operators(design: DesignMetrics, present: list[int]) -> dict[str, _InstanceCost]:
-    """Cost of one instance of each operator that uses array or memory."""
-    levels = design.working.accelerators.levels
-    reads, writes = design.operator_traffic()
-    memory_joules = (
-        reads[:, 0] * levels.read_energy_joules_per_byte
-        + writes[:, 0] * levels.write_energy_joules_per_byte
-    ).sum(axis=0)
-    joules = memory_joules + design.operator_cycles()[0] * design.silicon.cycle_joules[0]
-    times = design.times
-    seconds = (times.compute_s, times.on_chip_s, times.off_chip_s)
-    return {
-        name: _InstanceCost(
-            {bound: float(own[0, i]) for bound, own in zip(BOUNDS, seconds, strict=True)},
-            float(times.time_s[0, i]),
-            float(joules[i]),
-            {_name(design, level): float((reads + writes)[level, 0, i]) for level in present},
-        )
-        for i, name in enumerate(design.pass_.table.names)
-    }
 
 
 def _levels(design: DesignMetrics, designs: Columns, present: list[int]) -> list[LevelRow]:

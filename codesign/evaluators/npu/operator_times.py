@@ -176,7 +176,7 @@ class Pass:
             kv_written=table.kv_written_elements_per_request,
             state_read=table.state_read_bytes_per_request,
             state_written=table.state_written_bytes_per_request,
-            **port_operands(table, self.options.score_path != "uncharged")._asdict(),
+            **port_operands(table, self.options.score_path != "uncharged"),
         )
 
     def numbers(self, shapes: Sequence[ArrayShape]) -> IntArray:

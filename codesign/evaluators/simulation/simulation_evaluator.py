@@ -22,7 +22,6 @@ from codesign.base.columns import (
     Domains,
     Fields,
     FloatArray,
-    JsonObject,
     taken,
 )
 from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
@@ -130,74 +129,38 @@ class Simulator:
         """Sizes and bytes of the operator on the design."""
         table, designs = self.pass_.table, self.designs
         requests = float(designs.in_pass[design])
-        activation = float(designs.activation_bytes[design])
-        kv = float(designs.kv_bytes[design]) * requests
-        moves = float(self.pass_.moves_activations[operator]) * activation * requests
-        n_products = float(self._n_products[design, operator])
-        rows, inner = float(self._rows[design, operator]), float(table.k[operator])
-        columns = float(table.n[operator])
+        activation, kv = float(designs.activation_bytes[design]), float(designs.kv_bytes[design])
+        score = float(designs.accelerators.scores_on_chip[design]) * _SCORE_BYTES
+
+        def moved(name: str) -> float:
+            return float(getattr(self.pass_.operators, name)[operator]) * requests
+
+        scores_in, scores_out = moved("scores_in"), moved("scores_out")
         return OperatorWork(
-            n_products=n_products,
-            rows=rows,
+            n_products=float(self._n_products[design, operator]),
+            rows=float(self._rows[design, operator]),
             is_per_head=bool(self.pass_.is_per_head[operator]),
-            inner=inner,
-            columns=columns,
-            **self._port_bytes(design, operator, n_products * inner, (rows, columns)),
+            inner=float(table.k[operator]),
+            columns=float(table.n[operator]),
             weight_bytes=float(
                 self._weight_elements[design, operator] * designs.weight_bytes[design]
             ),
-            kv_bytes=float(table.kv_read_elements_per_request[operator]) * kv
-            + float(table.state_read_bytes_per_request[operator]) * requests,
+            kv_bytes=moved("kv_read") * kv + moved("state_read"),
             n_requests=requests,
-            input_bytes=float(table.input_elements_per_request[operator]) * moves,
-            output_bytes=float(table.output_elements_per_request[operator]) * moves,
-            kv_written_bytes=float(table.kv_written_elements_per_request[operator]) * kv
-            + float(table.state_written_bytes_per_request[operator]) * requests,
+            input_bytes=moved("inputs") * activation,
+            output_bytes=moved("outputs") * activation,
+            kv_written_bytes=moved("kv_written") * kv + moved("state_written"),
             sum_bytes=activation,
+            port_stationary_bytes=moved("port_kv") * kv
+            + moved("state_read")
+            + moved("port_activations") * activation,
+            port_output_bytes=moved("port_outputs") * activation,
+            port_written_bytes=moved("port_kv_written") * kv + moved("port_state_written"),
+            kv_written_elements=moved("port_kv_written"),
+            score_in_bytes=scores_in * score,
+            score_out_bytes=scores_out * score,
+            is_scored=scores_in + scores_out > 0,
         )
-
-    def _port_bytes(
-        self, design: int, operator: int, inner: float, sides: tuple[float, float]
-    ) -> JsonObject:
-        """Bytes that the array's tiles move at the on-chip port, beside activations.
-
-        Args:
-            inner: Inner size of all products together.
-            sides: Rows and columns of one product.
-        """
-        table, designs = self.pass_.table, self.designs
-        (rows, columns), requests = sides, float(designs.in_pass[design])
-        activation, kv = float(designs.activation_bytes[design]), float(designs.kv_bytes[design])
-
-        def of_operator(name: str) -> float:
-            return float(getattr(table, f"{name}_per_request")[operator]) * requests
-
-        cached, state = of_operator("kv_read_elements"), of_operator("state_read_bytes")
-        if self.options.score_path == "uncharged":
-            stationary = cached * kv + state
-            names = ("port_output_bytes", "port_written_bytes", "kv_written_elements")
-            nothing = dict.fromkeys((*names, "score_in_bytes", "score_out_bytes"), 0.0)
-            return {"port_stationary_bytes": stationary, "is_scored": False, **nothing}
-        is_softmax = table.kinds[operator] in ("attention_qk", "attention_pv")
-        is_own = inner > 0 and bool(table.is_attention[operator])
-        results = rows * columns * inner / float(table.k[operator]) if inner else 0.0
-        read = of_operator("score_read_elements") if inner else 0.0
-        written = results if inner and of_operator("score_written_elements") else 0.0
-        moved = of_operator("input_elements") + cached + state + read
-        again = max((rows + columns) * inner - moved, 0.0) if is_own else 0.0
-        stored, kept = of_operator("kv_written_elements"), of_operator("state_written_bytes")
-        beyond = results - written - of_operator("output_elements") - stored - kept
-        port = float(designs.accelerators.scores_on_chip[design]) * _SCORE_BYTES
-        stationary = cached * kv + state + again * (kv if is_softmax else activation)
-        return {
-            "port_stationary_bytes": stationary,
-            "port_output_bytes": max(beyond, 0.0) * activation if is_own else 0.0,
-            "port_written_bytes": stored * kv + kept,
-            "kv_written_elements": stored,
-            "score_in_bytes": read * port,
-            "score_out_bytes": written * port,
-            "is_scored": read + written > 0,
-        }
 
     def vector_bytes(self, design: int) -> tuple[float, float]:
         """Bytes that the vector unit reads from on-chip memory in a pass and writes to it.

@@ -8,37 +8,29 @@ the vector unit's operands have a path of their own (``score_path``).
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Arrays
 from codesign.models.machines.npu.stage_records import VectorOperands
 from codesign.models.workload.operators import OperatorTable
 
-
-class PortOperands(NamedTuple):
-    """(o,) fields of :class:`codesign.models.machines.npu.stage_records.StageOperator`."""
-
-    scores_in: FloatArray
-    scores_out: FloatArray
-    port_kv: FloatArray
-    port_kv_written: FloatArray
-    port_activations: FloatArray
-    port_outputs: FloatArray
-    port_state_written: FloatArray
+_PORT_OPERANDS = (
+    "scores_in", "scores_out", "port_kv", "port_kv_written", "port_activations", "port_outputs",
+    "port_state_written",
+)  # fmt: skip
 
 
-def port_operands(table: OperatorTable, is_charged: bool) -> PortOperands:
-    """Elements of one instance and request that an operator moves besides inputs and outputs.
+def port_operands(table: OperatorTable, is_charged: bool) -> Arrays:
+    """(o,) elements of one instance and request that operators move besides inputs and outputs.
+
+    By their names in :class:`codesign.models.machines.npu.stage_records.StageOperator`.
 
     Args:
         is_charged: Whether all operands count, or only what memories keep (``uncharged``).
     """
-    nothing = np.zeros(len(table))
     kept = table.kv_read_elements_per_request
     if not is_charged:
-        return PortOperands(nothing, nothing, kept, nothing, nothing, nothing, nothing)
+        return dict.fromkeys(_PORT_OPERANDS, np.zeros(len(table))) | {"port_kv": kept}
     # Products with weights of the batch move their inputs, weights and outputs as they are.
     repeats = table.products_per_request
     rows = table.m_per_request * repeats
@@ -56,15 +48,16 @@ def port_operands(table: OperatorTable, is_charged: bool) -> PortOperands:
     stored = table.kv_written_elements_per_request
     state = table.state_written_bytes_per_request
     left = results - scores_out - table.output_elements_per_request - stored - state
-    return PortOperands(
-        scores_in=scores_in,
-        scores_out=scores_out,
-        port_kv=kept + np.where(is_softmax, absent, 0.0),
-        port_kv_written=stored,
-        port_activations=np.where(is_softmax, 0.0, absent),
-        port_outputs=np.where(is_product, np.maximum(left, 0.0), 0.0),
-        port_state_written=state,
+    operands = (
+        scores_in,
+        scores_out,
+        kept + np.where(is_softmax, absent, 0.0),
+        stored,
+        np.where(is_softmax, 0.0, absent),
+        np.where(is_product, np.maximum(left, 0.0), 0.0),
+        state,
     )
+    return dict(zip(_PORT_OPERANDS, operands, strict=True))
 
 
 def vector_operands(table: OperatorTable, is_fused: bool, is_by_operation: bool) -> VectorOperands:

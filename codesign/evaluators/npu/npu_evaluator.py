@@ -144,10 +144,10 @@ class NpuEvaluator(PhaseMachine):
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
         )
         self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)
-        self._accuracy: FormatAccuracy | None = None
+        self.accuracy: FormatAccuracy | None = None
         if self.options.judges_formats:
-            self._accuracy = FormatAccuracy(workload.language_model, self.options)
-            self.metrics += tuple(self._accuracy.declared.values())
+            self.accuracy = FormatAccuracy(workload.language_model, self.options)
+            self.metrics += tuple(self.accuracy.declared.values())
             self.optional_parameters = self.optional_parameters | {ALGORITHM}
             later = UNDECIDED_PARAMETERS[len(FORMAT_KEYS) :]
             self.undecided_parameters = (*FORMAT_KEYS, ALGORITHM, *later)
@@ -167,7 +167,7 @@ class NpuEvaluator(PhaseMachine):
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
         """Formats of equal widths are, without metrics of accuracy; all other values differ."""
-        if self._accuracy is not None:
+        if self.accuracy is not None:
             return values
         return self._best_case.interchangeable(parameter, values)
 
@@ -175,7 +175,7 @@ class NpuEvaluator(PhaseMachine):
         self, values: Domains, objectives: Sequence[str]
     ) -> Mapping[str, Sequence[bool]]:
         """Formats, and algorithms, that cost more accuracy than others of the same widths."""
-        if self._accuracy is None:
+        if self.accuracy is None:
             return {}
         keys = {
             name: self._best_case.interchangeable(name, values[name])
@@ -184,7 +184,7 @@ class NpuEvaluator(PhaseMachine):
             for name in (*FORMAT_KEYS, ALGORITHM)
             if name in values
         }
-        return self._accuracy.superseded(values, keys, objectives)
+        return self.accuracy.superseded(values, keys, objectives)
 
     def best_case(
         self,
@@ -210,8 +210,8 @@ class NpuEvaluator(PhaseMachine):
                 designs, lambda group, columns: group.best_case(columns, undecided, metrics)
             )
         best = self._best_case.bounds(designs, undecided, metrics)
-        if self._accuracy is not None:
-            best |= self._accuracy.best_case(designs, undecided, metrics)
+        if self.accuracy is not None:
+            best |= self.accuracy.best_case(designs, undecided, metrics)
         return best
 
     def least_violations(self, designs: Columns, undecided: Domains) -> Arrays:
@@ -268,8 +268,11 @@ class NpuEvaluator(PhaseMachine):
 
     def with_library(self, library: Technologies) -> NpuEvaluator:
         """The same evaluator over other memory technologies; the model is not lowered again."""
+        return self._changed(_library=library)
+
+    def _changed(self, **attributes: object) -> NpuEvaluator:
         evaluator = copy.copy(self)
-        evaluator._library = library
+        vars(evaluator).update(attributes)
         evaluator._prepare_models()
         return evaluator
 
@@ -286,12 +289,10 @@ class NpuEvaluator(PhaseMachine):
         }
 
     def with_constants(self, values: Mapping[str, float]) -> NpuEvaluator:
-        evaluator = copy.copy(self)
-        evaluator._moved_constants = {**self._moved_constants, **values}
         constants = {**self.options.constants, **values}
-        evaluator.options = self.options.model_copy(update={"constants": constants})
-        evaluator._prepare_models()
-        return evaluator
+        options = self.options.model_copy(update={"constants": constants})
+        moved = {**self._moved_constants, **values}
+        return self._changed(_moved_constants=moved, options=options)
 
     def within_limits(self, limits: Mapping[str, float]) -> NpuEvaluator:
         """The same evaluator; the policy ``best`` chooses batch sizes that keep these limits.
@@ -300,10 +301,7 @@ class NpuEvaluator(PhaseMachine):
             limits: By metric the largest value allowed, or the least of one to maximize; all but
                 those on latency are ignored.
         """
-        evaluator = copy.copy(self)
-        evaluator._limits = limits
-        evaluator._prepare_models()
-        return evaluator
+        return self._changed(_limits=limits)
 
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
         """The latencies, where the batch size is chosen: in a decode, unless it is stated."""
@@ -331,7 +329,7 @@ class NpuEvaluator(PhaseMachine):
                 name: item.model_dump(mode="json", exclude=_NO_CONSEQUENCE)
                 for name, item in self._library.items()
             },
-            **({} if self._accuracy is None else {"accuracy": self._accuracy.provenance()}),
+            **({} if self.accuracy is None else {"accuracy": self.accuracy.provenance()}),
         }
 
     def known_violations(self, designs: Columns) -> Arrays:
@@ -349,7 +347,7 @@ class NpuEvaluator(PhaseMachine):
         if has_variants(designs):
             return self._evaluate_deployed(designs, names)
         n = len(designs["pe_array"])
-        of_formats = {} if self._accuracy is None else self._accuracy.metrics(designs, names)
+        of_formats = {} if self.accuracy is None else self.accuracy.metrics(designs, names)
         names = [name for name in names if name not in of_formats]
         values = {name: np.empty(n) for name in names}
         violations: dict[str, FloatArray] = {}
@@ -387,22 +385,25 @@ class NpuEvaluator(PhaseMachine):
         return DesignMetrics(chosen, self.pass_)
 
     def explain(self, designs: Columns) -> Explanation:
-        of_formats = {} if self._accuracy is None else self._accuracy.declared
-        names = [metric.name for metric in self.metrics if metric.name not in of_formats]
         if has_variants(designs):
             ((parallelism, stated, _, columns),) = variants(designs)
             group = self.of(parallelism, stated)
             explanation = group.explain(columns)
             violations = {**explanation.violations, "devices": group.excess}
             return replace(explanation, violations=violations)
-        chosen_choose = self.choose(designs)
+        return self.account(self.metrics_of(self.choose(designs)), designs)
+
+    def account(self, results: DesignMetrics, designs: Columns) -> Explanation:
+        """The account of one design that has these metrics."""
+        of_formats = {} if self.accuracy is None else self.accuracy.declared
+        names = [metric.name for metric in self.metrics if metric.name not in of_formats]
         absent = self.absent_metrics({name: item.to_list() for name, item in designs.items()})
         absent = {name: why for name, why in absent.items() if name in names}
-        account = explain(self.metrics_of(chosen_choose), names, absent)
-        return account if self._accuracy is None else self._accuracy.added_to(account, designs)
+        account = explain(results, names, absent)
+        return account if self.accuracy is None else self.accuracy.added_to(account, designs)
 
     def absent_metrics(self, values: Domains) -> Mapping[str, str]:
-        of_formats = {} if self._accuracy is None else self._accuracy.absent_metrics(values)
+        of_formats = {} if self.accuracy is None else self.accuracy.absent_metrics(values)
         is_rented = self.options.usd_per_hour is not None
         return absent_metrics(values, self._library, is_rented) | of_formats
 
@@ -422,8 +423,8 @@ class NpuEvaluator(PhaseMachine):
             return self._by_group(designs, lambda group, columns: group.predict(columns, metrics))
         names = [name for name in metrics if name not in BOUNDED_ALIKE]
         bounds = self._best_case.bounds(designs, {}, names)
-        if self._accuracy is not None:
-            bounds |= self._accuracy.metrics(designs, metrics)
+        if self.accuracy is not None:
+            bounds |= self.accuracy.metrics(designs, metrics)
         return bounds
 
     # --- several devices ---------------------------------------------------------------------

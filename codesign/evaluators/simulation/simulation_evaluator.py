@@ -28,9 +28,7 @@ from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow
 from codesign.base.metrics import FOR_POOLS, chosen_metrics
 from codesign.base.schema import Record
-from codesign.evaluators.format_accuracy import FormatAccuracy
 from codesign.evaluators.npu.choice import Chosen
-from codesign.evaluators.npu.design_explanation import explain
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
@@ -367,9 +365,6 @@ class SimulationEvaluator(PhaseMachine):
         self.pass_ = self.analytical.pass_
         self.metrics = self.analytical.metrics
         self.optional_parameters = self.analytical.optional_parameters
-        self._accuracy: FormatAccuracy | None = None
-        if self.options.judges_formats:
-            self._accuracy = FormatAccuracy(workload.language_model, self.options)
 
     @property
     def profile(self) -> str:
@@ -420,7 +415,8 @@ class SimulationEvaluator(PhaseMachine):
         declared = [metric.name for metric in self.metrics]
         names = chosen_metrics(declared if metrics is None else metrics, {*declared, *FOR_POOLS})
         n = len(designs["pe_array"])
-        of_formats = {} if self._accuracy is None else self._accuracy.metrics(designs, names)
+        accuracy = self.analytical.accuracy
+        of_formats = {} if accuracy is None else accuracy.metrics(designs, names)
         names = [name for name in names if name not in of_formats]
         values = {name: np.full(n, np.nan) for name in names}
         violations: dict[str, FloatArray] = {}
@@ -439,13 +435,7 @@ class SimulationEvaluator(PhaseMachine):
 
     def explain(self, designs: Columns) -> Explanation:
         results = self._results(designs)
-        of_formats = {} if self._accuracy is None else self._accuracy.declared
-        names = [metric.name for metric in self.metrics if metric.name not in of_formats]
-        absent = self.absent_metrics({name: item.values for name, item in designs.items()})
-        absent = {name: why for name, why in absent.items() if name in names}
-        account = explain(results, names, absent)
-        if self._accuracy is not None:
-            account = self._accuracy.added_to(account, designs)
+        account = self.analytical.account(results, designs)
         steps_of = {
             name: run.n_steps
             for name, run in zip(self.pass_.table.names, results.runs[0], strict=True)

@@ -180,11 +180,8 @@ class MeasuredTable(Record):
         alike = [layers[group.format] for group in sensitive_first]
         divergence = _mean([loss.divergence_nats for loss in known_losses], shares, alike)
         ratio = _mean([loss.perplexity_ratio for loss in known_losses], shares, alike, math.log)
-        error = math.exp(ADDITIVITY_ERROR)
-        slack = (error - 1.0) * abs(divergence.mean)
         return MeasuredLoss(
-            Interval(divergence.mean, divergence.low / error, divergence.high * error),
-            Interval(*map(math.exp, (ratio.mean, ratio.low - slack, ratio.high + slack))),
+            *_widened(divergence, ratio, ADDITIVITY_ERROR),
             "estimated",
             f"{known_losses[0].source}; the mean over {mixture_words(formats.weights)}, of which "
             "the most sensitive layers have the least noisy format",
@@ -203,10 +200,8 @@ class MeasuredTable(Record):
 
     def _sum(self, rows: list[MeasuredRow], is_same_model: bool) -> MeasuredLoss:
         """The sum of rows; that of several has the error of adding them up."""
-        error = math.exp(ADDITIVITY_ERROR) if len(rows) > 1 else 1.0
         divergence = _sum([row.divergence_nats for row in rows])
         ratio = _sum([row.perplexity_ratio for row in rows], math.log)
-        slack = (error - 1.0) * abs(divergence.mean)
         source = f"{self.model} on {self.text}, {self.n_evaluation} sequences"
         if self.device != "cpu":  # its sums are rounded in another order
             source += f", by {self.device}"
@@ -215,11 +210,22 @@ class MeasuredTable(Record):
         if not is_same_model:
             source += f"; another model, of {self.n_parameters:.4g} parameters"
         return MeasuredLoss(
-            Interval(divergence.mean, divergence.low / error, divergence.high * error),
-            Interval(*map(math.exp, (ratio.mean, ratio.low - slack, ratio.high + slack))),
+            *_widened(divergence, ratio, ADDITIVITY_ERROR if len(rows) > 1 else 0.0),
             "measured" if not rows or (len(rows) == 1 and is_same_model) else "estimated",
             source,
         )
+
+
+def _widened(
+    divergence: Interval, ratio: Interval, logarithmic_error: float
+) -> tuple[Interval, Interval]:
+    """Divergence and perplexity ratio, which comes as its logarithm, with the error of a rule."""
+    error = math.exp(logarithmic_error)
+    slack = (error - 1.0) * abs(divergence.mean)
+    return (
+        Interval(divergence.mean, divergence.low / error, divergence.high * error),
+        Interval(*map(math.exp, (ratio.mean, ratio.low - slack, ratio.high + slack))),
+    )
 
 
 def _sum(parts: list[Interval], of: Callable[[float], float] = float) -> Interval:

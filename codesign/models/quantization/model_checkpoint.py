@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -205,23 +206,13 @@ def _decoder_shape(model: LanguageModel, document: Document) -> DecoderShape:
         path = ("rope_parameters" if config.get("rope_parameters") else "rope_scaling",)
         data = {name: rope[name] for name in names}
         scaling = to_record(document, _Llama3Scaling, data, path).model_dump()
-    return DecoderShape(
-        vocab_size=model.vocab_size,
-        hidden_size=model.hidden_size,
-        intermediate_size=model.intermediate_size,
-        num_hidden_layers=model.num_hidden_layers,
-        num_attention_heads=model.num_attention_heads,
-        num_key_value_heads=model.num_key_value_heads,
-        head_dim=model.head_dim,
-        rms_norm_eps=constants.rms_norm_eps,
-        rope_theta=constants.rope_theta,
-        rope_scaling=scaling,
-        tie_word_embeddings=model.tie_word_embeddings,
-        windows=tuple(
-            model.sliding_window if layer_type == "sliding_attention" else None
-            for layer_type in model.attention_kinds()
-        ),
-    )
+    windows = [
+        model.sliding_window if layer_type == "sliding_attention" else None
+        for layer_type in model.attention_kinds()
+    ]
+    computed = {**dict(constants), "rope_scaling": scaling, "windows": tuple(windows)}
+    names = (field.name for field in fields(DecoderShape) if field.name not in computed)
+    return DecoderShape(**{name: getattr(model, name) for name in names}, **computed)
 
 
 def read_tokens(folder: Path, path: Path) -> Tensor:

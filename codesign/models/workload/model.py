@@ -400,18 +400,15 @@ class LanguageModel(Record):
     def _check_latent(self) -> LanguageModel:
         if not self.is_latent:
             return self
-        if (self.position, self.qk_norm) != ("rotary", False):
-            raise KeyedValueError(
-                "kv_lora_rank", "latent attention has rotary positions and no qk_norm"
-            )
-        if self.is_diffusion or self.sliding_window:
-            raise KeyedValueError(
-                "kv_lora_rank", "latent attention is neither a diffusion model nor windowed"
-            )
-        if self.attn_output_gate or self.partial_rotary_factor != 1:
-            raise KeyedValueError(
-                "kv_lora_rank", "latent attention has no output gate and no partial rotation"
-            )
+        problems = {
+            "rotary positions and no qk_norm": self.position != "rotary" or self.qk_norm,
+            "neither diffusion nor a window": self.is_diffusion or self.sliding_window,
+            "no output gate and no partial rotation": self.attn_output_gate
+            or self.partial_rotary_factor != 1,
+        }
+        for expected, is_broken in problems.items():
+            if is_broken:
+                raise KeyedValueError("kv_lora_rank", f"latent attention has {expected}")
         return self
 
     @model_validator(mode="after")

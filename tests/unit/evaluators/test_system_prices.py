@@ -202,7 +202,7 @@ def test_the_accuracy_of_devices_follows_from_their_formats():
         space="memexplorer", design="D1", evaluator="npu", options={"accuracy": True},
         workload={"model": "llama-3.3-70b", "trace": "osworld", "phase": "decode"},
     )  # fmt: skip
-    judge = decode.evaluator._accuracy
+    judge = decode.evaluator.accuracy
     names = ("weight_format", "activation_format", "kv_format")
     columns = {name: column_of([x]) for name, x in zip(names, ("fp8", "fp8", "bf16"), strict=True)}
     for name, values in judge.metrics(columns, list(metrics)).items():

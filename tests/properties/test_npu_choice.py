@@ -244,9 +244,9 @@ def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model: str, phase:
             np.where(among, scores, -np.inf).max(axis=0)
             for among in (is_possible & by_bytes[orders], is_possible & stand[orders])
         )
-        in_pass = chosen.batch_size if phase == "decode" else np.ones(N)
-        chosen_s = np.maximum(chosen.totals.time_s, vector_s[0] * in_pass)
-        score = np.where(chosen_s <= longest_s, in_pass / chosen.totals.time_s, -chosen_s)
+        pass_requests = chosen.batch_size if phase == "decode" else np.ones(N)
+        chosen_s = np.maximum(chosen.totals.time_s, vector_s[0] * pass_requests)
+        score = np.where(chosen_s <= longest_s, pass_requests / chosen.totals.time_s, -chosen_s)
         assert (score >= best - ROUNDING * np.abs(best)).all()
         assert (score <= best_of_all + ROUNDING * np.abs(best_of_all)).all()
         # Orders that are left out gain next to nothing, unless they alone just keep the limit.

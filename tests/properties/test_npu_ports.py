@@ -91,7 +91,7 @@ def assert_covered(evaluator: NpuEvaluator, columns: Columns) -> None:
     widths = {
         name: float(getattr(working, f"{name}_bytes")[0]) for name in ("weight", "activation", "kv")
     }
-    reads, writes = used_bytes(table, float(working.in_pass[0]), widths)
+    reads, writes = used_bytes(table, float(working.pass_requests[0]), widths)
     places, is_product = pass_.positions, pass_.table.m_per_request > 0
     for moved, least in (
         (metrics.moved.array_reads[0][is_product], reads[places][is_product]),

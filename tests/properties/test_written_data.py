@@ -48,7 +48,7 @@ def results(npu: NpuEvaluator, priority: str) -> DesignMetrics:
 
 
 def wears(work: DesignMetrics) -> BoolArray:
-    return np.asarray(work.at_places("wear_per_byte")[1:] > 0)
+    return np.asarray(work.placed_levels("wear_per_byte")[1:] > 0)
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
@@ -58,10 +58,10 @@ def test_nothing_is_written_to_tiers_that_wear_while_others_have_room(
 ) -> None:
     work = results(evaluator(model, phase), "written")
     is_wearing = wears(work)
-    capacity = work.at_places("capacity_bytes")[1:]
+    capacity = work.placed_levels("capacity_bytes")[1:]
     working = work.working
     design = working.stage_design((-1,))
-    activations, kv, _ = resident_bytes(design, working.in_pass, working.batch_size)
+    activations, kv, _ = resident_bytes(design, working.pass_requests, working.batch_size)
     written_bytes = activations + kv
     has_room = written_bytes <= np.where(is_wearing, 0.0, capacity).sum(axis=0)
     rates = np.where(is_wearing, work.written_bytes_per_s[1:], 0.0).sum(axis=0)
@@ -74,10 +74,10 @@ def test_nothing_is_written_to_tiers_that_wear_while_others_have_room(
 @pytest.mark.parametrize("model", TRACES)
 def test_tiers_that_wear_stand_behind_all_others(model: str) -> None:
     work = results(evaluator(model, "decode"), "written")
-    is_last = wears(work) | (work.at_places("capacity_bytes")[1:] == 0)
+    is_last = wears(work) | (work.placed_levels("capacity_bytes")[1:] == 0)
     assert (is_last[:-1] <= is_last[1:]).all()
     spread = results(evaluator(model, "decode"), "equal")
-    is_last = wears(spread) | (spread.at_places("capacity_bytes")[1:] == 0)
+    is_last = wears(spread) | (spread.placed_levels("capacity_bytes")[1:] == 0)
     assert not (is_last[:-1] <= is_last[1:]).all()  # the fastest order is another
 
 

@@ -43,7 +43,7 @@ from codesign.evaluators.npu.preparation import Preparation, requests_that_fit
 from codesign.evaluators.npu.silicon_bounds import SiliconBounds
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.models.accounts.wear import LONGEST_LIFE_YEARS
-from codesign.models.hardware.accelerator import AcceleratorBatch, in_order
+from codesign.models.hardware.accelerator import AcceleratorBatch, reordered_tiers
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.models.hardware.hierarchy import inverse
 from codesign.models.hardware.power import thermal_design_watts
@@ -183,7 +183,7 @@ class BestCase:
         levels = hardware.levels
         order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
         case = BestInputs(
-            hardware=(hardware if order is None else in_order(hardware, order)),
+            hardware=(hardware if order is None else reordered_tiers(hardware, order)),
             tdp_watts=sum(watts.values(), start=np.zeros(partial.n)) * self._part.n_devices,
             cycle_joules=np.where(
                 hardware.stated_tdp_watts > 0, 0.0, full["array"] / frugal.clock_hz
@@ -331,11 +331,11 @@ class BestCase:
         n_passes = self._pass.table.n_passes
         for batch in _batches(case, self._preparation.fixed_batches):
             here = np.flatnonzero((case.smallest_batch <= batch) & (batch <= case.largest_batch))
-            in_pass = 1.0 if is_prefill else batch
-            bounds = np.stack(self._of_pass.least(case.take(here), arrays, in_pass, batch))
+            pass_requests = 1.0 if is_prefill else batch
+            bounds = np.stack(self._of_pass.least(case.take(here), arrays, pass_requests, batch))
             is_timely = (bounds[0] <= self._longest_pass_s) | (case.smallest_batch[here] == batch)
             here, bounds = here[is_timely], bounds[:, is_timely]
-            of_token = bounds * (n_passes / (in_pass * tokens * self._part.n_groups))
+            of_token = bounds * (n_passes / (pass_requests * tokens * self._part.n_groups))
             passes = n_passes * (batch if is_prefill else 1.0)
             latency_s = bounds[0] * self._part.n_stages
             tried = (*of_token, latency_s * passes, latency_s * n_passes / tokens)

@@ -130,7 +130,7 @@ class BatchAndOrderChoice:
         """The designs as they work best; the same to the last bit, compiled or not."""
         prepared = self._preparation.prepared(designs)
         allowed = self._orders(prepared)
-        work = self._compiled if is_compiled else self._on_arrays
+        work = self._compiled if is_compiled else self._vectorized
         return Chosen(prepared, prepared, *work(prepared, allowed))
 
     def _orders(self, designs: PreparedDesigns) -> IntArray:
@@ -173,7 +173,7 @@ class BatchAndOrderChoice:
         )
         return choose_compiled(self._pass, designs, choices)
 
-    def _on_arrays(
+    def _vectorized(
         self, designs: PreparedDesigns, allowed: IntArray
     ) -> tuple[FloatArray, IntArray, IntArray]:
         """The same, from tables of all designs and operators."""
@@ -212,14 +212,14 @@ class BatchAndOrderChoice:
         is_tried = (of_order[sizes, orders, positions] == BY_BANDWIDTH) | (
             least_s < gaining_s[sizes, positions]
         )
-        best = score(working.in_pass, least_s, least_s, self.longest_pass_s)
+        best = score(working.pass_requests, least_s, least_s, self.longest_pass_s)
         is_begun = is_first & (sizes == designs.most_size[positions])
         return every.take(is_tried & ~is_begun & (best > scores[positions]))
 
     def _least_s(self, designs: PreparedDesigns) -> FloatArray:
         """(n,) least time of a pass."""
         design = designs.stage_design((-1,))
-        data_bytes = resident_bytes(design, designs.in_pass, designs.batch_size)
+        data_bytes = resident_bytes(design, designs.pass_requests, designs.batch_size)
         numbers = self._pass.numbers(designs.shapes)[designs.shape]
         work = self._pass.least_work_table[:, numbers]
         least_s = least_pass_s(design, data_bytes, LeastWork(*work), self._modelling)
@@ -232,12 +232,14 @@ class BatchAndOrderChoice:
 
     def _scores(self, designs: PreparedDesigns, array_and_memory_s: FloatArray) -> FloatArray:
         """(n,) the larger, the better."""
-        vector_s = self._pass.vector_s(designs.in_pass, designs.listed, designs.activation_bytes)
+        vector_s = self._pass.vector_s(
+            designs.pass_requests, designs.listed, designs.activation_bytes
+        )
         message_s = self._message_s(designs)
         pass_s = whole_pass_s(array_and_memory_s, vector_s, self._modelling) + message_s
         busy_s = array_and_memory_s + message_s
-        return score(designs.in_pass, busy_s, pass_s, self.longest_pass_s)
+        return score(designs.pass_requests, busy_s, pass_s, self.longest_pass_s)
 
     def _message_s(self, designs: PreparedDesigns) -> FloatArray:
         """(n,) seconds of a pass's messages between devices."""
-        return self._link.seconds(designs.in_pass, designs.activation_bytes)
+        return self._link.seconds(designs.pass_requests, designs.activation_bytes)

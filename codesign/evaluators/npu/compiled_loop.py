@@ -47,9 +47,9 @@ def choose_compiled(
         positions of the batch sizes chosen; (n,) of the orders.
     """
     n, n_tiers = len(designs), len(designs.tier_order)
-    in_pass = np.ones_like(choices.sizes) if choices.is_prefill else choices.sizes
-    shapes = [(array, size) for array in designs.arrays for size in in_pass.tolist()]
-    numbers = pass_.numbers(shapes).reshape(-1, len(in_pass))
+    pass_requests = np.ones_like(choices.sizes) if choices.is_prefill else choices.sizes
+    shapes = [(array, size) for array in designs.arrays for size in pass_requests.tolist()]
+    numbers = pass_.numbers(shapes).reshape(-1, len(pass_requests))
     operators, shape_table, least_work = _packed(pass_)
     # One array of all tiers, as a place in a tuple of arrays takes the loop long to find.
     contiguous: list[Any] = [np.ascontiguousarray(of) for of in designs.stage_design((-1,))]

@@ -71,12 +71,12 @@ def explain(
 
 def _operators(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
     pass_ = design.pass_
-    table, batch = pass_.all_operators, float(design.working.in_pass[0])
+    table, batch = pass_.all_operators, float(design.working.pass_requests[0])
     hardware = design.working.accelerators
     lanes_per_s = float(hardware.vector_length[0] * hardware.clock_hz[0])
     lane_cycles = pass_.lane_cycles_per_request
     energies = design.silicon.constants.operation_energies
-    lane_joules = energies.lane_joules * float(energies.at_clock(hardware.clock_hz)[0])
+    lane_joules = energies.lane_joules * float(energies.clock_scale(hardware.clock_hz)[0])
     ported, joules = _vector_operands(design)
     lanes_s = lane_cycles * batch / lanes_per_s
     port_s = ported / float(hardware.levels.bandwidth_bytes_per_s[0, 0])
@@ -137,13 +137,13 @@ def _vector_operands(design: DesignMetrics) -> tuple[FloatArray, FloatArray]:
     operands = design.pass_.vector_operands_by_operator
     hardware = design.working.accelerators
     reads, writes = (moved[0] for moved in vector_streams(operands, design.working.placed))
-    levels, batch = hardware.levels, float(design.working.in_pass[0])
+    levels, batch = hardware.levels, float(design.working.pass_requests[0])
     joules = reads * levels.read_energy_joules_per_byte[0, 0]
     joules = joules + writes * levels.write_energy_joules_per_byte[0, 0]
     activations = (operands.reads + operands.writes) * float(design.working.activation_bytes[0])
     buffered = batch * (activations + 4.0 * operands.scores * SCORE_BYTES)
     energies = design.silicon.constants.operation_energies
-    byte_joules = energies.score_buffer_joules_per_byte * energies.at_clock(hardware.clock_hz)[0]
+    byte_joules = energies.score_buffer_joules_per_byte * energies.clock_scale(hardware.clock_hz)[0]
     return reads + writes, joules + buffered * byte_joules * hardware.scores_are_local[0]
 
 
@@ -193,7 +193,7 @@ def _power_note(design: DesignMetrics) -> dict[str, str]:
     if not _is_at_power_limit(design):
         return {}
     level = int(design.power_limits_s[:, 0].argmax())
-    ratio = float(design.at_places("write_energy_ratio")[level, 0])
+    ratio = float(design.placed_levels("write_energy_ratio")[level, 0])
     name = _name(design, level)
     sentence = (
         f"{name} is at its power limit: its TDP counts reading at the peak "
@@ -253,7 +253,10 @@ def _names(design: DesignMetrics, present: list[int]) -> list[str]:
 
 def _wear(design: DesignMetrics, designs: Columns, present: list[int]) -> list[str]:
     """Rate at which memories with limited endurance are written."""
-    wear, capacity = design.at_places("wear_per_byte")[:, 0], design.at_places("capacity_bytes")
+    wear, capacity = (
+        design.placed_levels("wear_per_byte")[:, 0],
+        design.placed_levels("capacity_bytes"),
+    )
     sentences = []
     for level in present:
         if wear[level] > 0:

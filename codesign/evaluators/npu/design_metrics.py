@@ -64,7 +64,7 @@ class DesignMetrics:
     def _stage(self) -> Stage:
         return Stage(self.pass_, self.working)
 
-    def at_places(self, name: str) -> FloatArray:
+    def placed_levels(self, name: str) -> FloatArray:
         """(l, n) a property of the levels, the tiers in the order in which they are used."""
         return self.chosen.each(getattr(self.working.accelerators.levels, name))
 
@@ -94,8 +94,8 @@ class DesignMetrics:
         return level_at_power_limit_s(
             self.reads,
             self.writes,
-            self.at_places("bandwidth_bytes_per_s"),
-            self.at_places("write_energy_ratio"),
+            self.placed_levels("bandwidth_bytes_per_s"),
+            self.placed_levels("write_energy_ratio"),
         )
 
     @cached_property
@@ -202,7 +202,7 @@ class DesignMetrics:
         operations = self.pass_.vector_operations(requests)
         joules = operations * energies.lane_joules
         joules = joules + buffered * energies.score_buffer_joules_per_byte
-        return joules * energies.at_clock(self._hardware.clock_hz)
+        return joules * energies.clock_scale(self._hardware.clock_hz)
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
         """(l, r, o) bytes read and written at every port by one instance of each operator."""
@@ -220,8 +220,8 @@ class DesignMetrics:
     @cached_property
     def level_joules(self) -> FloatArray:
         """(l, n) dynamic energy of each memory level in one pass."""
-        reads = self.reads * self.at_places("read_energy_joules_per_byte")
-        writes = self.writes * self.at_places("write_energy_joules_per_byte")
+        reads = self.reads * self.placed_levels("read_energy_joules_per_byte")
+        writes = self.writes * self.placed_levels("write_energy_joules_per_byte")
         return np.asarray(reads + writes)
 
     @cached_property
@@ -361,7 +361,7 @@ class DesignMetrics:
     @cached_property
     def lifetime_years(self) -> FloatArray:
         busy = 1.0 - self.silicon.constants.idle_share
-        wear = self.at_places("wear_per_byte")
+        wear = self.placed_levels("wear_per_byte")
         return lifetime_years(self.written_bytes_per_s, wear, busy)
 
     @cached_property

@@ -206,7 +206,7 @@ class NpuEvaluator(PhaseMachine):
                 for name in every[0]
             }
         if has_variants(designs):
-            return self._by_group(
+            return self._group_results(
                 designs, lambda group, columns: group.best_case(columns, undecided, metrics)
             )
         best = self._best_case.bounds(designs, undecided, metrics)
@@ -338,7 +338,7 @@ class NpuEvaluator(PhaseMachine):
         With degrees of parallelism also ``devices``: more of them than heads, layers or experts.
         """
         if has_variants(designs):
-            return self._by_group(designs, NpuEvaluator._violations_of_group)
+            return self._group_results(designs, NpuEvaluator._violations_of_group)
         return self.preparation.prepared(designs).violations
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
@@ -361,7 +361,7 @@ class NpuEvaluator(PhaseMachine):
             columns = taken(designs, part)
             each: IntArray | slice = slice(None)
             if has_copies:
-                columns, each = self.preparation.without_copies(columns)
+                columns, each = self.preparation.deduplicated(columns)
             chosen = self._chosen(columns, repetition > _WORTH_GROUPING, is_compiled)
             result = self.metrics_of(chosen)
             for name in names:
@@ -410,7 +410,7 @@ class NpuEvaluator(PhaseMachine):
     def features(self, designs: Columns) -> Arrays:
         """(n,) what is known before any operator is looked at, for models of the metrics."""
         if has_variants(designs):
-            return self._by_group(designs, NpuEvaluator.features)
+            return self._group_results(designs, NpuEvaluator.features)
         prepared = self.preparation.prepared(designs)
         energies = account_constants(self.options).operation_energies
         known_features = features(prepared, self.part, energies)
@@ -420,7 +420,9 @@ class NpuEvaluator(PhaseMachine):
     def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
         """(n,) what designs cannot beat, of the metrics that have a bound: near what they have."""
         if has_variants(designs):
-            return self._by_group(designs, lambda group, columns: group.predict(columns, metrics))
+            return self._group_results(
+                designs, lambda group, columns: group.predict(columns, metrics)
+            )
         names = [name for name in metrics if name not in BOUNDED_ALIKE]
         bounds = self._best_case.bounds(designs, {}, names)
         if self.accuracy is not None:
@@ -460,7 +462,7 @@ class NpuEvaluator(PhaseMachine):
         moved = moved_between(self._moved_constants, self.options.process, options.process)
         return options.model_copy(update={"constants": {**self.options.constants, **moved}})
 
-    def _by_group(
+    def _group_results(
         self,
         designs: Columns,
         function: Callable[[NpuEvaluator, Columns], Arrays],
@@ -478,7 +480,7 @@ class NpuEvaluator(PhaseMachine):
         return {**known_violations, "devices": np.full(len(designs["pe_array"]), self.excess)}
 
     def _evaluate_deployed(self, designs: Columns, names: Sequence[str]) -> Evaluation:
-        values = self._by_group(
+        values = self._group_results(
             designs, lambda group, columns: group.evaluate(columns, names).metrics
         )
         return Evaluation(values, self.known_violations(designs))

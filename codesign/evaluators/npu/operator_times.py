@@ -315,7 +315,7 @@ class Stage:
         return Shape(*self._pass.shapes(self._designs.shapes)[:, self._designs.shape])
 
     @cached_property
-    def _of_groups(self) -> list[tuple[FloatArray, Moved, PassTimes]]:
+    def _group_costs(self) -> list[tuple[FloatArray, Moved, PassTimes]]:
         """Share (n,) of each group of layers, and (n, o) traffic and times of its operators."""
         operators, placed = self._pass.operators, self._designs.placed
         modelling = self._designs.preparation.modelling
@@ -327,12 +327,12 @@ class Stage:
     @property
     def moved(self) -> Moved:
         """(n, o) what one instance of each operator moves, on average over the layers."""
-        return Moved(*self._averages([moved for _, moved, _ in self._of_groups]))
+        return Moved(*self._averages([moved for _, moved, _ in self._group_costs]))
 
     @property
     def times(self) -> PassTimes:
         """(n, o) how long one instance of each operator takes, on average over the layers."""
-        return PassTimes(*self._averages([times for _, _, times in self._of_groups]))
+        return PassTimes(*self._averages([times for _, _, times in self._group_costs]))
 
     def _averages(self, of_groups: Sequence[Sequence[FloatArray]]) -> list[FloatArray]:
         """(n, o) means of every field over the groups, weighted by their shares."""
@@ -352,7 +352,7 @@ class Stage:
         """(9, n) sums over the pass: seconds, active cycles, bytes in the order of ``Moved``."""
         count = self._pass.table.count
         sums = np.zeros((N_SUMS, len(self._designs)))
-        for share, moved, times in self._of_groups:
+        for share, moved, times in self._group_costs:
             tables = (times.time_s, self.active_cycles, *moved)
             sums += share * np.stack([sum_over_operators(values, count) for values in tables])
         return sums

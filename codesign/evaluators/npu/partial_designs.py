@@ -110,7 +110,7 @@ class PartialDesigns:
         least = built.levels.capacity_bytes.sum(axis=0)
         most = {name: getattr(built, name) for name in _SRAM_SIZES}
         if any(name in self.undecided for name in ON_CHIP_PARAMETERS):
-            built, least, most = self._with_open_memory(built, units)
+            built, least, most = self._open_memory(built, units)
         if "local" in open_path:
             buffer_bytes = SCORE_BUFFER_BYTES_PER_MAC * built.macs_per_cycle
             most["planar_sram_bytes"] = most["planar_sram_bytes"] + buffer_bytes
@@ -121,7 +121,7 @@ class PartialDesigns:
     def _constant(self, value: Value) -> Column:
         return Column((value,), np.zeros(self.n, dtype=np.int64))
 
-    def _with_open_memory(
+    def _open_memory(
         self, built: AcceleratorBatch, units: UnitTables
     ) -> tuple[AcceleratorBatch, FloatArray, dict[str, FloatArray]]:
         """Hardware with the best of the on-chip memories that are possible, by property.
@@ -167,5 +167,5 @@ class PartialDesigns:
         )
         for sizes in (smallest, largest):
             sizes["planar_sram_bytes"] = sizes["planar_sram_bytes"] + buffer_bytes
-        levels = built.levels.with_on_chip(np.stack(best), number)
+        levels = built.levels.replace_on_chip(np.stack(best), number)
         return replace(built, levels=levels, **smallest), least, largest

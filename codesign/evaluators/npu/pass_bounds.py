@@ -177,7 +177,7 @@ class PassBounds:
         self,
         case: BestInputs,
         arrays: list[ArrayChoice],
-        in_pass: float,
+        pass_requests: float,
         held: float,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Least time, energy and dynamic energy of a pass with so many requests in it and held."""
@@ -186,7 +186,9 @@ class PassBounds:
         present = np.unique(case.array)
         table = np.zeros((len(_Totals._fields), len(self._groups), len(arrays)))
         if len(present):
-            table[..., present] = self._summed([arrays[number] for number in present], in_pass)
+            table[..., present] = self._summed(
+                [arrays[number] for number in present], pass_requests
+            )
         totals = _Totals(*table[..., case.array])
         off_chip_bytes = self._off_chip_bytes(case, totals, held)
         groups_s = self._groups_s(case, totals, off_chip_bytes, held)
@@ -196,7 +198,7 @@ class PassBounds:
         near_reads, near_writes = self._near_bytes(case, totals)
         vector = self._pass.vector_operands
         scores = vector.scores * SCORE_BYTES
-        on_port = hardware.scores_on_chip * in_pass
+        on_port = hardware.scores_on_chip * pass_requests
         vector_reads = (vector.reads * case.activation_bytes + scores) * on_port
         vector_writes = (vector.writes * case.activation_bytes + scores) * on_port
         if not self.modelling.is_vector_serial:
@@ -204,9 +206,9 @@ class PassBounds:
         on_chip = (near_reads + near_writes + moved) * inverse(levels.bandwidth_bytes_per_s[0])
         if self.modelling.is_vector_serial:
             near_reads, near_writes = near_reads + vector_reads, near_writes + vector_writes
-        off_chip = self._off_chip_s(case, (weights, kv, written), in_pass, held)
+        off_chip = self._off_chip_s(case, (weights, kv, written), pass_requests, held)
         matrix = np.maximum(groups_s.sum(axis=0), np.maximum(on_chip, off_chip))
-        requests = np.full(len(case.array), in_pass)
+        requests = np.full(len(case.array), pass_requests)
         operations = self._pass.vector_operations(requests)
         vector_s = self._pass.vector_s(requests, hardware, case.activation_bytes)
         pass_s = whole_pass_s(matrix, vector_s, self.modelling)
@@ -222,7 +224,7 @@ class PassBounds:
         energies = self._energies
         vector_joules = operations * energies.lane_joules
         vector_joules = vector_joules + buffered * energies.score_buffer_joules_per_byte
-        energy = energy + vector_joules * energies.at_clock(case.slowest_hz)
+        energy = energy + vector_joules * energies.clock_scale(case.slowest_hz)
         sent = self._link.sent_bytes(requests, case.activation_bytes)
         dynamic = (energy + sent * self._options.link_energy) * self._part.n_devices
         at_rest = hardware.background_watts * self._part.n_devices
@@ -327,7 +329,7 @@ class PassBounds:
         self,
         case: BestInputs,
         moved: tuple[FloatArray, FloatArray, FloatArray],
-        in_pass: float,
+        pass_requests: float,
         held: float,
     ) -> FloatArray:
         """(n,) least time of the busiest off-chip port.
@@ -355,7 +357,7 @@ class PassBounds:
         beyond = np.maximum(resident - capacity[0], 0.0)
         others = capacity[1:].sum(axis=0)
         # What exceeds all tiers lives in the last, which may be the fastest.
-        activations = _WIDEST_BYTES * self._largest_activations * in_pass
+        activations = _WIDEST_BYTES * self._largest_activations * pass_requests
         surely = np.maximum(np.minimum(beyond, others - activations), 0.0)
         in_any_order = surely * per_byte * inverse(rates[1:].sum(axis=0))
         in_this_order = np.zeros_like(beyond)

@@ -104,7 +104,7 @@ class Preparation:
         key, limit = self._key(taken(designs, slice(n)), is_whole)
         return n / len(distinct(key, limit)[1]) if limit < MOST_COMBINATIONS else 1.0
 
-    def without_copies(self, designs: Columns) -> tuple[Columns, IntArray | slice]:
+    def deduplicated(self, designs: Columns) -> tuple[Columns, IntArray | slice]:
         """Designs of which no two are the same in every metric; where each one is among them."""
         key, limit = self._key(designs, is_whole=True)
         if limit >= MOST_COMBINATIONS:
@@ -197,8 +197,8 @@ class Preparation:
 
     def most_rows(self, sizes: FloatArray) -> FloatArray:
         """(s,) rows of the product with most rows, by batch size."""
-        in_pass = sizes if self.phase == "decode" else np.ones_like(sizes)
-        return np.asarray(self.part.table.rows_per_product(in_pass[:, None]).max(axis=1))
+        pass_requests = sizes if self.phase == "decode" else np.ones_like(sizes)
+        return np.asarray(self.part.table.rows_per_product(pass_requests[:, None]).max(axis=1))
 
     def filled_rows(self, rows: FloatArray, width: FloatArray) -> FloatArray:
         """(n,) share of the array's rows that draw power at most.

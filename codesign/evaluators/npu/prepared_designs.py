@@ -26,7 +26,7 @@ from codesign.evaluators.npu.format_widths import (
 )
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE
 from codesign.evaluators.phase_machine import BATCH_SIZE
-from codesign.models.hardware.accelerator import AcceleratorBatch, in_order, take
+from codesign.models.hardware.accelerator import AcceleratorBatch, reordered_tiers, take
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.models.hardware.hierarchy import in_flight_bandwidth_bytes_per_s
 from codesign.models.hardware.tier_order import fastest_first
@@ -119,7 +119,7 @@ class PreparedDesigns:
         """The hardware, the tiers in the order in which they are used."""
         order = self.tier_order
         is_as_listed = (order == np.arange(len(order))[:, None]).all()
-        return self.listed if is_as_listed else in_order(self.listed, order)
+        return self.listed if is_as_listed else reordered_tiers(self.listed, order)
 
     @property
     def tier_bytes_per_s(self) -> FloatArray:
@@ -273,7 +273,7 @@ class PreparedDesigns:
         return self.sizes[self.most_size] if self.chosen_size is None else self.chosen_size
 
     @cached_property
-    def in_pass(self) -> FloatArray:
+    def pass_requests(self) -> FloatArray:
         """Requests processed together in the pass."""
         is_decode = self.preparation.phase == "decode"
         return self.batch_size if is_decode else np.ones_like(self.batch_size)
@@ -330,8 +330,8 @@ class PreparedDesigns:
 
     @cached_property
     def _shapes(self) -> tuple[IntArray, tuple[ArrayShape, ...]]:
-        number, first = distinct(*combined(self.kind, self.in_pass.astype(np.int64)))
-        kinds, sizes = self.kind[first].tolist(), self.in_pass[first].tolist()
+        number, first = distinct(*combined(self.kind, self.pass_requests.astype(np.int64)))
+        kinds, sizes = self.kind[first].tolist(), self.pass_requests[first].tolist()
         return number, tuple((self.arrays[kind], of) for kind, of in zip(kinds, sizes, strict=True))
 
     def stage_design(self, shape: tuple[int, ...]) -> StageDesign:
@@ -377,9 +377,9 @@ class PreparedDesigns:
     def placed(self) -> PlacedDesign:
         """Placement and speed of the data; every array is (n, 1)."""
         design, shape = self.stage_design((-1, 1)), (-1, 1)
-        in_pass = self.in_pass.reshape(shape)
-        sizes = resident_bytes(design, in_pass, self.batch_size.reshape(shape))
-        return place(design, in_pass, sizes, self.preparation.modelling)
+        pass_requests = self.pass_requests.reshape(shape)
+        sizes = resident_bytes(design, pass_requests, self.batch_size.reshape(shape))
+        return place(design, pass_requests, sizes, self.preparation.modelling)
 
     @property
     def on_chip_bytes(self) -> FloatArray:

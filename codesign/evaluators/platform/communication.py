@@ -93,7 +93,7 @@ def message_time_s(
     """(n,) time of one instance of a message; those between stages have their own warm-up."""
     size = message.elements * platform.activation_bytes
     warm_up, share = options.warm_up or 0.0, options.link_efficiency or 1.0
-    near, far = platform.link.at_share(share), platform.network.at_share(share)
+    near, far = platform.link.share_rates(share), platform.network.share_rates(share)
     if message.kind == "send":
         times = (point_to_point_s(size, link, send_warm_up_s) for link in (near, far))
         return mean_over_boundaries(message, platform, *times)

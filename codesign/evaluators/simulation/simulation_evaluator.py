@@ -99,9 +99,9 @@ class Simulator:
         self.designs = designs
         self.pass_ = pass_
         self.options = options
-        self._weight_elements = pass_.table.weights_read(designs.in_pass[:, None])
-        self._rows = pass_.table.rows_per_product(designs.in_pass[:, None])
-        self._n_products = pass_.table.n_products(designs.in_pass[:, None])
+        self._weight_elements = pass_.table.weights_read(designs.pass_requests[:, None])
+        self._rows = pass_.table.rows_per_product(designs.pass_requests[:, None])
+        self._n_products = pass_.table.n_products(designs.pass_requests[:, None])
 
     def run(
         self,
@@ -126,7 +126,7 @@ class Simulator:
     def work(self, design: int, operator: int) -> OperatorWork:
         """Sizes and bytes of the operator on the design."""
         table, designs = self.pass_.table, self.designs
-        requests = float(designs.in_pass[design])
+        requests = float(designs.pass_requests[design])
         activation, kv = float(designs.activation_bytes[design]), float(designs.kv_bytes[design])
         score = float(designs.accelerators.scores_on_chip[design]) * _SCORE_BYTES
 
@@ -168,7 +168,7 @@ class Simulator:
         table, designs = self.pass_.all_operators, self.designs
         if not designs.accelerators.scores_on_chip[design]:
             return 0.0, 0.0
-        requests, tiling = float(designs.in_pass[design]), self.tiling(design)
+        requests, tiling = float(designs.pass_requests[design]), self.tiling(design)
         activation = float(designs.activation_bytes[design])
         reads = writes = 0.0
         for i, kind in enumerate(table.kinds):
@@ -270,16 +270,16 @@ class SimulatedMetrics(DesignMetrics):
             for design in range(len(self.batch_size))
         ]
 
-    def _of_runs(self, name: str) -> FloatArray:
+    def _run_values(self, name: str) -> FloatArray:
         return np.array([[getattr(run, name) for run in row] for row in self.runs])
 
     @cached_property
     def times(self) -> PassTimes:
         return PassTimes(
-            compute_s=self._of_runs("compute_s"),
-            on_chip_s=self._of_runs("on_chip_s"),
-            off_chip_s=self._of_runs("off_chip_s"),
-            time_s=self._of_runs("time_s"),
+            compute_s=self._run_values("compute_s"),
+            on_chip_s=self._run_values("on_chip_s"),
+            off_chip_s=self._run_values("off_chip_s"),
+            time_s=self._run_values("time_s"),
         )
 
     @property
@@ -291,7 +291,7 @@ class SimulatedMetrics(DesignMetrics):
         port_bytes = self.reads[0] + self.writes[0]
         if self.options.vector == "serial":
             port_bytes = port_bytes - self._vector_bytes.sum(axis=0)
-        port_s = port_bytes / self.at_places("bandwidth_bytes_per_s")[0]
+        port_s = port_bytes / self.placed_levels("bandwidth_bytes_per_s")[0]
         longest = np.maximum(port_s, self.power_limits_s.max(axis=0))
         return np.asarray(np.maximum(self.operators_s, longest))
 
@@ -303,10 +303,10 @@ class SimulatedMetrics(DesignMetrics):
         ).T
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
-        reads, writes = (self._by_level(name) for name in ("reads", "writes"))
+        reads, writes = (self._level_bytes(name) for name in ("reads", "writes"))
         return reads, writes
 
-    def _by_level(self, name: str) -> FloatArray:
+    def _level_bytes(self, name: str) -> FloatArray:
         moved = np.zeros((len(self._levels.exists), len(self.runs), len(self.pass_.table)))
         for design, row in enumerate(self.runs):
             for operator, run in enumerate(row):
@@ -315,7 +315,7 @@ class SimulatedMetrics(DesignMetrics):
         return moved
 
     def operator_cycles(self) -> FloatArray:
-        return self._of_runs("active_cycles")
+        return self._run_values("active_cycles")
 
     @cached_property
     def totals(self) -> PassTotals:
@@ -329,7 +329,7 @@ class SimulatedMetrics(DesignMetrics):
     @cached_property
     def offchip_bytes(self) -> FloatArray:
         """Bytes between off-chip and on-chip memory in one pass."""
-        return sum_over_operators(self._of_runs("off_chip_bytes"), self.pass_.table.count)
+        return sum_over_operators(self._run_values("off_chip_bytes"), self.pass_.table.count)
 
 
 class SimulationEvaluator(PhaseMachine):

@@ -179,9 +179,9 @@ class DesignPool(Evaluator):
             of_token = width * _bits(designs, "activation_format", n) / 8.0
             values["exchange_bytes_per_token"] = of_token
             is_prefill = request.phase == "prefill"
-            in_pass = float(request.tokens.prompt_tokens) if is_prefill else batch_size
-            if "exchange_bytes" in names and in_pass is not None:
-                values["exchange_bytes"] = of_token * in_pass
+            pass_requests = float(request.tokens.prompt_tokens) if is_prefill else batch_size
+            if "exchange_bytes" in names and pass_requests is not None:
+                values["exchange_bytes"] = of_token * pass_requests
         return {name: values[name] for name in values if name in names and name in self._own_names}
 
     def absent_metrics(self, values: Domains) -> Mapping[str, str]:

@@ -80,7 +80,7 @@ class DevicePool(Evaluator):
             prompt_tokens=stage.prompt_tokens,
             generated_tokens=stage.generated_tokens if stage.phase == "decode" else 0,
         )
-        self.platform = PlatformEvaluator(request, options.of_devices)
+        self.platform = PlatformEvaluator(request, options.device_options)
         self._stage = stage
         self._hand_over = HandOverBytes(stage, workload)
         names = ["throughput_tokens_per_s", TIME_METRIC[stage.phase], "batch_size", "tdp_watts"]

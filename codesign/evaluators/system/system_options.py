@@ -58,7 +58,7 @@ class MachineOptions(Record):
     """Rent of one device of a pool of devices, USD; the option of ``platform`` if None."""
 
     @property
-    def of_devices(self) -> PlatformOptions:
+    def device_options(self) -> PlatformOptions:
         """Options of the evaluator ``platform``, with the rent that is stated for pools."""
         if self.device_usd_per_hour is None:
             return self.platform

@@ -109,7 +109,7 @@ def sources_of(
     on_chip = stacked + hardware.planar_sram_bytes
     share = np.divide(stacked, on_chip, out=np.zeros(n), where=on_chip > 0)
     energies = constants.operation_energies
-    clock = hardware.clock_hz * energies.at_clock(hardware.clock_hz)
+    clock = hardware.clock_hz * energies.clock_scale(hardware.clock_hz)
     unit_joules = mac_mtransistors(operand_bits[0], operand_bits[1], constants) * (
         constants.active_joules_per_mtransistor * constants.logic_energy_scale
     )

@@ -225,7 +225,7 @@ class _GatheredLevels(MemoryLevels):
             vars(self)["_table"], np.take(vars(self)["_kinds"], positions, axis=1)
         )
 
-    def with_on_chip(self, properties: FloatArray, number: IntArray) -> _GatheredLevels:
+    def replace_on_chip(self, properties: FloatArray, number: IntArray) -> _GatheredLevels:
         """The levels with another on-chip memory.
 
         Args:
@@ -238,8 +238,8 @@ class _GatheredLevels(MemoryLevels):
             np.concatenate([(table.shape[1] + number)[None], kinds[1:]]),
         )
 
-    def in_order(self, order: IntArray) -> _GatheredLevels:
-        """The tiers in another order; see :func:`in_order`."""
+    def reordered_tiers(self, order: IntArray) -> _GatheredLevels:
+        """The tiers in another order; see :func:`reordered_tiers`."""
         kinds: IntArray = vars(self)["_kinds"]
         tiers = np.take_along_axis(kinds[1:], order, axis=0)
         return _GatheredLevels(vars(self)["_table"], np.concatenate([kinds[:1], tiers]))
@@ -260,13 +260,13 @@ def take(accelerators: AcceleratorBatch, positions: IntArray) -> AcceleratorBatc
     return AcceleratorBatch(levels=accelerators.levels.taken(positions), **arrays)
 
 
-def in_order(accelerators: AcceleratorBatch, order: IntArray) -> AcceleratorBatch:
+def reordered_tiers(accelerators: AcceleratorBatch, order: IntArray) -> AcceleratorBatch:
     """The same with their tiers in another order.
 
     Args:
         order: (t, n) which of the tiers, from 0, comes at each place.
     """
-    return replace(accelerators, levels=accelerators.levels.in_order(order))
+    return replace(accelerators, levels=accelerators.levels.reordered_tiers(order))
 
 
 _SCALED = frozenset({"background_power", "read_energy", "write_energy"})
@@ -347,7 +347,7 @@ class _Bank:
     count: Column
     units: UnitTables
 
-    def per_unit(self, attribute: str) -> FloatArray:
+    def unit_value(self, attribute: str) -> FloatArray:
         return self.technology.lookup(lambda name: self.units.value(name, attribute))
 
     @property
@@ -355,11 +355,11 @@ class _Bank:
         return self.count.lookup(float)
 
     def total(self, attribute: str) -> FloatArray:
-        return self.per_unit(attribute) * self.counts
+        return self.unit_value(attribute) * self.counts
 
     def owned(self, attribute: str, absent: float = np.nan) -> FloatArray:
         """(n,) a property of all units; 0 without any, ``absent`` where it is not stated."""
-        value = self.per_unit(attribute)
+        value = self.unit_value(attribute)
         value = np.where(np.isnan(value), absent, value) * self.counts
         return np.where(self.counts > 0, value, 0.0)
 
@@ -386,7 +386,7 @@ def build_accelerators(
     """
     n = len(designs["pe_array"])
     units = library if isinstance(library, UnitTables) else UnitTables(library, level)
-    planar, layer = _on_chip_banks(designs, units, n)
+    planar, layer = _sram_banks(designs, units, n)
     n_layers = layer.counts
     is_modelled = planar.technology.lookup(lambda name: not units.is_device(name), absent=1.0) > 0
     planar_sram_bytes = np.where(is_modelled, planar.owned("capacity"), np.nan)
@@ -396,7 +396,7 @@ def build_accelerators(
     buffer_watts = buffer_bytes * units.value("sram", "background_power") if n else buffer_bytes
     on_chip = [quantity for bank in (planar, layer) for quantity in (bank.technology, bank.count)]
     tables = [
-        _by_kind(units, on_chip, lambda sram, dies, stacked, layers: _on_chip(
+        _kinds_of_level(units, on_chip, lambda sram, dies, stacked, layers: _sram_level(
             [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
         ))
     ]  # fmt: skip
@@ -408,7 +408,7 @@ def build_accelerators(
                 designs[f"tier{tier}_stacks"],
                 uncharged,
             ]
-            tables.append(_by_kind(units, tier_columns, lambda name, count, family: _tier(
+            tables.append(_kinds_of_level(units, tier_columns, lambda name, count, family: _tier(
                 _Bank(name, count, units), family
             )))  # fmt: skip
         else:
@@ -427,7 +427,7 @@ def build_accelerators(
         ),
         stated_tdp_watts=_number(designs, "stated_tdp_watts", 0.0),
         planar_sram_bytes=planar_sram_bytes + buffer_bytes,
-        layer_bytes=np.where(n_layers > 0, layer.per_unit("capacity"), 0.0),
+        layer_bytes=np.where(n_layers > 0, layer.unit_value("capacity"), 0.0),
         n_layers=n_layers,
         score_path=score_path,
         score_buffer_watts=buffer_watts,
@@ -462,7 +462,7 @@ def _constant(name: str, n: int) -> Column:
     return Column((name,), np.zeros(n, dtype=np.int64))
 
 
-def _on_chip_banks(designs: Columns, units: UnitTables, n: int) -> tuple[_Bank, _Bank]:
+def _sram_banks(designs: Columns, units: UnitTables, n: int) -> tuple[_Bank, _Bank]:
     """The SRAM beside the compute, and the layers on top."""
     planar = designs.get("sram_technology", _constant("sram", n))
     return (
@@ -471,7 +471,7 @@ def _on_chip_banks(designs: Columns, units: UnitTables, n: int) -> tuple[_Bank, 
     )
 
 
-def _by_kind(
+def _kinds_of_level(
     units: UnitTables, columns: list[Column], level: Callable[..., tuple[FloatArray, ...]]
 ) -> tuple[FloatArray, IntArray]:
     """(p, u) properties of the ``u`` kinds of one level, and (n,) the kind of each design.
@@ -506,7 +506,7 @@ _MOST_TABLES = 1 << 8
 """Tables of kinds that are remembered."""
 
 
-def _on_chip(banks: list[_Bank]) -> tuple[FloatArray, ...]:
+def _sram_level(banks: list[_Bank]) -> tuple[FloatArray, ...]:
     """Properties of the SRAM die and the 3D layers side by side, in the order of the record."""
     shape = banks[0].counts.shape
     capacity, bandwidth, background = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -515,11 +515,11 @@ def _on_chip(banks: list[_Bank]) -> tuple[FloatArray, ...]:
         share = bank.total("bandwidth")
         capacity = capacity + bank.total("capacity")
         bandwidth = bandwidth + share
-        served = np.where(bank.counts > 0, bank.per_unit("latency"), np.inf)
+        served = np.where(bank.counts > 0, bank.unit_value("latency"), np.inf)
         first_byte = np.minimum(first_byte, served)
-        background = background + bank.total("capacity") * bank.per_unit("background_power")
-        read = read + share * bank.per_unit("read_energy")
-        write = write + share * bank.per_unit("write_energy")
+        background = background + bank.total("capacity") * bank.unit_value("background_power")
+        read = read + share * bank.unit_value("read_energy")
+        write = write + share * bank.unit_value("write_energy")
     latency = np.where(capacity > 0, first_byte, 0.0)
     total = np.maximum(bandwidth, np.finfo(float).tiny)
     read, write = read / total, write / total
@@ -532,26 +532,26 @@ def _on_chip(banks: list[_Bank]) -> tuple[FloatArray, ...]:
 def _tier(bank: _Bank, uncharged_family: Column) -> tuple[FloatArray, ...]:
     """Properties of an off-chip tier, in the order of the record."""
     capacity, bandwidth = bank.total("capacity"), bank.total("bandwidth")
-    background = capacity * bank.per_unit("background_power")
-    read, write = bank.per_unit("read_energy"), bank.per_unit("write_energy")
+    background = capacity * bank.unit_value("background_power")
+    read, write = bank.unit_value("read_energy"), bank.unit_value("write_energy")
     edge = bank.total("shoreline")
     uncharged = np.where(bank.is_of(uncharged_family), edge, 0.0)
     package_area = bank.owned("package_area", absent=0.0) * 1e6
-    written = capacity * bank.per_unit("endurance")  # bytes until it is worn out
-    streamed = np.nan_to_num(bank.per_unit("streamed_efficiency"), nan=1.0)
+    written = capacity * bank.unit_value("endurance")  # bytes until it is worn out
+    streamed = np.nan_to_num(bank.unit_value("streamed_efficiency"), nan=1.0)
     slowdowns = [
-        _ratio(streamed, np.nan_to_num(bank.per_unit(f"{pattern}_efficiency"), nan=1.0))
+        _ratio(streamed, np.nan_to_num(bank.unit_value(f"{pattern}_efficiency"), nan=1.0))
         for pattern in ("paged", "gathered", "written")
     ]
     return (
-        capacity, bandwidth * streamed, bank.per_unit("latency"), background,
+        capacity, bandwidth * streamed, bank.unit_value("latency"), background,
         read, write, read * bandwidth,
         _ratio(write, read), edge - uncharged, uncharged,
-        bank.owned("price") * bank.per_unit("capacity"),
+        bank.owned("price") * bank.unit_value("capacity"),
         bank.owned("interface_area") * 1e6, package_area,
         np.where(package_area > 0, bank.counts, 0.0), bank.counts,
         np.divide(1.0, written, out=np.zeros_like(written), where=written > 0),
-        bank.owned("embodied_carbon") * bank.per_unit("capacity"), *slowdowns,
+        bank.owned("embodied_carbon") * bank.unit_value("capacity"), *slowdowns,
     )  # fmt: skip
 
 

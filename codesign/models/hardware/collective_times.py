@@ -47,7 +47,7 @@ class Link:
     bandwidth_bytes_per_s: float | FloatArray
     latency_s: float | FloatArray
 
-    def at_share(self, share: float) -> Link:
+    def share_rates(self, share: float) -> Link:
         """The link with a share of its bandwidth."""
         return Link(self.bandwidth_bytes_per_s * share, self.latency_s)
 

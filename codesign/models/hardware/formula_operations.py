@@ -70,13 +70,13 @@ def place_by_place(formula: Callable[..., FloatArray]) -> Callable[..., Places]:
     """
 
     @wraps(formula)
-    def on_tuples(*arguments: Floats | Places) -> Places:
-        at_places = [
+    def tuple_formula(*arguments: Floats | Places) -> Places:
+        placed_levels = [
             argument if isinstance(argument, tuple) else repeat(argument) for argument in arguments
         ]
-        return tuple(map(formula, *at_places))
+        return tuple(map(formula, *placed_levels))
 
-    return on_tuples
+    return tuple_formula
 
 
 differences, products, sums = map(place_by_place, (operator.sub, operator.mul, operator.add))

@@ -49,7 +49,7 @@ class OperationEnergies:
     score_buffer_joules_per_byte: float
     voltage_exponent: float = 0.0
 
-    def at_clock(self, clock_hz: FloatArray) -> FloatArray:
+    def clock_scale(self, clock_hz: FloatArray) -> FloatArray:
         """Energy of an operation at a clock over that at 1 GHz: as the square of the voltage."""
         return (clock_hz / DEFAULT_CLOCK_HZ) ** (2.0 * self.voltage_exponent)
 
@@ -89,7 +89,7 @@ def thermal_design_watts(
         energies: Of an operation.
     """
     levels = accelerators.levels
-    clock = accelerators.clock_hz * energies.at_clock(accelerators.clock_hz)
+    clock = accelerators.clock_hz * energies.clock_scale(accelerators.clock_hz)
     memory = levels.background_watts + levels.peak_read_watts
     mac_joules = mac_energy_joules(first_bits, second_bits, energies)
     array = accelerators.macs_per_cycle * clock * mac_joules * filled_rows

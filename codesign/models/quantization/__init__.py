@@ -4,9 +4,9 @@ from codesign.models.quantization.block_formats import (
     BlockFormat,
     SharedExponent,
     find_block_format,
+    float_scaled_format,
     mxfp,
     mxint,
-    with_float_scale,
 )
 from codesign.models.quantization.element_types import ElementType, float_type, integer_type
 from codesign.models.quantization.rounding import quantize, relative_noise
@@ -16,11 +16,11 @@ __all__ = [
     "ElementType",
     "SharedExponent",
     "find_block_format",
+    "float_scaled_format",
     "float_type",
     "integer_type",
     "mxfp",
     "mxint",
     "quantize",
     "relative_noise",
-    "with_float_scale",
 ]

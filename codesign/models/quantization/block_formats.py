@@ -87,7 +87,7 @@ def mxfp(
     """
     element = float_type(exponent_bits, mantissa_bits)
     name = f"mxfp{element.bits}-{element.name}"
-    return _with_scale(name, element, block_size, scale_bits)
+    return _scaled_format(name, element, block_size, scale_bits)
 
 
 def mxint(bits: int, block_size: int = MX_BLOCK, scale_bits: int = 8) -> BlockFormat:
@@ -96,10 +96,12 @@ def mxint(bits: int, block_size: int = MX_BLOCK, scale_bits: int = 8) -> BlockFo
     Raises:
         InputError: A number is out of range.
     """
-    return _with_scale(f"mxint{bits}", integer_type(bits), block_size, scale_bits)
+    return _scaled_format(f"mxint{bits}", integer_type(bits), block_size, scale_bits)
 
 
-def _with_scale(name: str, element: ElementType, block_size: int, scale_bits: int) -> BlockFormat:
+def _scaled_format(
+    name: str, element: ElementType, block_size: int, scale_bits: int
+) -> BlockFormat:
     if block_size < 1 or not 2 <= scale_bits <= 8:
         expected = "expected blocks of 1 or more elements and a shared exponent of 2 to 8 bits"
         raise InputError(f"{name}: {expected}, got {block_size} and {scale_bits}")
@@ -108,7 +110,7 @@ def _with_scale(name: str, element: ElementType, block_size: int, scale_bits: in
     return BlockFormat(name, element, block_size, exponent, nominal_bits=element.bits)
 
 
-def with_float_scale(name: str, element: ElementType, group_size: int = 0) -> BlockFormat:
+def float_scaled_format(name: str, element: ElementType, group_size: int = 0) -> BlockFormat:
     """Elements that share a float16 scale, which maps the largest of them to the type's largest.
 
     Args:
@@ -133,11 +135,11 @@ NAMED_FORMATS = {
     "mxint8": mxint(8),
     "mxint16": mxint(16),
     "nvfp4": NVFP4,
-    "int8": with_float_scale("int8", integer_type(8)),
-    "int4": with_float_scale("int4", integer_type(4)),
-    "fp8": with_float_scale("fp8", float_type(4, 3)),
-    "fp8_block128": with_float_scale("fp8_block128", float_type(4, 3)),
-    "fp4": with_float_scale("fp4", float_type(2, 1)),
+    "int8": float_scaled_format("int8", integer_type(8)),
+    "int4": float_scaled_format("int4", integer_type(4)),
+    "fp8": float_scaled_format("fp8", float_type(4, 3)),
+    "fp8_block128": float_scaled_format("fp8_block128", float_type(4, 3)),
+    "fp4": float_scaled_format("fp4", float_type(2, 1)),
     "bf16": BlockFormat("bf16", None, 0, SharedExponent()),
     "fp16": BlockFormat("fp16", None, 0, SharedExponent()),
 }
@@ -174,7 +176,7 @@ def find_block_format(name: str, where: str | None = None) -> BlockFormat:
     if match := _GROUPED.match(name):
         element = integer_type(int(match[2])) if match[2] else NAMED_FORMATS[match[1]].element
         assert element is not None
-        return with_float_scale(name, element, int(match[3] or 0))
+        return float_scaled_format(name, element, int(match[3] or 0))
     raise UnknownNameError("number format", name, NAMED_FORMATS, where)
 
 

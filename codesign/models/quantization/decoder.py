@@ -96,14 +96,14 @@ class Decoder:
         """(b, s, vocabulary) logits of (b, s) tokens."""
         hidden = self.embedded(tokens)
         for layer in range(self.shape.num_hidden_layers):
-            hidden = self.after_layer(layer, hidden, observe)
+            hidden = self.layer_output(layer, hidden, observe)
         return self.head(hidden)
 
     def embedded(self, tokens: Tensor) -> Tensor:
         """(b, s, hidden) of (b, s) tokens."""
         return functional.embedding(tokens, self.weights["model.embed_tokens.weight"])
 
-    def after_layer(self, layer: int, hidden: Tensor, observe: Observer | None = None) -> Tensor:
+    def layer_output(self, layer: int, hidden: Tensor, observe: Observer | None = None) -> Tensor:
         """(b, s, hidden) behind a layer."""
         prefix = layer_prefix(layer)
         normed = self._normed(hidden, f"{prefix}input_layernorm.weight")

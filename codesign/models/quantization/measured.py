@@ -123,7 +123,7 @@ class MeasuredTable(Record):
     rows: list[MeasuredRow]
 
     @cached_property
-    def _by_formats(self) -> Mapping[FormatChoice, MeasuredRow]:
+    def _rows_of_formats(self) -> Mapping[FormatChoice, MeasuredRow]:
         return {_canonical(row.formats): row for row in reversed(self.rows)}
 
     @property
@@ -157,7 +157,11 @@ class MeasuredTable(Record):
         for split in _SPLITS:
             splits = [_canonical(_only(formats, kept)) for kept in split]
             measured_splits = [part for part in splits if part != FormatChoice(_WIDE)]
-            rows = [self._by_formats[part] for part in measured_splits if part in self._by_formats]
+            rows = [
+                self._rows_of_formats[part]
+                for part in measured_splits
+                if part in self._rows_of_formats
+            ]
             if len(rows) == len(measured_splits):
                 return self._sum(rows, self.is_of(n_parameters))
         return None
@@ -195,7 +199,9 @@ class MeasuredTable(Record):
             for operand in _PARTS
         ]
         return [
-            part for part in splits if part != FormatChoice(_WIDE) and part not in self._by_formats
+            part
+            for part in splits
+            if part != FormatChoice(_WIDE) and part not in self._rows_of_formats
         ]
 
     def _sum(self, rows: list[MeasuredRow], is_same_model: bool) -> MeasuredLoss:

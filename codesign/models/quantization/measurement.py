@@ -125,7 +125,7 @@ def _compare(
     states = reference.embedded(tokens), trial.embedded(tokens)
     is_rotated = trial.in_flight.rotation_of_inner is not reference.in_flight.rotation_of_inner
     for layer in range(reference.shape.num_hidden_layers):
-        states = reference.after_layer(layer, states[0]), trial.after_layer(layer, states[1])
+        states = reference.layer_output(layer, states[0]), trial.layer_output(layer, states[1])
         pair = [state.square().sum(-1).sqrt() if is_rotated else state for state in states]
         energy[layer] += float(pair[0].square().sum())
         error[layer] += float((pair[1] - pair[0]).square().sum())

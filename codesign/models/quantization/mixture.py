@@ -65,7 +65,7 @@ def products(decoder: Decoder) -> list[str]:
     ]
 
 
-def in_mixture(
+def mixed_decoder(
     decoder: Decoder, formats: Mapping[str, str], calibration: Tensor, algorithm: str = "rtn"
 ) -> Decoder:
     """The decoder with weights and inputs of each product in its format; others stay."""
@@ -111,7 +111,7 @@ def sensitivities(
         of_product = costs.setdefault(product, {})
         for name in formats:
             if name not in of_product:
-                trial = in_mixture(decoder, {product: name}, calibration, algorithm)
+                trial = mixed_decoder(decoder, {product: name}, calibration, algorithm)
                 divergence = measure(decoder, trial, tokens).divergence_nats.mean
                 of_product[name] = max(divergence, 0.0)
                 advance(so_far())

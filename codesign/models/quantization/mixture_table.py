@@ -22,7 +22,7 @@ from codesign.models.quantization.mixture import (
     Mixture,
     Sensitivity,
     best_mixture,
-    in_mixture,
+    mixed_decoder,
     narrowest_mixture,
     products,
     sensitivities,
@@ -110,7 +110,7 @@ def mixture_table(
         mixtures.append(narrowest_mixture(measured, divergence_nats))
     for mixture in mixtures:
         if not any(row["formats"] == mixture.formats for row in table["mixtures"]):
-            trial = in_mixture(decoder, mixture.formats, calibration, settings.algorithm)
+            trial = mixed_decoder(decoder, mixture.formats, calibration, settings.algorithm)
             fidelity = measure(decoder, trial, to_measure)
             row = {**asdict(mixture), "divergence_nats": asdict(fidelity.divergence_nats)}
             table["mixtures"].append(row)

@@ -107,7 +107,7 @@ def _rounded_decoder(
                 weights[f"{key}.weight"] = _rounded(
                     weight, moments.get(key), block_format, rounding
                 )
-            hidden = [changed.after_layer(layer, hidden_state) for hidden_state in hidden]
+            hidden = [changed.layer_output(layer, hidden_state) for hidden_state in hidden]
     return changed
 
 
@@ -124,7 +124,7 @@ def _moments(decoder: Decoder, layer: int, hidden: Sequence[Tensor]) -> dict[str
         moments[name] = moments[name] + moment if name in moments else moment
 
     for hidden_state in hidden:
-        decoder.after_layer(layer, hidden_state, observe)
+        decoder.layer_output(layer, hidden_state, observe)
     return moments
 
 

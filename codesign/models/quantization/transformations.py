@@ -63,7 +63,7 @@ def rotated(decoder: Decoder, seed: int = 0) -> Decoder:
                 weights[f"{prefix}{linear_name}.weight"] @ hidden
             )
         _rotate_values(weights, f"{prefix}self_attn.", shape.num_key_value_heads, head)
-        out = _by_head(weights[f"{prefix}self_attn.o_proj.weight"].T, shape.num_attention_heads)
+        out = _split_heads(weights[f"{prefix}self_attn.o_proj.weight"].T, shape.num_attention_heads)
         out = (head.T @ out).flatten(0, 1).T
         weights[f"{prefix}self_attn.o_proj.weight"] = hidden.T @ out
         down = weights[f"{prefix}mlp.down_proj.weight"]
@@ -82,14 +82,14 @@ def rotated(decoder: Decoder, seed: int = 0) -> Decoder:
 
 def _rotate_values(weights: dict[str, Tensor], prefix: str, n_heads: int, head: Tensor) -> None:
     """Rotate the values of each head where they are made."""
-    rows = _by_head(weights[f"{prefix}v_proj.weight"], n_heads)
+    rows = _split_heads(weights[f"{prefix}v_proj.weight"], n_heads)
     weights[f"{prefix}v_proj.weight"] = (head.T @ rows).flatten(0, 1)
     if f"{prefix}v_proj.bias" in weights:
         bias = weights[f"{prefix}v_proj.bias"].reshape(n_heads, -1)
         weights[f"{prefix}v_proj.bias"] = (bias @ head).flatten()
 
 
-def _by_head(rows: Tensor, n_heads: int) -> Tensor:
+def _split_heads(rows: Tensor, n_heads: int) -> Tensor:
     return rows.reshape(n_heads, len(rows) // n_heads, -1)
 
 

@@ -37,7 +37,7 @@ def is_config(document: Document) -> bool:
     return "model_type" in document.data or "ssm_cfg" in document.data
 
 
-def from_config(document: Document, name: str) -> LanguageModel:
+def config_model(document: Document, name: str) -> LanguageModel:
     """The model that a ``config.json`` describes.
 
     Raises:

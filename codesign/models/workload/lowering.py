@@ -39,9 +39,9 @@ from codesign.models.workload.operators import (
     Group,
     Operator,
     OperatorTable,
+    build_table,
     elementwise,
     projection,
-    to_table,
 )
 from codesign.models.workload.softmax_attention import (
     lower_latent_attention,
@@ -114,7 +114,7 @@ def lower(
     )
     if model.tie_word_embeddings:
         lm_head = replace(lm_head, stored_weight_elements=0.0)
-    return to_table(
+    return build_table(
         [*operators, lm_head],
         layer_pass.tokens,
         1 if phase == "prefill" else steps,

@@ -41,7 +41,7 @@ HeadKey: TypeAlias = Literal[
     "num_attention_heads", "num_key_value_heads", "head_dim", "value_head_dim"
 ]  # fmt: skip
 """Numbers of softmax attention; all but the last may differ from layer to layer, by a key that ends
-in ``_by_layer``."""
+in ``_layer_values``."""
 
 MOST_LAYERS = 10_000
 """More layers than any model has; lists of them are made."""
@@ -419,8 +419,12 @@ class LanguageModel(Record):
             raise KeyedValueError("sliding_window", "required, since layers have sliding_attention")
         if self.sliding_window is not None and not slides:
             raise KeyedValueError("sliding_window", "no layer has sliding_attention")
-        heads = zip(self._by_layer("num_attention_heads"), self._by_layer("num_key_value_heads"),
-                    self.attention_kinds(), strict=True)  # fmt: skip
+        heads = zip(
+            self._layer_values("num_attention_heads"),
+            self._layer_values("num_key_value_heads"),
+            self.attention_kinds(),
+            strict=True,
+        )
         for queries, keys, layer_type in heads:
             if layer_type in SOFTMAX_LAYERS and not (queries and keys and queries % keys == 0):
                 raise KeyedValueError(
@@ -581,13 +585,13 @@ class LanguageModel(Record):
                 share them.
         """
         layers = self.num_hidden_layers - (self.num_kv_shared_layers if of_own_keys else 0)
-        rows = zip(self.attention_kinds()[:layers], *map(self._by_layer, factors), strict=False)
+        rows = zip(self.attention_kinds()[:layers], *map(self._layer_values, factors), strict=False)
         return sum(prod(numbers) for layer_type, *numbers in rows if layer_type in kinds)
 
-    def _by_layer(self, key: HeadKey) -> tuple[int, ...]:
+    def _layer_values(self, key: HeadKey) -> tuple[int, ...]:
         if key == "value_head_dim" and self.value_head_dim is None:
-            return self._by_layer("head_dim")
-        by_layer = getattr(self, f"{key}_by_layer", None)
+            return self._layer_values("head_dim")
+        by_layer = getattr(self, f"{key}_layer_values", None)
         return by_layer or (getattr(self, key),) * self.num_hidden_layers
 
     @property
@@ -692,7 +696,7 @@ def describe_unlike_attention(
             "expected a model whose layers attend to all tokens, got one with an indexer "
             "(index_topk), which platform takes"
         )
-    keys_by_layer = [f"{key}_by_layer" for key in get_args(HeadKey)]
+    keys_by_layer = [f"{key}_layer_values" for key in get_args(HeadKey)]
     if unlike := next(
         (key for key in keys_by_layer if len({*(getattr(model, key, None) or ())}) > 1), None
     ):

@@ -18,7 +18,7 @@ from codesign.base.schema import (
     read_text,
     to_record,
 )
-from codesign.models.workload.hugging_face import from_config, is_config
+from codesign.models.workload.hugging_face import config_model, is_config
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.storage import (
     active_parameter_count,
@@ -85,7 +85,7 @@ def read_model(
         check_known("model type", document.data.get("model_type"), model_types, where)
     name = path.resolve().parent.name if path.name == "config.json" else path.stem
     if is_config(document):
-        model = from_config(document, name)
+        model = config_model(document, name)
         for note in model.notes:
             _warn_once(f"{document.source}: {note}")
         return model, document

@@ -292,7 +292,7 @@ NUMERIC_COLUMNS: tuple[str, ...] = tuple(
 KINDS: tuple[str, ...] = get_args(Kind)
 
 
-def to_table(
+def build_table(
     operators: list[Operator], tokens_per_request: float, n_passes: float
 ) -> OperatorTable:
     """The table of a list of operators, those with ``count`` 0 left out.

@@ -264,7 +264,7 @@ def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     span = layer_pass.spans[0]
     latent, rope = dims.kv_lora_rank, dims.qk_rope_head_dim
     return [
-        _per_head("query_absorption", model, tokens, dims.qk_nope_head_dim, latent),
+        _head_product("query_absorption", model, tokens, dims.qk_nope_head_dim, latent),
         *_scores(
             span,
             products=1,
@@ -277,11 +277,11 @@ def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
             reused=latent,
             rule=_CHOSEN_TOKENS if chooses_tokens(model, layer_pass) else None,
         ),
-        _per_head("value_absorption", model, tokens, latent, dims.v_head_dim),
+        _head_product("value_absorption", model, tokens, latent, dims.v_head_dim),
     ]
 
 
-def _per_head(name: str, model: LanguageModel, tokens: float, k: float, n: float) -> Operator:
+def _head_product(name: str, model: LanguageModel, tokens: float, k: float, n: float) -> Operator:
     """A product with one weight matrix per head: experts that every token takes."""
     heads = model.num_attention_heads
     return Operator(

@@ -55,15 +55,15 @@ streamed anew for every tile of the array; the rest holds what stays resident [o
 split]."""
 
 
-def resident_bytes(design: StageDesign, in_pass: FloatArray, held: FloatArray) -> Three:
+def resident_bytes(design: StageDesign, pass_requests: FloatArray, held: FloatArray) -> Three:
     """Bytes of each kind of data that a pass needs in memory.
 
     Args:
-        in_pass: Requests processed together.
+        pass_requests: Requests processed together.
         held: Requests whose KV cache is in memory.
     """
     return (
-        design.activation_request_bytes * in_pass,
+        design.activation_request_bytes * pass_requests,
         design.kv_request_bytes * held,
         design.all_weight_bytes,
     )

@@ -68,12 +68,12 @@ def array_passes(
         organization: (n, 1) positions in ``ORGANIZATIONS``.
         slots: (n, o) columns side by side in the depth.
     """
-    spills = _at_least_one(k / depth) - 1.0
+    spills = _one_at_least(k / depth) - 1.0
     has_rows_in_depth = (organization == _SYSTOLIC) & (dataflow == _OS)
-    row_tiles = _at_least_one(m / np.where(has_rows_in_depth, depth, width))
+    row_tiles = _one_at_least(m / np.where(has_rows_in_depth, depth, width))
     return (
         np.where(dataflow == _WS, 1.0, row_tiles),
-        np.where(dataflow == _IS, 1.0, _at_least_one(n / (slots * width))),
+        np.where(dataflow == _IS, 1.0, _one_at_least(n / (slots * width))),
         np.where(dataflow == _OS, 0.0, spills),
     )
 
@@ -142,13 +142,13 @@ def blocked_passes(
     """
     room = buffer_bytes / ACCUMULATOR_BYTES
     per_byte, per_row = inverse(buffer_bytes), inverse(square_root(room))
-    by_stationary = _at_least_one(stationary_bytes * per_byte)
-    by_inputs = _at_least_one(input_bytes * per_byte)
+    by_stationary = _one_at_least(stationary_bytes * per_byte)
+    by_inputs = _one_at_least(input_bytes * per_byte)
     fits = smaller(by_stationary, by_inputs) <= 1.0
     # A product narrower than the square tile leaves room for a longer one.
     tiles = m * n * inverse(room)
-    row_blocks = _at_least_one(smaller(m * per_row, tiles))
-    column_blocks = _at_least_one(smaller(n * per_row, tiles))
+    row_blocks = _one_at_least(smaller(m * per_row, tiles))
+    column_blocks = _one_at_least(smaller(n * per_row, tiles))
     is_os = dataflow == _OS
     re_read = where(is_os, row_blocks, by_inputs)
     re_read_inputs = where(is_os, column_blocks, by_stationary)
@@ -179,7 +179,7 @@ def array_blocked_passes(
     )
 
 
-def _at_least_one(blocks: FloatArray) -> FloatArray:
+def _one_at_least(blocks: FloatArray) -> FloatArray:
     """Whole blocks; one at least, as an operator without rows reads its weights."""
     return larger(rounded_up(blocks), 1.0)
 

@@ -31,7 +31,7 @@ from codesign.models.quantization.measurement import Fidelity, Sequences, measur
 from codesign.models.quantization.mixture import (
     Sensitivity,
     best_mixture,
-    in_mixture,
+    mixed_decoder,
     narrowest_mixture,
     sensitivities,
 )
@@ -369,7 +369,7 @@ def test_a_mixture_costs_what_its_products_do_and_less_than_fewer_bits(
     for bits in (4.25, 5.0, 6.0, 8.25):
         mixture = best_mixture(measured, bits)
         assert mixture.average_bits <= bits + 1e-9
-        trial = in_mixture(byte_model, mixture.formats, sequences.calibration)
+        trial = mixed_decoder(byte_model, mixture.formats, sequences.calibration)
         cost = measure(byte_model, trial, sequences.evaluation[:6]).divergence_nats.mean
         assert cost == pytest.approx(mixture.expected_divergence_nats, rel=0.4)  # other text
         costs.append(cost)

@@ -9,7 +9,7 @@ from codesign.base.errors import UnknownNameError
 from codesign.models.workload import Request, list_models, load_model
 from codesign.models.workload.dimension_parts import largest_parts
 from codesign.models.workload.operator_rules import operator_rule
-from codesign.models.workload.operators import Operator, to_table
+from codesign.models.workload.operators import Operator, build_table
 
 
 @pytest.mark.parametrize("model", list_models())
@@ -35,7 +35,7 @@ def test_what_only_one_phase_does_is_not_shared_with_the_other(model):
 
 def test_an_operator_without_a_rule_is_refused_when_it_is_lowered():
     with pytest.raises(UnknownNameError, match="unknown operator 'qkv_projektion'"):
-        to_table([Operator("qkv_projektion", "gemm", "attention", 1)], 1, 1)
+        build_table([Operator("qkv_projektion", "gemm", "attention", 1)], 1, 1)
 
 
 def test_parts_are_those_of_the_device_with_most_heads():

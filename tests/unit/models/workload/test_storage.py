@@ -11,7 +11,7 @@ import pytest
 from codesign.base.errors import InputError
 from codesign.models.workload import list_models, load_model, lower
 from codesign.models.workload.operands import operands
-from codesign.models.workload.operators import NUMERIC_COLUMNS, Operator, to_table
+from codesign.models.workload.operators import NUMERIC_COLUMNS, Operator, build_table
 from codesign.models.workload.storage import stored_kv_elements, stored_state_bytes
 
 EVERY_MODEL = pytest.mark.parametrize("name", list_models())
@@ -81,6 +81,6 @@ CACHE = Operator(
 def test_data_that_are_moved_and_not_stored_are_refused(
     operator: Operator, change: dict[str, float]
 ) -> None:
-    to_table([operator], 1, 1)
+    build_table([operator], 1, 1)
     with pytest.raises(InputError, match=f"operator {operator.name}: expected stored_"):
-        to_table([replace(operator, **change)], 1, 1)  # type: ignore[arg-type]
+        build_table([replace(operator, **change)], 1, 1)  # type: ignore[arg-type]

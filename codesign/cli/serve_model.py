@@ -38,7 +38,6 @@ from codesign.cli.serving_flags import (
 
 if TYPE_CHECKING:
     from codesign.answers.serving import PoolInputs
-    from codesign.evaluators.phase_machine import PhaseMachine
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.deployments.queueing import (
         Arrivals,
@@ -134,19 +133,20 @@ def serve_model(
             raise InputError("expected MODEL and --on, or --campaign and --design", missing)
         stream, workload = _stream(model, request, requests)
         more |= {} if convention is None else {"profile": convention}
-        degrees, number_formats = degrees_of(split), formats.formats(model)
-        group = _Group(_one_device(on), degrees, number_formats, more, n_machines)
-        fleet = _devices(group, prefill, workload, stream, settings)
+        if len(on) > 1 or on == ["all"]:
+            raise InputError("expected one device", "--on")
+        machine = {"device": on[0], **formats.formats(model), **degrees_of(split)}
+        fleet = _devices(machine, n_machines, more, prefill, workload, stream, settings)
     else:
         strays = _present({"MODEL": model, "--on": on, "--convention": convention})
         strays.update(*(set_flags(record) for record in (split, formats, prefill)))
         strays |= {f"--option {name}" for name in more}
         _refuse(strays, "no --campaign")
-        campaign_design = _chosen_design(campaign, design_or_pick(design, pick), folder)
-        model = campaign_design.evaluator.workload.model
-        stream, _ = _stream(model, request, requests)
-        fleet = _designs(campaign_design, n_machines, stream, settings)
-        stores = stores or campaign_design.stores
+        named = design_or_pick(design, pick)
+        model, stream, fleet, stores_of_design = _designs(
+            campaign, named, folder, n_machines, request, requests, settings
+        )
+        stores = stores or stores_of_design
     level = _service_level(request)
     fleet = _fleet_with_stores(fleet, model, settings, stores)
     served = _simulated(fleet, settings, stream, requests)
@@ -223,17 +223,6 @@ def _machines_needed(served: ServedRequests, n_machines: int) -> int | None:
 
 
 @dataclass(frozen=True)
-class _Group:
-    """Devices that serve together, and how many such groups there are."""
-
-    device: str
-    degrees: Mapping[str, int]
-    formats: Mapping[str, str]
-    settings: Fields
-    n_machines: int
-
-
-@dataclass(frozen=True)
 class _Members:
     """Machines with their roles and numbers, their link, and where they come from."""
 
@@ -260,7 +249,9 @@ def _fleet_with_stores(
 
 
 def _devices(
-    group: _Group,
+    design: Fields,
+    n_machines: int,
+    options: Fields,
     prefill: PrefillFlags,
     workload: Fields,
     stream: Arrivals,
@@ -270,75 +261,63 @@ def _devices(
     from codesign.evaluators.platform.machine_pools import cache_link, serving_machine
     from codesign.models.deployments.queueing import CacheLink
 
-    first_on = prefill.prefill_on or group.device
-    devices = named_devices(list(dict.fromkeys([group.device, first_on])))
-    evaluator = build(workload, group.settings, devices)
-    names = flag_by_key("--option", type(settings).model_fields)
+    named = [design["device"], prefill.prefill_on or design["device"]]
+    devices = named_devices(list(dict.fromkeys(named)))
+    evaluator = build(workload, options, devices)
     limits, fraction = settings.limits(), settings.memory_fraction
-    design = {"device": next(iter(devices)), **group.formats, **group.degrees}
-    with naming(FLAGS, names):
+    design = {**design, "device": next(iter(devices))}
+    with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):
         serving = serving_machine(evaluator, design, limits, stream, fraction)
         if prefill.prefill_machines is None:
             _refuse(set(set_flags(prefill)), "--prefill-machines")
-            return _Members(evaluator.profile, [(serving, "serve", group.n_machines)], CacheLink())
+            return _Members(evaluator.profile, [(serving, "serve", n_machines)], CacheLink())
         first_design = design | {"device": list(devices)[-1]}
         if prefill.prefill_tp is not None:
             first_design["tensor_parallel"] = count("--prefill-tp", prefill.prefill_tp)
         first = serving_machine(evaluator, first_design, limits, stream, fraction)
         link = cache_link(evaluator, first, settings.link_bandwidth, settings.link_latency)
     n_first = count("--prefill-machines", prefill.prefill_machines)
-    members = [(first, "prefill", n_first), (serving, "decode", group.n_machines)]
+    members = [(first, "prefill", n_first), (serving, "decode", n_machines)]
     return _Members(evaluator.profile, members, link)
 
 
-@dataclass(frozen=True)
-class _ChosenDesign:
-    """A design of a campaign."""
-
-    evaluator: PhaseMachine
-    convention: str
-    design: Fields
-    words: str
-    stores: Mapping[str, int]
-
-
-def _chosen_design(name: str, design: str | None, folder: Path | None) -> _ChosenDesign:
+def _designs(
+    campaign_name: str,
+    design: str | None,
+    folder: Path | None,
+    n_machines: int,
+    request: RequestFlags,
+    requests: StreamFlags,
+    settings: EngineSettings,
+) -> tuple[str, Arrivals, _Members, Mapping[str, int]]:
+    """The model of a campaign, the requests, and machines of one of its designs with its stores."""
     from codesign import api
+    from codesign.evaluators.design_machine import design_machine
     from codesign.evaluators.phase_machine import checked_machine
     from codesign.evaluators.sessions import SessionsEvaluator
+    from codesign.models.deployments.queueing import CacheLink
 
     if design is None:
         raise InputError("expected --design or --pick with --campaign")
-    campaign = api.load_campaign(name, folder)
-    evaluator_name = campaign.problem.evaluator_name
-    machine = campaign.problem.evaluator
-    stores: Mapping[str, int] = {}
-    sessions = machine if isinstance(machine, SessionsEvaluator) else None
+    campaign = api.load_campaign(campaign_name, folder)
+    stated, evaluator_name = campaign.problem.evaluator, campaign.problem.evaluator_name
+    sessions = stated if isinstance(stated, SessionsEvaluator) else None
     with mistakes_at("--campaign"):
-        evaluator = checked_machine(sessions.first if sessions else machine, evaluator_name)
+        evaluator = checked_machine(sessions.first if sessions else stated, evaluator_name)
     words, values = api.design_of_campaign(campaign, design)
+    stores: Mapping[str, int] = {}
     if sessions:
         values, stores = sessions.without_caches(values)
-    profile = evaluator.profile or evaluator_name
-    words = f"{campaign.definition.name}, {words}"
-    return _ChosenDesign(evaluator, profile, values, words, stores)
-
-
-def _designs(
-    campaign_design: _ChosenDesign, n_machines: int, stream: Arrivals, settings: EngineSettings
-) -> _Members:
-    """Machines of one design."""
-    from codesign.evaluators.design_machine import design_machine
-    from codesign.models.deployments.queueing import CacheLink
-
+    stream, _ = _stream(evaluator.workload.model, request, requests)
     with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):
         machine = design_machine(
-            campaign_design.evaluator, campaign_design.design, settings.limits(), stream,
-            settings.memory_fraction,
-        )  # fmt: skip
-    members = [(machine, "serve", n_machines)]
-    source = {"design": campaign_design.words}
-    return _Members(campaign_design.convention, members, CacheLink(), source)
+            evaluator, values, settings.limits(), stream, settings.memory_fraction
+        )
+    fleet = _Members(
+        evaluator.profile or evaluator_name, [(machine, "serve", n_machines)], CacheLink(),
+        {"design": f"{campaign.definition.name}, {words}"},
+    )  # fmt: skip
+    return evaluator.workload.model, stream, fleet, stores
 
 
 def _stream(
@@ -412,12 +391,6 @@ def _service_level(request: RequestFlags) -> ServiceLevel | None:
         missing = "--first-token" if first is None else "--output-token"
         raise InputError("expected a time: set both limits or neither", missing)
     return ServiceLevel(first, output)
-
-
-def _one_device(on: list[str]) -> str:
-    if len(on) > 1 or on == ["all"]:
-        raise InputError("expected one device", "--on")
-    return on[0]
 
 
 def _present(flags: Mapping[str, object]) -> set[str]:

@@ -6,12 +6,12 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from codesign.base.columns import Fields, JsonObject
-from codesign.base.errors import InputError, Mistake, check_known
+from codesign.base.errors import InputError, check_known
 from codesign.cli.flag_records import flag, set_flags
 from codesign.cli.flags import check_figure, count, naming, number, numbers
 from codesign.cli.output import AsJson, make_console, report, say
@@ -37,7 +37,6 @@ from codesign.cli.session_size import SessionQuestion, answer_sessions
 
 if TYPE_CHECKING:
     from codesign.answers.sizing import DeploymentEntry
-    from codesign.base.evaluator import Explanation
     from codesign.evaluators.platform import PlatformEvaluator
     from codesign.evaluators.platform.deployments import Deployment
     from codesign.evaluators.platform.instances import Demand
@@ -348,25 +347,27 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags, as_json: bool) -> None:
     from codesign.answers.sizing import DemandEntry, SizeAnswer
     from codesign.evaluators.platform import requirements as sizing
     from codesign.report import size_tables
+    from codesign.report.launch import ENGINES, launch_lines
 
     ranked_by = study.best or "devices"
     check_known("rank", ranked_by, ("devices", "usd"), "--best")
     demand, evaluator = fleet.demand, fleet.evaluator
     if study.launch is not None:
-        from codesign.report.launch import ENGINES
-
         check_known("engine", study.launch, (*ENGINES, "all"), "--launch")
     entries = fleet.entries(ranked_by)
-    at_once = demand.users or demand.burst or max(round(_concurrent_requests(entries[0])), 1)
+    best = entries[0]
+    # Requests at once, by Little's law.
+    steps_s = best.output_tokens_per_s / best.requests_per_s * best.time_per_output_token_s
+    concurrent = best.requests_per_s * (best.time_to_first_token_s + steps_s)
+    at_once = demand.users or demand.burst or max(round(concurrent), 1)
     others = {**fleet.formats, "batch_size": at_once}
     needed = sizing.size_requirements(evaluator, demand.limits, others)
     if demand.burst is None:
         needed = sizing.size_steady_state(evaluator, demand.limits, at_once, fleet.formats)
-    launch = None
+    more: JsonObject = {}
     if study.launch is not None:
-        from codesign.report.launch import launch_lines
-
-        launch = launch_lines(study.launch, evaluator.workload.model, fleet.formats, entries[0])
+        model = evaluator.workload.model
+        more["launch"] = launch_lines(study.launch, model, fleet.formats, best)
     limits = {
         name: None if math.isinf(value) else value for name, value in vars(demand.limits).items()
     }
@@ -384,15 +385,9 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags, as_json: bool) -> None:
         deployments=entries,
         requirements=needed,
         notes=size_tables.fleet_notes(evaluator, demand.limits, entries),
-        **({} if launch is None else {"launch": launch}),
+        **more,
     )
     report(as_json, lambda: answer, lambda: size_tables.fleet_tables(answer, fleet.question()))
-
-
-def _concurrent_requests(entry: DeploymentEntry) -> float:
-    """Requests at once, by Little's law."""
-    steps_s = entry.output_tokens_per_s / entry.requests_per_s * entry.time_per_output_token_s
-    return entry.requests_per_s * (entry.time_to_first_token_s + steps_s)
 
 
 # One instance.
@@ -431,7 +426,19 @@ def _report_instance(
         broken = describe_limits(evaluator.serving(columns))
         if broken:
             raise InputError(broken)
-    explanation = _meaningful_explanation(evaluator, evaluator.explain(columns))
+    explanation = evaluator.explain(columns)
+    if hidden := _meaningless(evaluator):
+        note = "Nothing is generated" + (
+            ", so generated tokens have no rate and no time"
+            if set(_STEPS) <= set(hidden)
+            else ": the time per output token is that of a first decode step"
+        )
+        explanation = replace(
+            explanation,
+            metrics={key: x for key, x in explanation.metrics.items() if key not in hidden},
+            ranges={key: x for key, x in explanation.ranges.items() if key not in hidden},
+            notes=[*explanation.notes, note],
+        )
     answer = SizeAnswer(
         model=evaluator.workload.model,
         **question_inputs(evaluator, instance),
@@ -469,21 +476,6 @@ def _meaningless(evaluator: PlatformEvaluator) -> tuple[str, ...]:
     return _RATES if evaluator.profile == "genz" else (*_RATES, *_STEPS)
 
 
-def _meaningful_explanation(evaluator: PlatformEvaluator, explanation: Explanation) -> Explanation:
-    """The explanation without rates of generated tokens if nothing is generated."""
-    if evaluator.workload.generated:
-        return explanation
-    hidden = _meaningless(evaluator)
-    metrics = {name: value for name, value in explanation.metrics.items() if name not in hidden}
-    ranges = {name: value for name, value in explanation.ranges.items() if name not in hidden}
-    note = (
-        "Nothing is generated, so generated tokens have no rate and no time"
-        if set(_STEPS) <= set(hidden)
-        else "Nothing is generated: the time per output token is that of a first decode step"
-    )
-    return replace(explanation, metrics=metrics, ranges=ranges, notes=[*explanation.notes, note])
-
-
 def _report_choices(
     evaluator: PlatformEvaluator,
     design: Fields,
@@ -494,8 +486,10 @@ def _report_choices(
     import numpy as np
 
     from codesign.answers.sizing import Choices, SizeAnswer
+    from codesign.base.columns import design_columns
     from codesign.base.metrics import PLATFORM_METRICS
     from codesign.evaluators.platform.instances import columns_of, factorizations, fitting
+    from codesign.evaluators.platform.platform_limits import describe_limits, limits
     from codesign.models.deployments.parallelism import SEARCHED_DEGREES
     from codesign.report import size_tables
 
@@ -507,7 +501,16 @@ def _report_choices(
     fits, ranking = fitting(serving), PLATFORM_METRICS[best]
     if not fits.any():
         with naming(FLAGS):
-            raise InputError(_why_none(evaluator, design, degrees, serving))
+            # The nearest split breaks the fewest limits, then needs the least memory.
+            broken = np.sum([values > 0 for values in limits(serving).values()], axis=0)
+            nearest = np.lexsort((serving.memory_used_per_device_bytes, broken))[0]
+            way = dict(zip(SEARCHED_DEGREES, degrees[nearest].tolist(), strict=True))
+            split = ", ".join(f"{SPLIT[name]} {value}" for name, value in way.items())
+            raise InputError([
+                f"no way to use {math.prod(way.values())} devices keeps every limit; nearest: "
+                f"{split}",
+                *describe_limits(evaluator.serving(design_columns({**design, **way}))),
+            ])  # fmt: skip
     order = np.argsort(ranking.flipped(np.asarray(getattr(serving, best))), kind="stable")
     names = [name for name in PLATFORM_METRICS if name not in _meaningless(evaluator)]
     metrics = {name: np.asarray(getattr(serving, name)) for name in names}
@@ -526,28 +529,6 @@ def _report_choices(
         lambda: answer,
         lambda: size_tables.choices_table(answer, _MOST_CHOICES, make_console().width),
     )
-
-
-def _why_none(
-    evaluator: PlatformEvaluator, design: Fields, degrees: Any, serving: Any
-) -> list[str | Mistake]:
-    """Broken limits of the nearest split: it breaks the fewest, then needs the least memory."""
-    import numpy as np
-
-    from codesign.base.columns import design_columns
-    from codesign.evaluators.platform.platform_limits import describe_limits, limits
-    from codesign.models.deployments.parallelism import SEARCHED_DEGREES
-
-    broken = np.sum([values > 0 for values in limits(serving).values()], axis=0)
-    nearest = np.lexsort((serving.memory_used_per_device_bytes, broken))[0]
-    degrees_of_way = dict(zip(SEARCHED_DEGREES, degrees[nearest].tolist(), strict=True))
-    columns = design_columns({**design, **degrees_of_way})
-    split = ", ".join(f"{SPLIT[name]} {value}" for name, value in degrees_of_way.items())
-    return [
-        f"no way to use {math.prod(degrees_of_way.values())} devices keeps every limit; nearest: "
-        f"{split}",
-        *describe_limits(evaluator.serving(columns)),
-    ]
 
 
 def _vary(

@@ -49,15 +49,10 @@ class Heartbeat:
             words = self.describe()
             if words is not None:
                 elapsed = duration_words(time.monotonic() - self._begin)
-                words = words or _loop_words()
+                loop = running_loop()
+                if not words and loop is not None and loop.total:
+                    words = words_of(loop.subject, loop.done, loop.total, loop.left_s)
                 self._say(": ".join(filter(None, [f"{self._command}, {elapsed}", words])))
-
-
-def _loop_words() -> str:
-    loop = running_loop()
-    if loop is None or not loop.total:
-        return ""
-    return words_of(loop.subject, loop.done, loop.total, loop.left_s)
 
 
 def words_of(subject: str, done: float, total: float, left_s: float | None) -> str:

@@ -92,13 +92,11 @@ def sections(explanation: FrontExplanation) -> list[Section]:
             f"What the designs of {_points_words(explanation)} share",
             tuple(_shared(explanation)),
             (
-                (
-                    TextTable(
-                        f"Points by value, of {_points_words(explanation)}",
-                        ("parameter", "value", "points", "share"),
-                        rows,
-                        note,
-                    )
+                TextTable(
+                    f"Points by value, of {_points_words(explanation)}",
+                    ("parameter", "value", "points", "share"),
+                    rows,
+                    note,
                 ),
             ),
         ),
@@ -336,19 +334,16 @@ class _Words:
             if self.explanation.measure.matters(float(value))
         ]
         better = self.explanation.front.objectives[miss.point]
+        ours, theirs = self.space.decode(np.stack([miss.row, miss.dominator]))
+        changes = (
+            f"{name} {old} → {new}" for name, old, new in changed_settings(self.space, ours, theirs)
+        )
         return (
             f"regret {self.improvement(miss.regret)}; nearest miss {self.design(miss.row)} "
             f"({self.values(miss.objectives)}) needs {' or '.join(lacks)}; in its place "
             f"{self.design(miss.dominator)}: {self.exchange(miss.objectives, better)}; it differs "
-            f"in {'; '.join(self.differences(miss))}."
+            f"in {'; '.join(changes)}."
         )
-
-    def differences(self, miss: Miss) -> list[str]:
-        """Parameters that differ in the dominating design; a repeated part counts once."""
-        ours, theirs = self.space.decode(np.stack([miss.row, miss.dominator]))
-        return [
-            f"{name} {old} → {new}" for name, old, new in changed_settings(self.space, ours, theirs)
-        ]
 
     def _infeasible(self, entry: Absence) -> str:
         looked = "all" if entry.n_looked_at == entry.n_designs else f"{entry.n_looked_at:,} sampled"
@@ -389,21 +384,17 @@ class _Words:
             f"to {high}"
         )
         if price.next_point is not None:
-            line += f". The next point beyond it: {self._beyond(price, price.next_point)}"
+            # Against the kept point that has most of what the limit bounds.
+            kept_points = self.explanation.front.objectives[self.explanation.kept]
+            column = [metric.name for metric in self.metrics].index(price.limit.quantity)
+            old = kept_points[kept_points[:, column].argmax()]
+            line += f". The next point beyond it: {self.exchange(old, price.next_point)}"
         now = self._amount(price, limit.number)
         for word, move in (("Looser", price.looser), ("Tighter", price.tighter)):
             if move.change:
                 moved = f"{self._amount(price, move.number)} instead of {now}"
                 line += f". {word}, {moved}: {self._effect(price, move)}"
         return line + "."
-
-    def _beyond(self, price: Price, point: FloatArray) -> str:
-        """Against the kept point that has most of what the limit bounds."""
-        names = [metric.name for metric in self.metrics]
-        kept_points = self.explanation.front.objectives[self.explanation.kept]
-        return self.exchange(
-            kept_points[kept_points[:, names.index(price.limit.quantity)].argmax()], point
-        )
 
     def _effect(self, price: Price, move: Move) -> str:
         if not move.n_points:
@@ -447,22 +438,18 @@ class _Words:
     def _amount(self, price: Price, value: float) -> str:
         return f"{value:.4g} {unit_text(price.limit.unit)}".rstrip()
 
-    def _unit_price(self, move: Move) -> str:
-        if move.change and not self._matters(move):
-            return f"< {100 * self.explanation.tolerance:g} % in all"
-        return f"{move.price:.4g}"
-
     def prices_table(self) -> TextTable:
         """One line per limit."""
+        slight = f"< {100 * self.explanation.tolerance:g} % in all"
         rows = [
             (
                 price.limit.text,
                 unit_text(price.limit.unit) or "–",
-                self._unit_price(price.looser),
-                self._unit_price(price.tighter),
+                *(slight if move.change and not self._matters(move) else f"{move.price:.4g}"
+                  for move in (price.looser, price.tighter)),
             )
             for price in self.explanation.prices.items
-        ]
+        ]  # fmt: skip
         return TextTable(
             "Shadow prices: hypervolume per unit of the limit",
             ("limit", "unit", "gained if looser", "lost if tighter"),

@@ -80,7 +80,8 @@ def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
         values = getattr(technology, name)
         if values is None:
             continue
-        levels = [_scaled(values.value_at(level), unit) for level in ("low", "typical", "high")]
+        ends = (values.value_at(level) for level in ("low", "typical", "high"))
+        levels = [format_value(x / parse_unit(unit).scale) if x else "–" for x in ends]
         table.add_row(name.replace("_", " "), *levels, unit, technology.sources.get(name, "–"))
     rendered: list[RenderableType] = [table]
     if technology.place == "off-chip":
@@ -93,10 +94,6 @@ def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
             )
         rendered.append(text_line(edge))
     return rendered + ([text_line(technology.note.strip())] if technology.note.strip() else [])
-
-
-def _scaled(value: float, unit: str) -> str:
-    return format_value(value / parse_unit(unit).scale) if value else "–"
 
 
 def spaces_table(spaces: Mapping[str, DesignSpace]) -> Table:

@@ -36,20 +36,15 @@ def recommendation_words(results: Results, folded: FoldedFront) -> str:
         if recommendation.rule == "most even":
             changes = f"{100 * regret:.2g} % of the range more in its worst objective"
         else:
+            factors = (natural[pick.place] / natural[place]).tolist()
             changes = " and ".join(
-                f"{_share(float(theirs / ours))} {metric_title(metric)}"
-                for theirs, ours, metric in zip(
-                    natural[pick.place], natural[place], metrics, strict=True
-                )
-            )
+                f"{factor:.2g} times the {metric_title(metric)}" if factor >= 2.0
+                else f"{abs(100 * (factor - 1)):.2g} % {'more' if factor > 1 else 'less'} "
+                f"{metric_title(metric)}"
+                for factor, metric in zip(factors, metrics, strict=True)
+            )  # fmt: skip
             changes = f"{changes}, {100 * regret / (1 + regret):.2g} % less by that rule"
         alternatives.append(f"{pick.key} #{pick.place + 1}: {changes}")
     instead = f" Instead, {'; '.join(alternatives)}." if alternatives else ""
     reason = reason_words(problem.objectives, recommendation.rule)
     return f"Take #{place + 1}: {values}; {reason}.{instead}"
-
-
-def _share(factor: float) -> str:
-    if factor >= 2.0:
-        return f"{factor:.2g} times the"
-    return f"{abs(100 * (factor - 1)):.2g} % {'more' if factor > 1 else 'less'}"

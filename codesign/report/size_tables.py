@@ -11,7 +11,7 @@ from codesign.base.columns import Fields
 from codesign.base.metrics import PLATFORM_METRICS
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
-from codesign.evaluators.platform.requirements import LatencyLimits, Requirements
+from codesign.evaluators.platform.requirements import LatencyLimits
 from codesign.evaluators.platform.scaling import Scaling
 from codesign.models.machines.device.expected_error import describe_expected_error
 from codesign.report.labels import format_metric, format_value, metric_title
@@ -46,7 +46,8 @@ def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[Render
     """The question, the verdict, the deployments, and their pools."""
     every = answer.deployments or ()
     entries, n_more = every[:_MOST_DEPLOYMENTS], len(every) - _MOST_DEPLOYMENTS
-    assert answer.requirements is not None
+    needed = answer.requirements
+    assert needed is not None
     launch = [
         text_line(line) for name, lines in (answer.launch or {}).items() for line in ("", *lines)
     ]
@@ -71,7 +72,18 @@ def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[Render
         table,
         rates,
         plain_table("Pools", ["deployment", "instances"], (), pools),
-        pairs_table("All devices together need, each alone", _needs(answer.requirements)),
+        pairs_table(
+            "All devices together need, each alone",
+            {
+                "arithmetic": f"{format_engineering(needed.flop_per_s, 'FLOP/s')} "
+                f"({format_engineering(needed.flop, 'FLOP')} to prefill)",
+                "memory bandwidth": f"{format_engineering(needed.bandwidth_bytes_per_s, 'B/s')} "
+                f"({format_engineering(needed.step_bytes, 'B')} a decode step)",
+                "memory": f"{format_engineering(needed.capacity_bytes, 'B')} "
+                f"({format_engineering(needed.weight_bytes, 'B')} weights, "
+                f"{format_engineering(needed.kv_bytes, 'B')} KV cache)",
+            },
+        ),
         [text_line(f"{n_more} more deployments with --json")] if n_more > 0 else [],
         [text_line(f"Note: {note}") for note in answer.notes],
         launch,
@@ -178,18 +190,6 @@ def _pool_words(pool: PoolEntry) -> str:
         f"{f' ({split})' if split else ''}, {pool.batch_size:,} requests each; "
         f"{', '.join(how)}{'; ' if how else ''}limited by {pool.limited_by}"
     )
-
-
-def _needs(needed: Requirements) -> dict[str, str]:
-    return {
-        "arithmetic": f"{format_engineering(needed.flop_per_s, 'FLOP/s')} "
-        f"({format_engineering(needed.flop, 'FLOP')} to prefill)",
-        "memory bandwidth": f"{format_engineering(needed.bandwidth_bytes_per_s, 'B/s')} "
-        f"({format_engineering(needed.step_bytes, 'B')} a decode step)",
-        "memory": f"{format_engineering(needed.capacity_bytes, 'B')} "
-        f"({format_engineering(needed.weight_bytes, 'B')} weights, "
-        f"{format_engineering(needed.kv_bytes, 'B')} KV cache)",
-    }
 
 
 def fleet_notes(

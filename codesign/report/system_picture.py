@@ -95,23 +95,21 @@ def system_picture(evaluated: EvaluatedDesign) -> SystemPicture:
     """The picture of an evaluated system."""
     rows = evaluated.explanation.timeline
     words = part_words(evaluated.space, evaluated.design)
-    by_name = {row["name"]: row for row in rows}
-    machines = tuple(
-        PictureMachine(name, _pool_title(by_name[name]), _machine_words(words[name]), machine)
-        for name, machine in evaluated.pools.items()
-    )
-    links = tuple(
-        PictureLink(row["name"], (words.get(row["name"], ""), *_sent_words(row)))
-        for row in rows
-        if row["kind"] in (HAND_OVER, EXCHANGE)
-    )
+    machines, links = [], []
+    for row in rows:
+        name, n, busy = row["name"], row["machines"], f"busy {100 * row['utilization']:.3g} %"
+        if name in evaluated.pools:
+            title = f"{name}: {n} machine{'' if n == 1 else 's'}, {busy}"
+            machine = words[name].partition("[")[2].removesuffix("]") or words[name]
+            machines.append(PictureMachine(name, title, machine, evaluated.pools[name]))
+        if row["kind"] in (HAND_OVER, EXCHANGE):
+            work = "request" if row["kind"] == HAND_OVER else "pass"
+            sent = f"{format_value(row['bytes'], 'B', 3)} per {work}"
+            links.append(PictureLink(name, (words.get(name, ""), sent, busy)))
     return SystemPicture(
-        machines,
-        links,
-        tuple(_bar(row) for row in rows),
-        evaluated.metrics.get("time_to_second_token_s"),
-        limit_words(rows),
-    )
+        tuple(machines), tuple(links), tuple(map(_bar, rows)),
+        evaluated.metrics.get("time_to_second_token_s"), limit_words(rows),
+    )  # fmt: skip
 
 
 def limit_words(rows: Sequence[Fields]) -> str:
@@ -121,25 +119,6 @@ def limit_words(rows: Sequence[Fields]) -> str:
         for row in rows
         if row["sets_rate"]
     )
-
-
-def _pool_title(row: Fields) -> str:
-    n = row["machines"]
-    return f"{row['name']}: {n} machine{'' if n == 1 else 's'}, {_busy(row)}"
-
-
-def _busy(row: Fields) -> str:
-    return f"busy {100 * row['utilization']:.3g} %"
-
-
-def _machine_words(words: str) -> str:
-    """The machine without the number of machines, which the title says."""
-    return words.partition("[")[2].removesuffix("]") or words
-
-
-def _sent_words(row: Fields) -> tuple[str, ...]:
-    of_what = "request" if row["kind"] == HAND_OVER else "pass"
-    return f"{format_value(row['bytes'], 'B', 3)} per {of_what}", _busy(row)
 
 
 def _bar(row: Fields) -> TimelineBar:

@@ -125,23 +125,16 @@ def front_tables(
         f"on the front of the typical values, but in at least {_percent(robust_front.often)} of "
         "the draws."
     )
-    last = map(text_line, (compared, _kept_words(robust_front)))
+    # Designs of the front that keep every limit over all ranges, and limits that others break.
+    front = [x for x in robust_front.designs if x.front_number is not None]
+    keeping = sorted((x.front_number or 0) - 1 for x in front if x.keeps_limits_everywhere)
+    broken = sorted({x.worst_limit for x in front if x.worst_excess > 0})
+    limits = f"; the others break {', '.join(broken)}" if broken else ""
+    numbers = f" ({number_ranges(keeping)})" if 0 < len(keeping) < len(front) else ""
+    safe = (
+        f"Note: {len(keeping)} of the {len(front)} designs of the front keep every limit over all "
+        f"ranges{numbers}. This includes the worst end of every number for each limit (at worst)"
+        f"{limits}."
+    )
+    last = map(text_line, (compared, safe))
     return [text_line(""), *spaced(table, [*_notes(robust_front), *last])]
-
-
-def _kept_words(robust_front: RobustFront) -> str:
-    """Designs of the front that keep every limit over all ranges, and limits that others break."""
-    front = [design for design in robust_front.designs if design.front_number is not None]
-    kept_designs = sorted(
-        interval.front_number - 1
-        for interval in robust_front.designs
-        if interval.front_number is not None and interval.keeps_limits_everywhere
-    )
-    broken = {interval.worst_limit for interval in front if interval.worst_excess > 0}
-    limits = f"; the others break {', '.join(sorted(broken))}" if broken else ""
-    numbers = f" ({number_ranges(kept_designs)})" if 0 < len(kept_designs) < len(front) else ""
-    return (
-        f"Note: {len(kept_designs)} of the {len(front)} designs of the front keep every limit over "
-        f"all ranges{numbers}. This includes the worst end of every number for each limit (at "
-        f"worst){limits}."
-    )

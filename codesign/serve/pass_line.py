@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import JsonObject
 from codesign.report import palette
 from codesign.report.chart import Axis, Bars, Chart, Panel
 from codesign.report.design_charts import HATCHES
@@ -28,20 +28,18 @@ def line_chart(evaluated: EvaluatedDesign) -> Chart | None:
         return None
     units = list(dict.fromkeys(bar["unit"] for bar in bars))
     end = max(bar["end_s"] for bar in bars)
-    marks = []
-    for bound in dict.fromkeys(bar["bound"] for bar in bars):
-        bound_bars = [bar for bar in bars if bar["bound"] == bound]
-        marks.append(Bars(
-            [units.index(bar["unit"]) for bar in bound_bars],
-            [bar["end_s"] - bar["start_s"] for bar in bound_bars],
-            [bar["start_s"] for bar in bound_bars],
-            hue=palette.BOUNDS.get(bound, "gray"), hatch=HATCHES.get(bound, ""), name=bound,
+    marks = [
+        Bars(
+            [units.index(bar["unit"])], [bar["end_s"] - bar["start_s"]], [bar["start_s"]],
+            hue=palette.BOUNDS.get(bar["bound"], "gray"), hatch=HATCHES.get(bar["bound"], ""),
+            name=bar["bound"],
             texts=[
-                f"{bar['name'].replace('_', ' ')}, bound by {bound}: "
+                f"{bar['name'].replace('_', ' ')}, bound by {bar['bound']}: "
                 f"{format_value(bar['start_s'], 's', 3)} to {format_value(bar['end_s'], 's', 3)}"
-                for bar in bound_bars
             ],
-        ))  # fmt: skip
+        )
+        for bar in bars
+    ]  # fmt: skip
     time = Axis(
         (0.0, 1.02 * end), f"Time ({axis_unit((0, end), 's')}); messages are not drawn", "s"
     )
@@ -58,26 +56,19 @@ def pass_line(evaluated: EvaluatedDesign) -> list[JsonObject]:
     rows = [row for row in evaluated.operators if row.get("time_s")]
     if not all("matrix_s" in row for row in rows):
         units = {"device": "time_s"}
+    options = evaluated.evaluator.provenance().get("options")
+    is_serial = isinstance(options, Mapping) and options.get("vector") == "serial"
+    bound_keys = {"matrix_s": "matrix_bound", "time_s": "bound"}
     bars: list[JsonObject] = []
     end_s = 0.0
     for unit, key in units.items():
-        start_s = end_s if _is_serial(evaluated) else 0.0
+        start_s = end_s if is_serial else 0.0
         for row in rows:
             end_s = start_s + row.get(key, 0.0)
             if end_s > start_s:
                 name = " ".join(filter(None, [str(row.get("phase", "")), str(row["name"])]))
                 times = {"start_s": start_s, "end_s": end_s}
-                bars.append({"unit": unit, "name": name, "bound": _bound(row, key)} | times)
+                bound = str(row.get(bound_keys[key], "time")) if key in bound_keys else "vector"
+                bars.append({"unit": unit, "name": name, "bound": bound} | times)
             start_s = end_s
     return bars
-
-
-def _is_serial(evaluated: EvaluatedDesign) -> bool:
-    options = evaluated.evaluator.provenance().get("options")
-    return isinstance(options, Mapping) and options.get("vector") == "serial"
-
-
-def _bound(row: Fields, key: str) -> str:
-    if key == "vector_s":
-        return "vector"
-    return str(row["matrix_bound"] if key == "matrix_s" else row.get("bound", "time"))

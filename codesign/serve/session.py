@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from codesign.api import PreparedEvaluator, prepare_campaign, with_compiled_loop
-from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject
+from codesign.base.columns import FloatArray, IntArray, JsonObject
 from codesign.base.errors import InputError, JobError
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.plateaus import folded_front
@@ -92,13 +93,24 @@ class Session:
         problem = self._prepared.problem
         limits = ", ".join(limit_words(problem, constraint) for constraint in problem.constraints)
         within = f", within {limits}" if limits else ""
+        parameters = []
+        for column, parameter in enumerate(self._space.parameters):
+            prefixes = (name for name in self._space.pools if parameter.name.startswith(f"{name}_"))
+            pool = next(prefixes, "")
+            title = parameter.name.removeprefix(f"{pool}_")
+            words = [setting_words(title, value) for value in parameter.values]
+            parameters.append({
+                "name": parameter.name,
+                "title": words[0][0],
+                "pool": pool,
+                "values": [text for _, text in words],
+                "is_ordered": parameter.kind != "categorical",
+                "can_be_absent": bool(self._space.structure.has_absence[column]),
+            })  # fmt: skip
         return {
             "name": self._title,
             "campaign": f"{self._title}, evaluated by {problem.evaluator_name}{within}",
-            "parameters": [
-                _parameter_document(self._space, column, parameter)
-                for column, parameter in enumerate(self._space.parameters)
-            ],
+            "parameters": parameters,
             "starts": self._starts(),
             "front": None if self._front is None else {
                 "codes": self._front.rows.tolist(),
@@ -196,8 +208,8 @@ class Session:
             return "It is a point of the front."
         if not as_good.any():
             return "Nothing on the front is at least as good in every objective."
-        n, position = int(as_good.sum()), int(np.flatnonzero(as_good)[0])
-        gains = _gains(self._axes, objectives, self._front.objectives[position])
+        better = self._front.objectives[np.flatnonzero(as_good)[0]]
+        n, gains = int(as_good.sum()), _gains(self._axes, objectives, better)
         return f"It is dominated by {n:,} of the front's points: one has {gains}."
 
     def _nearest(self, row: IntArray) -> JsonObject | None:
@@ -237,11 +249,11 @@ class Session:
 
     def _starts(self) -> list[JsonObject]:
         """Recommended designs, named ones of the space, points of the front between its ends."""
-        starts = [
-            {"name": name, "codes": self._space.encode(design)[0].tolist()}
-            for name, design in self._space.designs.items()
-            if self._is_inside(design)
-        ]
+        starts: list[JsonObject] = []
+        for name, design in self._space.designs.items():
+            with suppress(InputError):  # a campaign may fix a parameter otherwise
+                codes = self._space.encode(design)[0].tolist()
+                starts.append({"name": name, "codes": codes})
         if self._front is not None and len(self._front.rows):
             n = len(self._front.rows)
             spread = np.unique(np.linspace(0, n - 1, 5).astype(np.int64)).tolist()
@@ -258,14 +270,6 @@ class Session:
             row = self._space.sample(np.random.default_rng(0), 1)
             starts = [{"name": "a random design", "codes": row[0].tolist()}]
         return starts
-
-    def _is_inside(self, design: Fields) -> bool:
-        """True if the space still has a named design; a campaign may fix a parameter otherwise."""
-        try:
-            self._space.encode(design)
-        except InputError:
-            return False
-        return True
 
 
 def _place_chart(front: FrontPoints, axes: Sequence[Objective], space: DesignSpace) -> Chart | None:
@@ -332,21 +336,6 @@ def _axes(prepared: PreparedEvaluator) -> tuple[Objective, ...]:
     return tuple(
         Objective(metrics_by_name[name], metrics_by_name[name].sense) for name in _USUAL_AXES
     )
-
-
-def _parameter_document(space: DesignSpace, column: int, parameter: Parameter) -> JsonObject:
-    pool = next(
-        (name for name, pool in space.pools.items() if parameter.name.startswith(f"{name}_")), ""
-    )
-    title = parameter.name.removeprefix(f"{pool}_") if pool else parameter.name
-    return {
-        "name": parameter.name,
-        "title": setting_words(title, parameter.values[0])[0],
-        "pool": pool,
-        "values": [setting_words(title, value)[1] for value in parameter.values],
-        "is_ordered": parameter.kind != "categorical",
-        "can_be_absent": bool(space.structure.has_absence[column]),
-    }
 
 
 def _text(parameter: Parameter, code: int) -> str:

@@ -108,16 +108,23 @@ def shared_reference(
     nothing, and the price would vanish with the step.
     """
     wide = reference.copy()
-    for j, objective in enumerate(problem.objectives):
-        for limit in limits:
-            is_bad_side = limit.is_upper == (objective.sense == "minimize")
-            if limit.quantity == objective.metric.name and is_bad_side:
-                bound = objective.flipped(
-                    metric_amount(limit, limit.bound_loosened_by(step), objective.metric)
-                )
-                beyond = _BEYOND * (bound - front.objectives[:, j].min())
-                wide[j] = max(wide[j], bound + beyond)
+    for limit in limits:
+        j = _bounded_column(problem, limit)
+        if j is not None:
+            objective = problem.objectives[j]
+            amount = metric_amount(limit, limit.bound_loosened_by(step), objective.metric)
+            bound = objective.flipped(amount)
+            wide[j] = max(wide[j], bound + _BEYOND * (bound - front.objectives[:, j].min()))
     return wide
+
+
+def _bounded_column(problem: Problem, limit: Limit) -> int | None:
+    """The objective that a limit bounds from its bad side."""
+    for j, objective in enumerate(problem.objectives):
+        is_bad_side = limit.is_upper == (objective.sense == "minimize")
+        if limit.quantity == objective.metric.name and is_bad_side:
+            return j
+    return None
 
 
 def prices_of(
@@ -176,11 +183,18 @@ class _Pricing:
         looser = self._looser_of(limit, without)
         if not self._is_front(looser):
             return looser, "binds", None
-        return looser, "binds beyond the step", self._next(limit, without)
+        # Exact where the limit bounds an objective from its bad side: under any such limit the
+        # front is what keeps it of the front without it.
+        j = _bounded_column(self.fronts.problem, limit)
+        if j is None or without is None:
+            return looser, "binds beyond the step", None
+        beyond = without[without[:, j] > self.front.objectives[:, j].max()]
+        following = beyond[beyond[:, j].argmin()] if len(beyond) else None
+        return looser, "binds beyond the step", following
 
     def _looser_of(self, limit: Limit, without: FloatArray | None) -> FloatArray | None:
         """The front with a looser limit, from that without it where that tells."""
-        j = self._column(limit)
+        j = _bounded_column(self.fronts.problem, limit)
         if j is None or without is None or self._moves_designs(limit):
             return self._loosened(limit, self.step, f"{limit.text}, looser")
         self.fronts.progress.end()
@@ -193,7 +207,7 @@ class _Pricing:
         """(p, m) the front with a looser limit, or without it."""
         if self._moves_designs(limit):
             return _points(self.fronts.of(limit.moved(step), label))
-        column = self._column(limit)
+        column = _bounded_column(self.fronts.problem, limit)
         points = self.front.objectives.copy()
         if column is not None:
             points[:, column] = -_FAR
@@ -212,14 +226,6 @@ class _Pricing:
             return False
         return evaluator.kept_limits is None or limit.quantity in evaluator.kept_limits
 
-    def _column(self, limit: Limit) -> int | None:
-        """The objective that the limit bounds from its bad side."""
-        for j, objective in enumerate(self.fronts.problem.objectives):
-            is_bad_side = limit.is_upper == (objective.sense == "minimize")
-            if limit.quantity == objective.metric.name and is_bad_side:
-                return j
-        return None
-
     def _is_front(self, points: FloatArray | None) -> bool:
         """Whether they are the points of the front as it is."""
         objectives = self.front.objectives
@@ -228,15 +234,6 @@ class _Pricing:
             and points.shape == objectives.shape
             and bool(np.allclose(points, objectives, rtol=_SAME, atol=0.0))
         )
-
-    def _next(self, limit: Limit, without: FloatArray | None) -> FloatArray | None:
-        """Exact where the limit bounds an objective from its bad side: under any such limit the
-        front is what keeps it of the front without it."""
-        j = self._column(limit)
-        if j is None or without is None:
-            return None
-        beyond = without[without[:, j] > self.front.objectives[:, j].max()]
-        return beyond[beyond[:, j].argmin()] if len(beyond) else None
 
     def _tighter(self, limit: Limit) -> FloatArray | None:
         variation = limit.moved(-self.step)
@@ -247,7 +244,9 @@ class _Pricing:
             rows[is_admitted], varied.deciding_metrics
         ).feasible
         points = np.unique(self.front.point[is_admitted])
-        is_filter = self._column(limit) is not None and not self._moves_designs(limit)
+        is_filter = _bounded_column(
+            self.fronts.problem, limit
+        ) is not None and not self._moves_designs(limit)
         if len(points) == len(self.front) or (is_filter and len(points)):
             # Of fewer designs no more can be non-dominated, and every point is still there; or what
             # is gone dominated only what is gone as well.

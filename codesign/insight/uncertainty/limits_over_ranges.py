@@ -48,14 +48,14 @@ def worst_excess(problem: Problem, rows: IntArray) -> WorstExcess:
         return np.where(np.isnan(observed), np.inf, observed)
 
     everyone = np.arange(len(rows))
-    nowhere = np.zeros(len(sweep.numbers), dtype=np.int64)
-    worst = violations(nowhere, everyone)
+    alone = np.eye(len(sweep.numbers), dtype=np.int64)
+    worst = violations(np.zeros(len(alone), dtype=np.int64), everyone)
     # (n, c, k): 0 typical, 1 low, 2 high, whichever alone is worst.
-    corners = np.zeros((*worst.shape, len(nowhere)), dtype=np.int64)
+    corners = np.zeros((*worst.shape, len(alone)), dtype=np.int64)
     for i in sweep.moving(rows):
-        ends = [worst, *(violations(_alone(i, end, nowhere), everyone) for end in (1, 2))]
+        ends = [worst, *(violations(end * alone[i], everyone) for end in (1, 2))]
         corners[:, :, i] = np.argmax(ends, axis=0)
-    for corner in np.unique(corners.reshape(-1, len(nowhere)), axis=0):
+    for corner in np.unique(corners.reshape(-1, len(alone)), axis=0):
         designs = np.flatnonzero((corners == corner).all(axis=2).any(axis=1))
         worst[designs] = np.maximum(worst[designs], violations(corner, designs))
     names = sweep.observe(rows[:1], sweep.typical).violation_names
@@ -63,9 +63,3 @@ def worst_excess(problem: Problem, rows: IntArray) -> WorstExcess:
         return WorstExcess(np.full(len(rows), -np.inf), (NO_LIMIT,) * len(rows))
     places = worst.argmax(axis=1)
     return WorstExcess(worst.max(axis=1), tuple(names[place] for place in places.tolist()))
-
-
-def _alone(i: int, end: int, nowhere: IntArray) -> IntArray:
-    corner = nowhere.copy()
-    corner[i] = end
-    return corner

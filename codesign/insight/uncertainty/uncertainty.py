@@ -412,15 +412,10 @@ def _nearest(results: Results, distinct: IntArray, front: IntArray, most: int) -
         inside = results.objectives[results.feasible]
         scale = np.maximum(np.ptp(inside, axis=0), np.finfo(float).tiny)
         points, best = results.objectives[distinct] / scale, results.objectives[front] / scale
-        distance = _distances(points, best)
+        # (n,) largest over the front of the smallest objective by which it is ahead of a point.
+        distance = np.concatenate([
+            (points[i : i + _NEAREST_CHUNK, None] - best).min(axis=2).max(axis=1)
+            for i in range(0, len(points), _NEAREST_CHUNK)
+        ])  # fmt: skip
     order = np.lexsort((distance, ~results.feasible[distinct], ~on_front))
     return np.sort(distinct[order[: max(most, len(front))]])
-
-
-def _distances(points: FloatArray, front: FloatArray) -> FloatArray:
-    """(n,) largest over the front of the smallest objective by which it is ahead of a point."""
-    chunks = [
-        (points[i : i + _NEAREST_CHUNK, None] - front).min(axis=2).max(axis=1)
-        for i in range(0, len(points), _NEAREST_CHUNK)
-    ]
-    return np.concatenate(chunks)

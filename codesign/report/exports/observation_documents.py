@@ -5,9 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codesign.answers.campaigns import Observation, Provenance, observations
+from codesign.answers.campaigns import Provenance, observations
 from codesign.answers.json_values import json_text, plain_value
-from codesign.base.columns import JsonObject
 from codesign.base.files import replacing
 from codesign.report.exports.yaml_text import yaml_lines
 from codesign.report.frames import Scope, numbers_of, positions_of
@@ -41,23 +40,14 @@ def to_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
     prefix = "all" if scope == "all" else "front"
     # What people look for comes first; the resolved problem is long.
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
-        for key, make in (("designs", _design_entry), ("results", _outcome)):
+        for key in ("designs", "results"):
             file.write(f"{key}:\n" if len(positions) else f"{key}: {{}}\n")
             for number, observation in zip(numbers, observations(results, positions), strict=True):
-                file.write(
-                    f"  {prefix}-{number}:\n{yaml_lines(make(results, observation), level=2)}"
-                )
+                entry = {name: x for name, x in observation.items() if name != "design"}
+                if key == "designs":
+                    origin = "campaign {}, {optimizer}, seed {seed}, step {step}"
+                    source = origin.format(results.definition.name, **observation)
+                    entry = {"values": observation["design"], "source": source}
+                file.write(f"  {prefix}-{number}:\n{yaml_lines(entry, level=2)}")
         file.write(yaml_lines(plain_value(Provenance.describe(results, scope))))
     return path
-
-
-def _design_entry(results: Results, observation: Observation) -> JsonObject:
-    source = "campaign {}, {optimizer}, seed {seed}, step {step}"
-    return {
-        "values": observation["design"],
-        "source": source.format(results.definition.name, **observation),
-    }
-
-
-def _outcome(results: Results, observation: Observation) -> JsonObject:
-    return {key: value for key, value in observation.items() if key != "design"}

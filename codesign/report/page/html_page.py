@@ -141,16 +141,11 @@ def page_document(
         "subjects": SUBJECTS,
         "under": folded.under,
         "within": tolerance_words(folded.tolerance),
-        "missing": _missing_words(results),
+        "missing": "The evaluator of this campaign does not explain its designs."
+        if not results.problem.evaluator.offers("explain")
+        else f"The charts of this design are not on this page; “codesign report "
+        f"{results.definition.name} --design NUMBER” adds them.",
     }
-
-
-def _missing_words(results: Results) -> str:
-    """Words for a design without charts."""
-    if not results.problem.evaluator.offers("explain"):
-        return "The evaluator of this campaign does not explain its designs."
-    command = f"codesign report {results.definition.name} --design"
-    return f"The charts of this design are not on this page; “{command} NUMBER” adds them."
 
 
 def _named_rows(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject
+from codesign.base.columns import Fields, IntArray, JsonObject
 from codesign.base.metrics import Metric
 from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
@@ -195,26 +195,24 @@ class _Answers:
         front = best[np.unique(self._class[best], return_index=True)[1]]
         key = front.tobytes()
         if key not in self._numbers:
+            objectives, points = self.results.problem.objectives, self.points[front]
+            under = np.empty(0, dtype=np.int64)
+            if len(front):
+                under = fold(points, cost_column(objectives), self.tolerance)
+            is_kept = under == np.arange(len(front))
+            picks = recommended(objectives, points, np.flatnonzero(is_kept))
+            text = self._text(front, picks)
             self._numbers[key] = len(self.listed)
-            self.listed.append(self._answer(front))
+            self.listed.append({
+                "front": front.tolist(),
+                "folded": np.flatnonzero(~is_kept).tolist(),
+                "picks": [
+                    {"key": pick.key, "reason": pick.reason, "point": int(front[pick.place])}
+                    for pick in picks
+                ],
+                "text": text,
+            })  # fmt: skip
         return self._numbers[key]
-
-    def _answer(self, front: IntArray) -> JsonObject:
-        objectives = self.results.problem.objectives
-        cost = cost_column(objectives)
-        points: FloatArray = self.points[front]
-        under = fold(points, cost, self.tolerance) if len(front) else np.empty(0, dtype=np.int64)
-        kept_front = np.flatnonzero(under == np.arange(len(front)))
-        picks = recommended(objectives, points, kept_front)
-        return {
-            "front": front.tolist(),
-            "folded": np.flatnonzero(under != np.arange(len(front))).tolist(),
-            "picks": [
-                {"key": pick.key, "reason": pick.reason, "point": int(front[pick.place])}
-                for pick in picks
-            ],
-            "text": self._text(front, picks),
-        }
 
     def _text(self, front: IntArray, picks: Sequence[Any]) -> str:
         """The cost of the limits: the fastest design within them against the one without."""

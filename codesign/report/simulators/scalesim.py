@@ -18,8 +18,8 @@ from pathlib import Path
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.insight.evaluated_design import EvaluatedDesign
-from codesign.report.exports.scalesim import ScaleSimProduct, configuration_of, products_of
-from codesign.report.machine import Machine, machine_of
+from codesign.report.exports.scalesim import configuration_of, products_of
+from codesign.report.machine import machine_of
 from codesign.report.simulators.design_file import answer
 from codesign.report.simulators.environments import run_with
 
@@ -54,7 +54,11 @@ def simulate(evaluated: EvaluatedDesign) -> JsonObject:
         simulated_folds = math.ceil(min(product.n, width) / machine.array_columns)
         product_s = cycles[line] * folds / simulated_folds / machine.clock_hz
         array_s += product.times * product_s
-        latency_s += product.times * max(product_s, _offchip_s(product, machine))
+        elements = product.m * product.k + product.k * product.n + product.m * product.n
+        traffic_bytes = elements * max(machine.operand_bits) / 8
+        # Operands and result cross the off-chip interface once.
+        offchip_s = traffic_bytes / machine.offchip_bandwidth_bytes_per_s
+        latency_s += product.times * max(product_s, offchip_s)
     return {
         "version": reported["version"],
         "latency_s": latency_s,
@@ -63,13 +67,6 @@ def simulate(evaluated: EvaluatedDesign) -> JsonObject:
         "npu_latency_s": evaluated.metrics["time_to_first_token_s"],
         "tdp_watts": evaluated.metrics["tdp_watts"],
     }
-
-
-def _offchip_s(product: ScaleSimProduct, machine: Machine) -> float:
-    """Time in which operands and result cross the off-chip interface once."""
-    elements = product.m * product.k + product.k * product.n + product.m * product.n
-    traffic_bytes = elements * max(machine.operand_bits) / 8
-    return traffic_bytes / machine.offchip_bandwidth_bytes_per_s
 
 
 if __name__ == "__main__":

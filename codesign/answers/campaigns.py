@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, Self, TypeAlias, cast
+from typing import Any, Literal, NotRequired, Self, TypeAlias, cast
 
 from pydantic import SkipValidation
 from typing_extensions import TypedDict
@@ -16,14 +16,12 @@ from codesign.base.columns import Fields, IntArray, JsonObject
 from codesign.base.metrics import Sense
 from codesign.insight.plateaus import FoldedFront, folded_front
 from codesign.insight.summary import OptimizerSummary, summarize
+from codesign.search.campaign import Results
 from codesign.search.campaign.campaign_definition import Definition
 from codesign.search.campaign.manifest import FileVerdict
 from codesign.search.campaign.status import CampaignStatus, RunStatus, State
+from codesign.search.enumeration import ExactFront, KeptFront
 from codesign.search.pareto import TOLERANCE
-
-if TYPE_CHECKING:
-    from codesign.search.campaign import Results
-    from codesign.search.enumeration import ExactFront, KeptFront
 
 CHUNK = 10_000
 """Observations decoded at a time, so that memory does not grow with the campaign."""

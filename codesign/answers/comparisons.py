@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self, TypeAlias
 
 import numpy as np
 from pydantic import SkipValidation
@@ -12,6 +12,7 @@ from typing_extensions import TypedDict
 from codesign.answers.answer import Answer, Entry, Numbers
 from codesign.answers.campaigns import Reading
 from codesign.base.columns import Fields
+from codesign.insight.comparison import Outcome, ProblemOutcome
 from codesign.insight.comparison.bootstrap import PairInterval, pair_intervals
 from codesign.insight.comparison.critical_difference import CriticalDifference, critical_difference
 from codesign.insight.comparison.kinds import kind_groups, kind_means, mean_areas, mean_shares
@@ -19,9 +20,6 @@ from codesign.insight.comparison.ranking import PairTest, Ranking, rank_optimize
 from codesign.insight.comparison.targets import TargetRecord, target_record
 from codesign.insight.comparison.wall_time import Lead, equal_time_shares, leads, run_costs
 from codesign.search.optimizers.base import HintUse
-
-if TYPE_CHECKING:
-    from codesign.insight.comparison import Outcome, ProblemOutcome
 
 BestFront: TypeAlias = Literal["exact", "best known"]
 

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.campaigns import Reading
 from codesign.base.columns import FloatArray, IntArray, JsonObject
+from codesign.insight.explanation import FrontExplanation
 from codesign.insight.explanation.absence import Absence, Broken, Miss
-
-if TYPE_CHECKING:
-    from codesign.insight.explanation import FrontExplanation
-    from codesign.insight.explanation.prices import Move, Price
+from codesign.insight.explanation.prices import Move, Price
 
 
 class Dominator(Entry):

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 from codesign.answers.answer import Answer, Entry, Numbers
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, FloatArray
 from codesign.search.problems.problem_records import ProblemRecord
 from codesign.search.problems.public_problem import Evaluated, PublicProblem, counts_to_show
-
-if TYPE_CHECKING:
-    from codesign.base.columns import FloatArray
 
 
 class ProblemsAnswer(Answer):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 from codesign.answers.answer import Design, Entry, Numbers
 from codesign.insight.uncertainty.uncertainty_results import (
@@ -13,9 +13,7 @@ from codesign.insight.uncertainty.uncertainty_results import (
     RobustFront,
     Swing,
 )
-
-if TYPE_CHECKING:
-    from codesign.search.campaign import Results
+from codesign.search.campaign import Results
 
 DISTRIBUTION = (
     "each number with a range is drawn independently: half of the draws lie between low and "

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 
 import typer
 
-from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, JobError
 from codesign.cli import completion
 from codesign.cli.output import AsJson, report, say, terminal_width
@@ -21,6 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.answers.campaigns import ParetoAnswer, RunAnswer
+    from codesign.base.columns import JsonObject
     from codesign.insight.uncertainty.uncertainty_results import RobustFront
     from codesign.search.campaign import Campaign, Results
     from codesign.search.campaign.execution_settings import Execution

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, check_known
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
@@ -28,6 +27,7 @@ from codesign.cli.sampling import Samples, Seed, sampling
 
 if TYPE_CHECKING:
     from codesign.api import EvaluatedDesign
+    from codesign.base.columns import Fields, JsonObject
     from codesign.search.campaign import Campaign
     from codesign.space import DesignSpace
 

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, field, fields, is_dataclass
 from functools import wraps
 from pkgutil import resolve_name
-from typing import Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from codesign.base.columns import JsonObject
 from codesign.cli.flags import token_count
+
+if TYPE_CHECKING:
+    from codesign.base.columns import JsonObject
 
 
 def flag(

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 
-from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
@@ -17,6 +16,7 @@ from codesign.cli.serving_flags import Convention, Model, Options, settings_by_r
 
 if TYPE_CHECKING:
     from codesign.answers.serving import ForecastAnswer, ForecastPhase
+    from codesign.base.columns import JsonObject
     from codesign.evaluators.forecast import ForecastEvaluator
     from codesign.evaluators.forecast.operator_work import PassWork
     from codesign.evaluators.forecast.performance import ForecastMachine

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias, cast
 
 import typer
 
-from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.base.text import printable
 from codesign.cli.heartbeat import heartbeat
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
     from codesign.answers.answer import Answer
     from codesign.answers.campaigns import ExportAnswer, FigureAnswer
+    from codesign.base.columns import JsonObject
 
 AsJson: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print one JSON document and nothing else.")

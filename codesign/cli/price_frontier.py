@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from codesign.base.columns import Fields
 from codesign.base.errors import InputError
 from codesign.base.units import format_engineering
 from codesign.cli.flags import flag_by_key, naming
@@ -26,6 +25,7 @@ from codesign.cli.serving_flags import (
 if TYPE_CHECKING:
     from codesign.answers.economics import PricedDevice
     from codesign.answers.sizing import SizeAnswer
+    from codesign.base.columns import Fields
     from codesign.evaluators.economics.decoding import Decoding
     from codesign.evaluators.economics.economics_options import (
         DevicePrice,

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.base.columns import Fields
 from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
+    from codesign.base.columns import Fields
     from codesign.insight.uncertainty.uncertainty_results import Swing
     from codesign.report.page.explained import Explainer
     from codesign.report.page.recommendations import Judge

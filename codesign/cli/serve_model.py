@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, mistakes_at
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
@@ -38,6 +37,7 @@ from codesign.cli.serving_flags import (
 
 if TYPE_CHECKING:
     from codesign.answers.serving import PoolInputs
+    from codesign.base.columns import Fields, JsonObject
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.deployments.queueing import (
         Arrivals,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
@@ -17,6 +16,7 @@ from codesign.cli.flags import count, flag_by_key, naming, number, quantity
 from codesign.cli.output import say
 
 if TYPE_CHECKING:
+    from codesign.base.columns import Fields, JsonObject
     from codesign.evaluators.platform import PlatformEvaluator
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.hardware.device import Device

@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from codesign.base.errors import InputError, mistakes_at
 from codesign.cli.flags import numbers
 from codesign.cli.output import report
@@ -124,6 +122,8 @@ class _Search:
         return min(entries, key=rank)
 
     def _rate(self, device: str, tensor_parallel: int, has_caches: bool) -> SessionRate:
+        import numpy as np
+
         from codesign.evaluators.platform.machine_pools import prompt_stores, serving_machine
         from codesign.evaluators.platform.requirements import LatencyLimits
         from codesign.evaluators.platform.session_sizing import session_rate

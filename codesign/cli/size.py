@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, check_known
 from codesign.cli.flag_records import flag, set_flags
 from codesign.cli.flags import check_figure, count, naming, number, numbers
@@ -37,6 +36,7 @@ from codesign.cli.session_size import SessionQuestion, answer_sessions
 
 if TYPE_CHECKING:
     from codesign.answers.sizing import DeploymentEntry
+    from codesign.base.columns import Fields, JsonObject
     from codesign.evaluators.platform import PlatformEvaluator
     from codesign.evaluators.platform.deployments import Deployment
     from codesign.evaluators.platform.instances import Demand

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
 
 from codesign.answers.accuracy import (
     AccuracyAnswer,
@@ -12,6 +13,7 @@ from codesign.answers.accuracy import (
 )
 from codesign.base.errors import InputError
 from codesign.evaluators.format_accuracy import AccuracyOptions
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.format_mixture import is_mixed, mixture_words
 from codesign.models.quantization.loss_rule import (
     estimate,
@@ -23,11 +25,6 @@ from codesign.models.quantization.published import (
 )
 from codesign.models.workload import Request, bits_per_weight, parameter_count
 from codesign.report.tables import record_table, text_line
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from codesign.insight.evaluated_design import EvaluatedDesign
 
 FORMAT_COLUMNS = ("measure", "value", "interval", "basis", "source")
 USUAL: tuple[FormatChoice, ...] = (

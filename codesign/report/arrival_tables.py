@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
+
+from codesign.answers.serving import PoolInputs
 from codesign.base.units import format_engineering
 from codesign.models.deployments.queueing import ServedRequests
 from codesign.models.deployments.queueing.served_requests import PERCENTILES
 from codesign.models.deployments.queueing.service_levels import ServiceLevel
 from codesign.report.labels import memory_words
 from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from codesign.answers.serving import PoolInputs
 
 _TITLES = {
     "queueing_s": "wait for the first step",

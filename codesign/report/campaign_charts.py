@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, pairwise
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -32,11 +31,9 @@ from codesign.report.marked_designs import MarkedDesigns
 from codesign.report.page.carried_designs import carry
 from codesign.report.picks import Pick, picks_of
 from codesign.report.svg import axis_unit
+from codesign.search.campaign import Results
 from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import cost_column
-
-if TYPE_CHECKING:
-    from codesign.search.campaign import Results
 
 MOST_DOTS = 1_500
 """[ours] Dominated designs of a panel: more are a cloud."""

@@ -5,22 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from codesign.answers.campaigns import Provenance, plain_design, progress_words
 from codesign.answers.json_values import plain_value
 from codesign.base.columns import IntArray, JsonObject
 from codesign.base.errors import InputError, UnknownNameError, mistakes_at
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.plateaus import folded_front, number_ranges, tolerance_words
 from codesign.report.exchange import exchange_words
 from codesign.report.labels import design_words
 from codesign.report.machine import Machine, machine_of
 from codesign.report.picks import picks_of
-
-if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
-    from codesign.search.campaign import Results
-
+from codesign.search.campaign import Results
 
 PICK_KEYS = ("knee", "frugal", "fastest", "recommended")
 """Names of recommended designs; see :func:`picks_of`."""

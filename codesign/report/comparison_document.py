@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -19,15 +18,12 @@ from codesign.answers.json_values import json_text
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.files import replacing, write_text
 from codesign.base.text import spreadsheet_text
-from codesign.insight.comparison import rank_optimizers
+from codesign.insight.comparison import Outcome, ProblemOutcome, rank_optimizers
 from codesign.insight.comparison.attainment import attainment_surfaces
 from codesign.insight.comparison.bootstrap import pair_intervals
 from codesign.insight.comparison.ranking import rank_on
 from codesign.insight.comparison.targets import solved_share
 from codesign.report.labels import evaluator_words
-
-if TYPE_CHECKING:
-    from codesign.insight.comparison import Outcome, ProblemOutcome
 
 _RANKED = "(all ranked)"
 _FULLY_NAMED = 4

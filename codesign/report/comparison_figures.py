@@ -10,13 +10,12 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import FloatArray, JsonObject
 from codesign.base.metrics import flipped_columns
-from codesign.insight.comparison import rank_optimizers
+from codesign.insight.comparison import Outcome, ProblemOutcome, rank_optimizers
 from codesign.insight.comparison.attainment import attainment_surfaces
 from codesign.insight.comparison.critical_difference import critical_difference
 from codesign.insight.comparison.ranking import ALPHA, Ranking
@@ -32,10 +31,6 @@ from codesign.report.drawing import check_format
 from codesign.report.palette import series_look
 from codesign.report.paper import save_svg, titled, width_of
 from codesign.report.svg import text_width
-
-if TYPE_CHECKING:
-    from codesign.base.columns import FloatArray
-    from codesign.insight.comparison import Outcome, ProblemOutcome
 
 _MOST_COLUMNS = 3
 _PANEL_WIDTH = 330.0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from codesign.insight.comparison import rank_optimizers
+from codesign.base.columns import FloatArray
+from codesign.insight.comparison import Outcome, rank_optimizers
 from codesign.insight.comparison.bootstrap import LEVEL, pair_intervals
 from codesign.insight.comparison.critical_difference import (
     CriticalDifference,
@@ -16,10 +15,6 @@ from codesign.insight.comparison.kinds import kind_groups, kind_means, mean_shar
 from codesign.insight.comparison.notes import few_kinds_words
 from codesign.insight.comparison.ranking import ALPHA, Ranking
 from codesign.report.text_table import TextTable, marked_cell
-
-if TYPE_CHECKING:
-    from codesign.base.columns import FloatArray
-    from codesign.insight.comparison import Outcome
 
 
 def kinds_table(outcome: Outcome) -> TextTable:

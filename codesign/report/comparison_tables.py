@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
-from codesign.insight.comparison import ProblemOutcome, rank_optimizers
+from codesign.insight.comparison import Outcome, ProblemOutcome, RunOutcome, rank_optimizers
 from codesign.insight.comparison.outcome import SOLVED_SHARE
 from codesign.insight.comparison.targets import target_record
 from codesign.report.comparison_document import evaluators_line
@@ -18,9 +18,6 @@ from codesign.report.comparison_statistics import kinds_table, mean_rank_row, pa
 from codesign.report.comparison_wall_time import wall_time_tables
 from codesign.report.labels import evaluator_words
 from codesign.report.text_table import TextTable, marked_cell, write_forms
-
-if TYPE_CHECKING:
-    from codesign.insight.comparison import Outcome, RunOutcome
 
 _NOTHING = "–"
 _TUNED = "†"

@@ -7,17 +7,14 @@ bytes for the same results.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codesign.answers.comparisons import equal_time_rows, suggestion_times
 from codesign.base.units import format_engineering
+from codesign.insight.comparison import Outcome
 from codesign.insight.comparison.wall_time import RunCost, equal_time_shares, leads, run_costs
 from codesign.report.comparison_document import write_rows
 from codesign.report.labels import describe_time
 from codesign.report.text_table import TextTable, marked_cell, write_forms
-
-if TYPE_CHECKING:
-    from codesign.insight.comparison import Outcome
 
 
 def wall_time_tables(outcome: Outcome) -> list[TextTable]:

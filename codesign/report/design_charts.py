@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.base.columns import Fields
 from codesign.base.metrics import Metric
+from codesign.insight.evaluated_design import EvaluatedDesign
+from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report import palette
 from codesign.report.chart import Axis, Bars, Chart, Label, Line, Mark, Panel, Points
 from codesign.report.labels import format_metric, format_value, metric_title, percent, row_title
@@ -20,10 +21,6 @@ from codesign.report.pass_account import pass_account
 from codesign.report.roofline_picture import operator_documents, roofline
 from codesign.report.svg import axis_unit, wrap
 from codesign.report.tables import constant_words
-
-if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
-    from codesign.insight.uncertainty.uncertainty_results import Swing
 
 _MOST_ROWS = 12
 _ROW = 21.0

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.console import RenderableType
 
 from codesign.answers.economics import Mark, PricedPoint, PriceFrontier
 from codesign.base.units import format_engineering
 from codesign.report.tables import pairs_table, plain_table, spaced, text_line
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 def economics_tables(

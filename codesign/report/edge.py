@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.hardware.accelerator import UNCHARGED_EDGE
-
-if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
 
 
 def memory_edge_mm(evaluated: EvaluatedDesign) -> float | None:

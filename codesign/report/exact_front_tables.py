@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
 
 from codesign.insight.plateaus import folded_front
 from codesign.report.front_formats import formats_table
@@ -12,13 +13,9 @@ from codesign.report.labels import metric_title
 from codesign.report.recommended import recommendation_words
 from codesign.report.result_tables import reference_text
 from codesign.report.tables import format_cell, pairs_table, spaced, text_line
+from codesign.search.campaign import Results
+from codesign.search.enumeration import ExactFront, KeptFront
 from codesign.search.pareto import TOLERANCE
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from codesign.search.campaign import Results
-    from codesign.search.enumeration import ExactFront, KeptFront
 
 
 def tables(

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.metrics import flipped
+from codesign.base.columns import FloatArray, Value
+from codesign.base.metrics import Metric, flipped
 from codesign.report.labels import describe_design, format_metric, metric_title, setting_words
 from codesign.search.pareto import nearly_matches
-
-if TYPE_CHECKING:
-    from codesign.base.columns import FloatArray, Value
-    from codesign.base.metrics import Metric
-    from codesign.search.problem import Objective
-    from codesign.space import DesignSpace
+from codesign.search.problem import Objective
+from codesign.space import DesignSpace
 
 _ROUNDING = 1e-9
 """Share below which numbers differ by the order of additions."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
 from rich.table import Table
 
 from codesign.base.columns import Fields, JsonObject
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report.edge import edge_words
 from codesign.report.labels import (
     BETTER,
@@ -22,12 +23,6 @@ from codesign.report.labels import (
 from codesign.report.labels import metric_title as title_of
 from codesign.report.system_picture import limit_words
 from codesign.report.tables import format_cell, pairs_table, plain_table, rows_table, text_line
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from codesign.insight.evaluated_design import EvaluatedDesign
-
 
 _LEVEL_COLUMNS = (
     "name",

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from rich.console import RenderableType
 
 from codesign.answers.serving import ForecastAnswer
 from codesign.evaluators.forecast.plain import rules_of
 from codesign.report.labels import format_value
 from codesign.report.question import context_words
 from codesign.report.tables import pairs_table, plain_table, rows_table, spaced, text_line
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 
 _COUNTS = {
     "operations": ("ops", "op"),

@@ -9,11 +9,10 @@ import numpy as np
 from codesign.base.columns import IntArray, JsonObject
 from codesign.base.errors import InputError, describe_unknown, needing_extra
 from codesign.insight.plateaus import folded_front
+from codesign.search.campaign import Results
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from codesign.search.campaign import Results
 
 Scope: TypeAlias = Literal["front", "folded", "all"]
 """``front``: the non-dominated feasible designs; ``folded``: those of them that are not folded

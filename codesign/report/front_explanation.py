@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import numpy as np
+from rich.console import RenderableType
 
-from codesign.base.columns import Fields
+from codesign.base.columns import BoolArray, Fields, FloatArray, IntArray, Value
 from codesign.base.units import format_quantity
-from codesign.insight.explanation.choices import neighbors_of
+from codesign.insight.explanation import FrontExplanation
+from codesign.insight.explanation.absence import Absence, Miss
+from codesign.insight.explanation.choices import FrontChoice, neighbors_of
+from codesign.insight.explanation.explained_front import FoldedValue
+from codesign.insight.explanation.prices import Move, Price
 from codesign.insight.plateaus import tolerance_words
 from codesign.report.exchange import changed_settings, exchange_words, nothing_words
 from codesign.report.front_lines import binding_words
@@ -28,16 +33,6 @@ from codesign.report.tables import spaced, text_line
 from codesign.report.text_table import TextTable
 from codesign.search.pareto import nearly_matches
 from codesign.search.problem import cost_column
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
-    from codesign.insight.explanation import FrontExplanation
-    from codesign.insight.explanation.absence import Absence, Miss
-    from codesign.insight.explanation.choices import FrontChoice
-    from codesign.insight.explanation.explained_front import FoldedValue
-    from codesign.insight.explanation.prices import Move, Price
 
 _FEW = 2
 """A parameter is said to have few values on the front if at most so many occur, or half."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+
+from rich.table import Table
 
 from codesign.report.tables import plain_table
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from codesign.search.campaign import Results
+from codesign.search.campaign import Results
 
 _KINDS = {"weight_format": "weights", "activation_format": "activations", "kv_format": "KV cache"}
 _MOST_LINES = 6

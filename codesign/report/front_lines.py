@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 import numpy as np
 from rich.table import Table
@@ -16,10 +15,8 @@ from codesign.report.labels import KEY_METRICS, design_words, metric_of
 from codesign.report.picks import picks_of
 from codesign.report.result_tables import front_title, metric_cell, metric_header
 from codesign.report.tables import header_lines, plain_table
+from codesign.search.campaign import Results
 from codesign.search.pareto import TOLERANCE
-
-if TYPE_CHECKING:
-    from codesign.search.campaign import Results
 
 MOST_LINES = 12
 """Designs that are listed unless more are asked for, besides the recommended ones."""

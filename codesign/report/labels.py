@@ -6,14 +6,12 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.metrics import METRICS, Metric
 from codesign.base.units import format_engineering
-
-if TYPE_CHECKING:
-    from codesign.space import DesignSpace
+from codesign.space import DesignSpace
 
 UNIT_OF_SUFFIX = {
     "tokens_per_s": "token/s",

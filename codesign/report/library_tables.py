@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
 from rich.table import Table
 
 from codesign.answers.library import BrokenPluginEntry, ModelAnswer, Plugins
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.base.units import parse_unit
+from codesign.models.hardware.device import Device
+from codesign.models.memtech import MemoryTechnology
+from codesign.models.workload.reuse import ReuseSummary
+from codesign.models.workload.traces import Trace
 from codesign.report.labels import BETTER, design_words, format_setting, format_value, unit_text
 from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
+from codesign.space import DesignSpace
+from codesign.space.parameters import Parameter
 from codesign.space.pool_records import LINK_PARAMETERS
 from codesign.space.pools import MACHINES
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from codesign.models.hardware.device import Device
-    from codesign.models.memtech import MemoryTechnology
-    from codesign.models.workload.reuse import ReuseSummary
-    from codesign.models.workload.traces import Trace
-    from codesign.space import DesignSpace
-    from codesign.space.parameters import Parameter
 
 _TECHNOLOGY_COLUMNS = {
     "capacity": "GB",

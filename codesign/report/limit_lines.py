@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from codesign.report.labels import format_metric, metric_of, metric_title
-
-if TYPE_CHECKING:
-    from codesign.search.problem import Constraint, Problem
+from codesign.search.problem import Constraint, Problem
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Columns, FloatArray
 from codesign.base.errors import InputError
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.hardware.accelerator import (
     LEVEL_NAMES,
     LEVEL_TITLES,
@@ -24,10 +25,6 @@ from codesign.models.hardware.accelerator import (
 from codesign.models.hardware.power import mac_energy_joules
 from codesign.models.memtech import Level, MemoryTechnology
 from codesign.models.workload import multiply_bits
-
-if TYPE_CHECKING:
-    from codesign.base.columns import Columns
-    from codesign.insight.evaluated_design import EvaluatedDesign
 
 
 @dataclass(frozen=True)

@@ -9,18 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from codesign.base.columns import Fields
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report import palette
 from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Mark, Panel
 from codesign.report.edge import edge_words
 from codesign.report.labels import OPERANDS, bank_words, format_value, memory_words, row_title
 from codesign.report.svg import axis_unit
 from codesign.report.system_picture import SystemPicture, TimelineBar, system_picture
-
-if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
 
 _DEPTH_MM, _GAP_MM = 7.0, 1.2
 _HATCHES = {

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codesign.base.columns import Fields
 from codesign.report import palette
@@ -24,18 +23,16 @@ from codesign.report.labels import (
     row_title,
 )  # fmt: skip
 from codesign.report.machine_charts import die_chart
+from codesign.report.marked_designs import MarkedDesigns
 from codesign.report.page.answer_html import bound_words, sure_words
 from codesign.report.page.design_html import Account
+from codesign.report.page.explained import Explainer
 from codesign.report.page.facts import question_text
 from codesign.report.page.recommendations import Judge, recommendation_document
 from codesign.report.paper import height_of, save_svg, sized
 from codesign.report.svg import FONT, draw, wrap
 from codesign.report.tables import constant_words
-
-if TYPE_CHECKING:
-    from codesign.report.marked_designs import MarkedDesigns
-    from codesign.report.page.explained import Explainer
-    from codesign.search.campaign import Results
+from codesign.search.campaign import Results
 
 _WIDTH, _HEIGHT = 1122.0, 793.0
 """A4 across, in pixels of 96 an inch."""

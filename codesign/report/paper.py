@@ -11,13 +11,13 @@ from dataclasses import replace
 from html import escape
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codesign.answers.campaigns import progress_words
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.files import ending_of, replacing
 from codesign.report import palette
 from codesign.report.chart import Chart
+from codesign.report.chosen import ChosenDesign
 from codesign.report.design_charts import breakdown_chart, roofline_chart, scales_of
 from codesign.report.drawing import MM_PER_INCH, USUAL_WIDTH_MM, check_format, is_column
 from codesign.report.edge import edge_words
@@ -25,10 +25,7 @@ from codesign.report.labels import evaluator_words, row_title, spoken_design
 from codesign.report.machine_charts import die_chart, level_words, system_chart
 from codesign.report.svg import FONT, draw, hatch_patterns, wrap
 from codesign.report.system_picture import system_picture
-
-if TYPE_CHECKING:
-    from codesign.report.chosen import ChosenDesign
-    from codesign.search.campaign import Results
+from codesign.search.campaign import Results
 
 PIXELS_PER_MM = 96.0 / MM_PER_INCH
 _USUAL_DPI, _PRINT_DPI = 160.0, 300.0

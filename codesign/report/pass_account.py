@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from codesign.base.columns import JsonObject
-
-if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
+from codesign.insight.evaluated_design import EvaluatedDesign
 
 _ROUNDING = 1e-9
 

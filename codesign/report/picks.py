@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.insight.decisions.recommendation import Rule, recommend
 from codesign.insight.explanation.choices import knees_of
+from codesign.insight.plateaus import FoldedFront
 from codesign.report.labels import metric_title
+from codesign.search.campaign import Results
 from codesign.search.problem import Objective, cost_column
-
-if TYPE_CHECKING:
-    from codesign.insight.plateaus import FoldedFront
-    from codesign.search.campaign import Results
 
 
 @dataclass(frozen=True)

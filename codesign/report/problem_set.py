@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
+from rich.console import RenderableType
 from rich.table import Table
 
+from codesign.base.columns import FloatArray
 from codesign.report.labels import format_setting, format_value
 from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
 from codesign.search.problems.problem_records import ProblemRecord
 from codesign.search.problems.public_problem import Evaluated, PublicProblem, counts_to_show
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from codesign.base.columns import FloatArray
 
 
 def list_table(records: Mapping[str, ProblemRecord]) -> Table:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
 
 from codesign.base.columns import Fields
 from codesign.base.text import one_line
 from codesign.report.labels import evaluator_words
 from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from codesign.search.campaign import CampaignStatus
-    from codesign.search.campaign.manifest import FileVerdict
+from codesign.search.campaign import CampaignStatus
+from codesign.search.campaign.manifest import FileVerdict
 
 
 def status_tables(status: CampaignStatus, reading: Fields) -> list[RenderableType]:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from codesign.insight.decisions.recommendation import recommend
+from codesign.insight.plateaus import FoldedFront
 from codesign.report.labels import format_metric, metric_title
 from codesign.report.picks import picks_of, reason_words
+from codesign.search.campaign import Results
 from codesign.search.problem import cost_column
-
-if TYPE_CHECKING:
-    from codesign.insight.plateaus import FoldedFront
-    from codesign.search.campaign import Results
 
 
 def recommendation_words(results: Results, folded: FoldedFront) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from rich.table import Table
 
@@ -19,9 +18,7 @@ from codesign.report.labels import (
     unit_text,
 )
 from codesign.report.tables import record_table
-
-if TYPE_CHECKING:
-    from codesign.search.campaign import Results
+from codesign.search.campaign import Results
 
 
 def front_title(results: Results) -> str:

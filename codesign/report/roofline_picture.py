@@ -11,15 +11,12 @@ none is above the ceiling of its level, because crossing takes at least ``bytes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from codesign.base.columns import Fields, JsonObject
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.hardware.accelerator import DEFAULT_CLOCK_HZ
 from codesign.report.labels import row_title
 from codesign.report.pass_account import pass_account
-
-if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
 
 _ANY_LEVEL = "memory"
 _MOST_NAMED = 4

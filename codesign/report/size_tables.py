@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
 
 from codesign.answers.sizing import DeploymentEntry, PoolEntry, SizeAnswer
 from codesign.base.columns import Fields
@@ -25,9 +26,6 @@ from codesign.report.tables import (
     spaced,
     text_line,
 )
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 _MOST_DEPLOYMENTS = 12
 """Most deployments that are printed."""

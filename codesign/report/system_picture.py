@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from codesign.base.columns import Fields
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report.labels import format_value, part_words
-
-if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
 
 HAND_OVER, EXCHANGE = "hand-over", "exchange"
 """Kinds of the rows of a time line that are links: what follows a stage, and what runs beside its

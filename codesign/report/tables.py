@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich import box
+from rich.console import RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
@@ -14,9 +15,6 @@ from codesign.base.columns import Fields
 from codesign.base.units import parse_unit
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
 from codesign.report.labels import UNIT_OF_SUFFIX, format_setting, format_value, memory_words
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 
 def plain_table(

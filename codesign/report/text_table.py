@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
+from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from codesign.base.files import write_text
 from codesign.base.text import markdown_table
 from codesign.report.tables import let_break, plain_table, text_line
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-    from rich.table import Table
 
 _LATEX = {
     "\\": r"\textbackslash{}", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "$": r"\$",

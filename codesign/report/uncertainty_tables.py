@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+
+from rich.console import RenderableType
 
 from codesign.answers.uncertainty import DISTRIBUTION
 from codesign.base.metrics import Metric
 from codesign.base.units import parse_unit
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.plateaus import number_ranges
 from codesign.insight.uncertainty.uncertainty_results import (
     DesignUncertainty,
@@ -23,12 +25,7 @@ from codesign.report.labels import (
 )
 from codesign.report.result_tables import design_words, metric_header
 from codesign.report.tables import constant_words, plain_table, record_table, spaced, text_line
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
-    from codesign.insight.evaluated_design import EvaluatedDesign
-    from codesign.search.campaign import Results
+from codesign.search.campaign import Results
 
 PERCENTS = "5-95 %"
 """Share of the draws that intervals hold."""

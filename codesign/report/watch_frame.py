@@ -5,24 +5,20 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.console import Console, RenderableType
 from rich.table import Table
 
+from codesign.answers.campaigns import WatchAnswer
 from codesign.base.columns import Fields, FloatArray, JsonObject
 from codesign.insight.summary import convergence, optimizer_names
 from codesign.report.front_lines import front_lines
 from codesign.report.labels import describe_time, evaluator_words, format_value
 from codesign.report.tables import record_table, text_line
-
-if TYPE_CHECKING:
-    from rich.console import Console, RenderableType
-
-    from codesign.answers.campaigns import WatchAnswer
-    from codesign.search.campaign import CampaignStatus, Results
-    from codesign.search.campaign.status import RunStatus
-    from codesign.search.campaign.store import BatchTiming
+from codesign.search.campaign import CampaignStatus, Results
+from codesign.search.campaign.status import RunStatus
+from codesign.search.campaign.store import BatchTiming
 
 _RECENT = 20
 """Batches of a run from which its rate is taken."""

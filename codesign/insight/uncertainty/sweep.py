@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from types import MappingProxyType
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluator
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS, RangedNumber
 from codesign.models.accounts.account_constants import ENERGIES
 from codesign.models.memtech import MemoryTechnology, Range
@@ -22,10 +22,6 @@ from codesign.models.memtech.technology import ACCESS_ENERGIES, ACCOUNT_NUMBERS,
 from codesign.search.observations import Observations
 from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
-
-if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
-
 
 ACCESS_ENERGY = "access_energy"
 """The energies of reads and writes of one technology, high or low together: drawn apart, a byte

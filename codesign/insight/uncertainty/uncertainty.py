@@ -22,12 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.base.columns import Arrays, FloatArray, IntArray
 from codesign.base.loop_progress import counted
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.insight.uncertainty.sweep import Sweep, draw
 from codesign.insight.uncertainty.uncertainty_results import (
@@ -40,12 +40,9 @@ from codesign.insight.uncertainty.uncertainty_results import (
     Swing,
     has_width,
 )
+from codesign.search.campaign import Results
 from codesign.search.pareto import non_dominated
 from codesign.search.problem import Problem
-
-if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
-    from codesign.search.campaign import Results
 
 SAMPLES = 500
 """Draws if nobody says how many: a share is then known to 2.2 % (standard error)."""

@@ -10,14 +10,11 @@ asymmetry of flash. AccelForge itself needs Python 3.12.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codesign.answers.json_values import json_text
+from codesign.report.chosen import ChosenDesign
 from codesign.report.exports.design_files import Written, commented, need_tiers, write_texts
-
-if TYPE_CHECKING:
-    from codesign.report.chosen import ChosenDesign
-    from codesign.report.machine import Machine, MachineLevel
+from codesign.report.machine import Machine, MachineLevel
 
 _STATIONARY = {"ws": "weight", "is": "input", "os": "output"}
 _REUSED = {"ws": ("output", "input"), "is": ("output", "weight"), "os": ("weight", "input")}

@@ -6,16 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from codesign.answers.json_values import json_text
 from codesign.base.columns import Fields
 from codesign.base.errors import InputError
 from codesign.base.files import replacing_together
-
-if TYPE_CHECKING:
-    from codesign.report.chosen import ChosenDesign
-    from codesign.report.machine import Machine
+from codesign.report.chosen import ChosenDesign
+from codesign.report.machine import Machine
 
 
 @dataclass(frozen=True)

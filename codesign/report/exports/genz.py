@@ -11,9 +11,9 @@ GenZ takes ``Flops`` in TFLOP/s at bf16 and runs 8 bits twice and 4 bits four ti
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codesign.base.errors import InputError
+from codesign.report.chosen import ChosenDesign
 from codesign.report.exports.design_files import (
     Written,
     flat_memory_notes,
@@ -21,9 +21,6 @@ from codesign.report.exports.design_files import (
     need_tiers,
     write_document,
 )
-
-if TYPE_CHECKING:
-    from codesign.report.chosen import ChosenDesign
 
 _BITS = {4: "int4", 8: "int8", 16: "bf16"}
 """Value for ``bits``; GenZ's numbers depend on the width only."""

@@ -23,12 +23,11 @@ from codesign.base.errors import needing_extra
 from codesign.base.files import replacing
 from codesign.report.frames import Scope, positions_of
 from codesign.report.labels import format_setting
+from codesign.search.campaign import Results
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
     from optuna.trial import FrozenTrial
-
-    from codesign.search.campaign import Results
 
 _BEGIN = datetime(2000, 1, 1, tzinfo=UTC)
 """Optuna wants times and the results have none: a step lasts one second from here."""

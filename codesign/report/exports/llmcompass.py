@@ -10,10 +10,10 @@ The 27 leaves that its loader reads (``design_space_exploration/dse.py``,
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
+from codesign.report.chosen import ChosenDesign
 from codesign.report.exports.design_files import (
     Written,
     flat_memory_notes,
@@ -21,10 +21,7 @@ from codesign.report.exports.design_files import (
     need_tiers,
     write_document,
 )
-
-if TYPE_CHECKING:
-    from codesign.report.chosen import ChosenDesign
-    from codesign.report.machine import Machine
+from codesign.report.machine import Machine
 
 _NARROWEST_BITS = 8
 """Its word size is ``bits // 8`` bytes: anything narrower takes no memory at all."""

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from codesign.answers.campaigns import Provenance, observations
 from codesign.answers.json_values import json_text, plain_value
 from codesign.base.files import replacing
 from codesign.report.exports.yaml_text import yaml_lines
 from codesign.report.frames import Scope, numbers_of, positions_of
-
-if TYPE_CHECKING:
-    from codesign.search.campaign import Results
+from codesign.search.campaign import Results
 
 
 def to_json(results: Results, path: Path, scope: Scope = "front") -> Path:

@@ -34,12 +34,11 @@ from codesign.report.labels import (
     metric_title,
     unit_text,
 )
+from codesign.search.campaign import Results
 
 if TYPE_CHECKING:
     from xlsxwriter import Workbook
     from xlsxwriter.format import Format
-
-    from codesign.search.campaign import Results
 
 _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 """A date for formats that demand one: the same results give the same bytes."""

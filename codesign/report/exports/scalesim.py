@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.answers.json_values import json_text
 from codesign.base.errors import InputError
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.workload import Request
+from codesign.report.chosen import ChosenDesign
 from codesign.report.exports.design_files import (
     Written,
     commented,
@@ -26,11 +27,7 @@ from codesign.report.exports.design_files import (
     need_tiers,
     write_texts,
 )
-
-if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
-    from codesign.report.chosen import ChosenDesign
-    from codesign.report.machine import Machine
+from codesign.report.machine import Machine
 
 _N_LAYOUT_FIELDS = 20
 """Numbers of a line of the layout file, which is required and, without custom layouts, unused."""

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Explanation
 from codesign.evaluators.npu.npu_options import NpuOptions
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.sweep import Sweep
 from codesign.insight.uncertainty.uncertainty import design_intervals
 from codesign.models.accounts.account_constants import constant_ranges
 from codesign.report.labels import format_metric, format_value, metric_of
+from codesign.report.machine import Bank, Machine
 from codesign.report.uncertainty_tables import NO_RANGE
-
-if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
-    from codesign.report.machine import Bank, Machine
 
 SAMPLES = 200
 """Draws for the intervals of a sheet: as many as for a page."""

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from codesign.answers.json_values import json_text
@@ -15,6 +14,7 @@ from codesign.base.columns import Fields
 from codesign.base.errors import InputError
 from codesign.base.text import markdown_table, markdown_text
 from codesign.report.accuracy_tables import FORMAT_COLUMNS, format_lines
+from codesign.report.chosen import ChosenDesign
 from codesign.report.edge import edge_words
 from codesign.report.exports.design_files import Written, path_of_pool, write_texts
 from codesign.report.exports.sheet_accounts import (
@@ -39,13 +39,10 @@ from codesign.report.labels import (
     part_words,
     spoken_design,
 )
+from codesign.report.machine import Machine
 from codesign.report.paper import design_chart, design_title, sheet_text, titled, width_of
 from codesign.report.tables import field_cells
 from codesign.report.uncertainty_tables import NO_RANGE, PERCENTS
-
-if TYPE_CHECKING:
-    from codesign.report.chosen import ChosenDesign
-    from codesign.report.machine import Machine
 
 _OPERATORS = ("name", "count", "bound", "time_s", "time_share", "energy_joules")
 _WAY_KEYS = (

@@ -7,18 +7,18 @@ from html import escape
 from typing import TYPE_CHECKING
 
 from codesign.base.columns import Fields
+from codesign.base.metrics import Metric
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES
 from codesign.report.labels import format_metric, metric_of, metric_title, percent, unit_text
 from codesign.report.pass_account import pass_account
 from codesign.report.system_picture import limit_words
+from codesign.search.campaign import Results
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from codesign.base.metrics import Metric
-    from codesign.insight.evaluated_design import EvaluatedDesign
-    from codesign.search.campaign import Results
 
 _FAR, _UNSEEN, _NEARLY_ALL = 2.0, 0.001, 0.995
 _MOST_FIGURES = 8

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -25,10 +25,8 @@ from codesign.report.labels import (
     spoken_designs,
     unit_text,
 )  # fmt: skip
-
-if TYPE_CHECKING:
-    from codesign.report.marked_designs import MarkedDesigns
-    from codesign.search.campaign import Results
+from codesign.report.marked_designs import MarkedDesigns
+from codesign.search.campaign import Results
 
 MOST_DESIGNS = 10_000
 """[ours] Every design of a campaign of 10,000 observations; they take about 1.5 MB of the page."""

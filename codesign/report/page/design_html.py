@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from codesign.base.evaluator import Explanation
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report import palette
 from codesign.report.accuracy_tables import format_lines
@@ -24,10 +26,6 @@ from codesign.report.labels import format_value, metric_of, row_title
 from codesign.report.machine_charts import die_chart, level_words, way_panels
 from codesign.report.svg import draw
 from codesign.report.system_picture import system_picture
-
-if TYPE_CHECKING:
-    from codesign.base.evaluator import Explanation
-    from codesign.insight.evaluated_design import EvaluatedDesign
 
 WIDTH = 430.0
 """Pixels of a chart of one design: a phone's width, and half of a desk's."""

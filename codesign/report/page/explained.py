@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,17 +15,15 @@ from codesign.answers.json_values import json_text
 from codesign.base.columns import Fields
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.loop_progress import counted
+from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report.design_charts import scales_of
 from codesign.report.machine_charts import die_span_mm
+from codesign.report.marked_designs import MarkedDesigns
 from codesign.report.page.carried_designs import Carried, evenly
 from codesign.report.page.design_html import Account, design_html
 from codesign.report.page.packing import packed
-
-if TYPE_CHECKING:
-    from codesign.insight.evaluated_design import EvaluatedDesign
-    from codesign.report.marked_designs import MarkedDesigns
-    from codesign.search.campaign import Results
+from codesign.search.campaign import Results
 
 MOST_EXPLAINED = 400
 """[ours] Designs of the front; at a few hundredths of a second each, as long as a reader waits."""

@@ -8,23 +8,21 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from html import escape
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from codesign.answers.json_values import plain_value
 from codesign.base.columns import Fields
+from codesign.insight.plateaus import FoldedFront
 from codesign.models.workload import list_models, list_traces, load_trace
 from codesign.report.front_lines import front_lines
 from codesign.report.labels import describe_time, evaluator_words, metric_title
 from codesign.report.library_tables import size_text
 from codesign.report.limit_lines import limit_words
 from codesign.report.page.answer_html import rich_html
+from codesign.report.page.carried_designs import Carried
 from codesign.report.result_tables import reference_text
 from codesign.report.tables import format_cell
-
-if TYPE_CHECKING:
-    from codesign.insight.plateaus import FoldedFront
-    from codesign.report.page.carried_designs import Carried
-    from codesign.search.campaign import CampaignStatus, Results
+from codesign.search.campaign import CampaignStatus, Results
 
 _MOST_REASONS = 5
 _WIDE = 140

@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from html import escape
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from codesign.insight.plateaus import FoldedFront, fold_positions, tolerance_wor
 from codesign.report import palette
 from codesign.report.campaign_charts import FrontPicture, bands_chart, front_chart
 from codesign.report.labels import evaluator_words, metric_of
+from codesign.report.marked_designs import MarkedDesigns
 from codesign.report.page import facts
 from codesign.report.page.answer_html import (
     answer_html,
@@ -43,13 +43,10 @@ from codesign.report.page.recommendations import Judge, recommendation_document
 from codesign.report.page.tighter_limits import limit_document
 from codesign.report.picks import picks_of
 from codesign.report.svg import draw, hatch_patterns
+from codesign.search.campaign import CampaignStatus, Results
 from codesign.search.campaign.exact_results import joined
+from codesign.search.enumeration import KeptFront
 from codesign.search.pareto import TOLERANCE
-
-if TYPE_CHECKING:
-    from codesign.report.marked_designs import MarkedDesigns
-    from codesign.search.campaign import CampaignStatus, Results
-    from codesign.search.enumeration import KeptFront
 
 MOST_BYTES = 5_900_000
 """[ours] Of a page, so that it stays below 6 MB. The charts of designs that do not fit are left

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 from html import escape
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from codesign.base.columns import FloatArray
 from codesign.insight.comparison.ranking import Ranking, ranking, vargha_delaney
 from codesign.insight.summary import optimizer_names, summarize
-from codesign.report.campaign_charts import convergence_chart, front_chart, regret_chart
+from codesign.report.campaign_charts import (
+    FrontPicture,
+    convergence_chart,
+    front_chart,
+    regret_chart,
+)
 from codesign.report.labels import percent
 from codesign.report.page.answer_html import rich_html
 from codesign.report.page.design_html import WIDTH
 from codesign.report.result_tables import optimizers_table
 from codesign.report.svg import draw
-
-if TYPE_CHECKING:
-    from codesign.base.columns import FloatArray
-    from codesign.report.campaign_charts import FrontPicture
-    from codesign.search.campaign import Results
+from codesign.search.campaign import Results
 
 _CLEAR_P = 0.05
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import FloatArray, IntArray, JsonObject
 from codesign.insight.explanation.distance import Measure
 from codesign.insight.explanation.neighborhood import (
     Neighborhood,
@@ -22,6 +22,7 @@ from codesign.insight.explanation.neighborhood import (
     neighborhood,
     verdicts,
 )
+from codesign.insight.plateaus import FoldedFront
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.insight.uncertainty.uncertainty import front_spread
 from codesign.report.exchange import changed_settings
@@ -34,13 +35,8 @@ from codesign.report.labels import (
 from codesign.report.limit_lines import limit_words
 from codesign.report.picks import Pick, picks_of
 from codesign.report.recommended import recommendation_words
-from codesign.search.problem import cost_column
-
-if TYPE_CHECKING:
-    from codesign.base.columns import FloatArray, IntArray
-    from codesign.insight.plateaus import FoldedFront
-    from codesign.search.campaign import Results
-    from codesign.search.problem import Problem
+from codesign.search.campaign import Results
+from codesign.search.problem import Problem, cost_column
 
 RESOURCES = (
     "area_mm2", "memory_capacity_bytes", "shoreline_mm", "unit_cost_usd",

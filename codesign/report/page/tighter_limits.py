@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -27,12 +27,10 @@ from codesign.report.labels import (
     varying_names,
 )
 from codesign.report.picks import recommended
+from codesign.search.campaign import Results
 from codesign.search.enumeration.kept import KeptFront, usual_metrics
 from codesign.search.pareto import TOLERANCE, fold, non_dominated
 from codesign.search.problem import cost_column
-
-if TYPE_CHECKING:
-    from codesign.search.campaign import Results
 
 MOST_POINTS = 20_000
 """[ours] Points that a page carries."""

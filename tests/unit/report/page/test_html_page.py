@@ -92,7 +92,7 @@ def test_the_sources_say_what_was_asked_and_with_what_it_was_made(written):
     assert said["space"].startswith("memexplorer, ") and said["seeds"] == "0, 1, 2"
     assert said["workload"] == "model llama-3.3-70b, trace osworld, phase prefill"
     assert said["constraints"].startswith("tdp_watts &lt;= 700")
-    assert said["time"] == "9.0 s of computing, all runs together"  # six runs of 1.5 s
+    assert said["time"] == "9 s of computing, all runs together"  # six runs of 1.5 s
     assert said["versions"] == "codesign 0.0, numpy 0.0"
     assert {"evaluated", "feasible", "failed", "on the front"} <= set(said)
 

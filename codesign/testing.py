@@ -18,7 +18,6 @@ from codesign.evaluators.conformance import check_evaluator
 from codesign.search.observations import Observations
 from codesign.search.optimizers.base import (
     KeySet,
-    KnowsPending,
     Optimizer,
     SearchSpace,
     initial_designs,
@@ -169,8 +168,8 @@ class _Check:
 
     def ask_beside_pending(self) -> None:
         """Asked while designs are pending, and told these in another order."""
-        optimizer = self._fresh()
-        if not isinstance(optimizer, KnowsPending):
+        optimizer: Any = self._fresh()
+        if not getattr(optimizer, "knows_pending", False):
             return
         self._tell(optimizer, self._initial)
         self._require(

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -27,10 +28,7 @@ from codesign.search.campaign.observations import (
 from codesign.search.execution.answers import Evaluate
 from codesign.search.observations import Observations
 from codesign.search.optimizers.base import (
-    KnowsPending,
-    Optimizer,
     ScreeningTerms,
-    Screens,
     SearchSpace,
     initial_designs,
 )
@@ -102,9 +100,11 @@ class Search:
         terms = None if screening is None else screening.terms
         self._space = search_space(self._problem, plan.resolved.screening, terms)
         self._configured = plan.resolved.optimizer_of(self._run)
-        self._optimizer: Optimizer = self._configured.build(
+        self._optimizer: Any = self._configured.build(
             self._space, len(self._problem.objectives), self._run.seed, plan.reference
         )
+        self._knows_pending = getattr(self._optimizer, "knows_pending", False)
+        self._screens = hasattr(self._optimizer, "ask_screened")
         self._tracker = HypervolumeTracker(plan.reference)
         self._seen: set[int] = set()
         self._done, self._n_batches, self._n_screened = 0, 0, 0
@@ -195,10 +195,9 @@ class Search:
         Raises:
             JobError: The optimizer proposed what it must not.
         """
-        optimizer = self._optimizer
-        if not len(pending) or isinstance(optimizer, KnowsPending):
+        if not len(pending) or self._knows_pending:
             return self._proposed(1, pending)
-        rows = optimizer.ask(1 + len(pending))
+        rows = self._optimizer.ask(1 + len(pending))
         self._check(rows, 1 + len(pending))
         keys = self._problem.space.keys
         return self._checked_new(rows[~np.isin(keys(rows), keys(pending))][:1])
@@ -215,10 +214,10 @@ class Search:
         Raises:
             JobError: The optimizer asks what it must not, or the evaluator breaks its contract.
         """
-        screening, optimizer = self._plan.resolved.screening, self._optimizer
-        if screening is None or self._plan.screen is None or not isinstance(optimizer, Screens):
+        screening = self._plan.resolved.screening
+        if screening is None or self._plan.screen is None or not self._screens:
             return
-        while len(rows := self._screening_rows(optimizer, pending)):
+        while len(rows := self._screening_rows(pending)):
             if not self._problem.admits(rows).all():
                 raise self._broken("it screened a design that is not admissible")
             start = time.perf_counter()
@@ -233,10 +232,11 @@ class Search:
             yield batch
             self.tell_screened(batch)
 
-    def _screening_rows(self, optimizer: Screens, pending: IntArray) -> IntArray:
+    def _screening_rows(self, pending: IntArray) -> IntArray:
         """(k, d) the designs to screen next: before the initial ones, the best by hints."""
         if self._seen:
-            return optimizer.ask_screened(pending)
+            rows: IntArray = self._optimizer.ask_screened(pending)
+            return rows
         terms, n = self._space.screening, self._plan.resolved.definition.initial
         if self._n_screened or terms is None or not self._starts_from_hints:
             return self._space.no_rows
@@ -245,7 +245,7 @@ class Search:
     def tell_screened(self, batch: ScreenedBatch) -> None:
         """Tell the optimizer what is durable of the cheaper evaluator's results."""
         observations = batch.observations
-        if isinstance(self._optimizer, Screens) and len(observations):
+        if self._screens and len(observations):
             self._optimizer.tell_screened(*observations.tell_arguments)
         if not self._n_screened and not batch.first:
             self._first_screened = observations
@@ -256,11 +256,8 @@ class Search:
         self._seen.update(self._problem.space.keys(rows).tolist())
 
     def _proposed(self, n: int, pending: IntArray | None = None) -> IntArray:
-        optimizer = self._optimizer
-        if pending is None or not len(pending) or not isinstance(optimizer, KnowsPending):
-            rows = optimizer.ask(n)
-        else:
-            rows = optimizer.ask(n, pending)
+        beside = (pending,) if pending is not None and len(pending) and self._knows_pending else ()
+        rows: IntArray = self._optimizer.ask(n, *beside)
         self._check(rows, n)
         return self._checked_new(rows)
 

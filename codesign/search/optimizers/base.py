@@ -50,7 +50,11 @@ class Optimizer(Protocol):
     ``Class(space, n_objectives, seed, options)``. With an attribute ``takes_reference_point`` that
     is true it is given a keyword ``reference_point`` too, the (m,) bound of the hypervolume in
     minimized objectives. An attribute ``hint_use`` that is ``model`` or ``alone`` says that it
-    looks at hints; without it, its space has none.
+    looks at hints; without it, its space has none. With an attribute ``knows_pending`` that is
+    true, ``ask`` takes a second argument, the (p, d) distinct designs that were proposed and have
+    no result yet, in the order of their proposal, and proposes none of them. An optimizer without
+    it may propose a pending design, which is then dropped. One that asks a cheaper evaluator first
+    has the methods ``ask_screened`` and ``tell_screened`` of ``gp-ehvi``.
     """
 
     Options: ClassVar[type[Record]]
@@ -77,61 +81,6 @@ class Optimizer(Protocol):
             rows: (k, d) designs.
             objectives: (k, m) to minimize; NaN where failed.
             violations: (k, c) limits, ``<= 0`` is within; NaN where failed.
-            failed: (k,) designs without a result.
-        """
-        ...
-
-
-@runtime_checkable
-class KnowsPending(Optimizer, Protocol):
-    """An optimizer that can be asked while designs are being evaluated; declared by the attribute.
-
-    One without it is served too: it may propose a pending design, which is then dropped.
-    """
-
-    knows_pending: ClassVar[Literal[True]]
-
-    def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
-        """(k, d) as :meth:`Optimizer.ask`, and none that is pending.
-
-        Without pending designs the same as before. None only if the space holds no other design,
-        or if the method must first know some of those pending.
-
-        Args:
-            n: Most designs wanted.
-            pending: (p, d) distinct designs that were proposed and have no result yet, in the
-                order of their proposal. Each is told later, in any order.
-        """
-        ...
-
-
-@runtime_checkable
-class Screens(Optimizer, Protocol):
-    """An optimizer that asks a cheaper evaluator first; its space has ``screening``.
-
-    What it proposes is a function of all that it was told by either, in whatever order the two
-    took turns.
-    """
-
-    def ask_screened(self, pending: IntArray) -> IntArray:
-        """(k, d) distinct designs that the cheaper evaluator is to see before the next ``ask``.
-
-        None, if there is enough to know. Changes nothing.
-
-        Args:
-            pending: (p, d) designs that were proposed and have no result yet.
-        """
-        ...
-
-    def tell_screened(
-        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
-    ) -> None:
-        """Take the cheaper evaluator's results; see :meth:`Optimizer.tell`.
-
-        Args:
-            rows: (k, d) designs.
-            objectives: (k, m) to minimize; NaN where failed.
-            violations: (k, c) the last c limits; NaN where failed.
             failed: (k,) designs without a result.
         """
         ...
@@ -357,6 +306,7 @@ class BaseOptimizer:
 
     Options: ClassVar[type[Record]] = NoOptions
     hint_use: ClassVar[HintUse] = "none"
+    knows_pending: ClassVar[bool] = False
     takes_reference_point: ClassVar[bool] = True
 
     def __init__(

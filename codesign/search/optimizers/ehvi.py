@@ -22,7 +22,7 @@ deviations in every fifth step lost 6.3 points of the exact hypervolume after 60
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -31,7 +31,7 @@ from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.schema import Record
 from codesign.search.observations import Observations
 from codesign.search.optimizers.acquisition_function import AcquisitionFunction
-from codesign.search.optimizers.base import HintUse, KeySet
+from codesign.search.optimizers.base import KeySet
 from codesign.search.optimizers.history import LearningOptimizer, scaled_excess
 from codesign.search.optimizers.modeling import Modeling
 from codesign.search.optimizers.mutation import mutants, strides
@@ -91,8 +91,8 @@ class GpEhvi(LearningOptimizer):
         iterations: Annotated[int, Field(ge=1, le=10**6)] = 50
         """Bound on the optimization of the models' hyperparameters."""
 
-    knows_pending: ClassVar[Literal[True]] = True
-    hint_use: ClassVar[HintUse] = "model"
+    knows_pending = True
+    hint_use = "model"
     _options: Options
 
     def _set_up(self) -> None:
@@ -124,7 +124,7 @@ class GpEhvi(LearningOptimizer):
             return self._choose(n, acquisition, waiting, rng)
 
     def ask_screened(self, pending: IntArray) -> IntArray:
-        """(k, d) as :class:`~codesign.search.optimizers.base.Screens` promises.
+        """(k, d) the designs that the cheaper evaluator is to see before the next ``ask``.
 
         First the designs that have a result already. Then those value most, a few at a time, until
         the best of all has been screened or the time for it is spent.

@@ -9,7 +9,7 @@ comparisons often leave out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -37,7 +37,7 @@ class ParetoLocalSearch(LearningOptimizer):
         batch: Annotated[int, Field(ge=1, le=10**6)] = 1
         """Designs proposed at a time."""
 
-    knows_pending: ClassVar[Literal[True]] = True
+    knows_pending = True
     _options: Options
 
     def _set_up(self) -> None:

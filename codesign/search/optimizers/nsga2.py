@@ -8,7 +8,7 @@ before infeasible ones, these by how much they violate.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -47,7 +47,7 @@ class Nsga2(BaseOptimizer):
         mutation_index: Annotated[float, Field(gt=0)] = 3.0
         """Index of polynomial mutation of numbers: the larger, the shorter the steps."""
 
-    knows_pending: ClassVar[Literal[True]] = True
+    knows_pending = True
     _options: Options
 
     def _set_up(self) -> None:

@@ -10,7 +10,7 @@ are no part of the front that is to be improved.
 from __future__ import annotations
 
 import warnings
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -44,7 +44,7 @@ class GpEhviPaper(LearningOptimizer):
         iterations: Annotated[int, Field(ge=1, le=10**6)] = 200
         """Bound on the optimization of the models' hyperparameters."""
 
-    knows_pending: ClassVar[Literal[True]] = True
+    knows_pending = True
     _options: Options
 
     def _set_up(self) -> None:

@@ -11,7 +11,7 @@ themselves.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
 import numpy as np
 from pydantic import Field
@@ -56,7 +56,7 @@ class Peer(BaseOptimizer):
         attempts: int = Field(default=10, ge=1)
         """Useless proposals of one step before a random design is taken; each is a new model."""
 
-    knows_pending: ClassVar[Literal[True]] = True
+    knows_pending = True
     _options: Options
 
     @classmethod

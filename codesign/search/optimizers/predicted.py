@@ -7,13 +7,13 @@ predictions: find the front of the cheap model, then spend the costly evaluation
 from __future__ import annotations
 
 from functools import cached_property
-from typing import ClassVar, Literal, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.schema import Record
-from codesign.search.optimizers.base import HintUse, KeySet, SearchSpace
+from codesign.search.optimizers.base import KeySet, SearchSpace
 from codesign.search.optimizers.history import LearningOptimizer
 from codesign.search.pareto import hypervolume, non_dominated
 
@@ -52,8 +52,8 @@ class Predicted(LearningOptimizer):
         """Propose what is predicted to add most to the hypervolume of the results, and not to that
         of what was predicted of the same designs."""
 
-    knows_pending: ClassVar[Literal[True]] = True
-    hint_use: ClassVar[HintUse] = "alone"
+    knows_pending = True
+    hint_use = "alone"
     _options: Options
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -24,7 +24,7 @@ class _Sampling(BaseOptimizer):
         """Designs proposed at a time. If left out, an eighth of those told so far: few enough to
         lose little when a campaign is killed, and enough to be fast when it is long."""
 
-    knows_pending: ClassVar[Literal[True]] = True
+    knows_pending = True
     _options: Options
 
     @property
@@ -37,7 +37,7 @@ class RandomSearch(_Sampling):
     """Designs drawn uniformly from those not seen."""
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
-        """(k, d) as :class:`~codesign.search.optimizers.base.KnowsPending` promises."""
+        """(k, d) as the protocol promises."""
         return self._space.sample_unseen(self._rng(pending), n, self._excluded(pending))
 
 
@@ -52,7 +52,7 @@ class SobolSearch(_Sampling):
         self._sequence = SobolSequence(self._space, self._seed)
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
-        """(k, d) as :class:`~codesign.search.optimizers.base.KnowsPending` promises."""
+        """(k, d) as the protocol promises."""
         excluded = self._excluded(pending)
         n_pending = 0 if pending is None else len(pending)
         rows = self._sequence.first_unseen(n + n_pending, self._seen)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 from pydantic import Field
@@ -67,7 +67,7 @@ class Tpe(BaseOptimizer):
         attempts: Annotated[int, Field(ge=1, le=10**6)] = 4
         """Proposals before the neighbors of the last one count too."""
 
-    knows_pending: ClassVar[Literal[True]] = True
+    knows_pending = True
     _options: Options
 
     def _set_up(self) -> None:

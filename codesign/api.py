@@ -335,7 +335,7 @@ def evaluate_as(campaign: Campaign, design: Fields) -> EvaluatedDesign:
 def _with_derived(problem: Problem, explanation: Explanation) -> Explanation:
     """The account of a design with the metrics that the campaign derives."""
     own_metrics = {name: np.array([value]) for name, value in explanation.metrics.items()}
-    derived = {name: float(values[0]) for name, values in problem.with_derived(own_metrics).items()}
+    derived = {name: float(values[0]) for name, values in problem.add_derived(own_metrics).items()}
     return replace(explanation, metrics={**derived, **explanation.metrics})
 
 

@@ -217,7 +217,7 @@ class _Check:
     def _tell(self, optimizer: Optimizer, rows: IntArray) -> Observations:
         """Evaluate designs and tell their results."""
         task, space = self._task, self._search.space
-        points = space.to_unit(rows)
+        points = space.points(rows)
         targets = np.linspace(0.2, 0.9, task.n_objectives)
         weights = 1.0 + np.arange(points.shape[1]) / 7
         gaps = points[:, :, None] - targets

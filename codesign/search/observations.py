@@ -46,7 +46,7 @@ class Observations:
         return len(self.rows)
 
     @classmethod
-    def of_tell(
+    def copied(
         cls, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> Observations:
         """Observations from the arguments of ``tell``, which may change afterwards."""
@@ -116,7 +116,7 @@ class Observations:
         """
         # Where all designs of a batch failed, it may not name the evaluator's limits.
         names = max((observations.violation_names for observations in batches), key=len)
-        batches = [observations.with_limits(names) for observations in batches]
+        batches = [observations.limited_to(names) for observations in batches]
         starts = np.cumsum([0, *map(len, batches)]).tolist()
         return cls(
             np.concatenate([observations.rows for observations in batches]),
@@ -139,7 +139,7 @@ class Observations:
             },
         )
 
-    def with_limits(self, names: Sequence[str]) -> Observations:
+    def limited_to(self, names: Sequence[str]) -> Observations:
         """The same with the violations of these limits alone, in this order; NaN if unreported."""
         if tuple(names) == self.violation_names:
             return self

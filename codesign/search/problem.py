@@ -147,7 +147,7 @@ class Problem:
         }
         return tuple(dict.fromkeys(own for name in names for own in sources.get(name, (name,))))
 
-    def with_derived(self, metrics: Arrays) -> dict[str, FloatArray]:
+    def add_derived(self, metrics: Arrays) -> dict[str, FloatArray]:
         """(n,) values of the evaluator's metrics, with the derived ones that follow from them."""
         known_derived = [
             derived_metric
@@ -304,7 +304,7 @@ class Problem:
             for name in sources
             if name in predicted
         }
-        known_with_derived = self.with_derived(own_sources)
+        known_with_derived = self.add_derived(own_sources)
         values = {name: known_with_derived[name] for name in names if name in known_with_derived}
         if not all(np.isfinite(column).all() for column in values.values()):
             raise JobError(f"evaluator {self.evaluator_name!r} predicted what is not finite")
@@ -434,7 +434,7 @@ class Problem:
             if name not in evaluation.metrics and not failed.all():
                 raise JobError(f"evaluator {self.evaluator_name!r} did not report {name}")
         nothing = np.full(n, np.nan)
-        return self.with_derived(
+        return self.add_derived(
             {
                 name: self._checked(name, evaluation.metrics.get(name, nothing), n)
                 for name in own_names

@@ -54,7 +54,7 @@ def build_problem(
     places = where or {}
     evaluator = checked_evaluator(evaluator, evaluator_name)
     evaluator = _parametrized(evaluator, space.names, places)
-    evaluator = with_pools_of(space, evaluator, evaluator_name, places.get("space"))
+    evaluator = share_pools(space, evaluator, evaluator_name, places.get("space"))
     problems = ProblemList(
         _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
     )
@@ -109,7 +109,7 @@ def _parametrized(
         raise InputError(mistakes) from None
 
 
-def with_pools_of(
+def share_pools(
     space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str | None = None
 ) -> Evaluator:
     """The evaluator for the pools of a space; the evaluator itself for a space of machines.

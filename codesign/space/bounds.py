@@ -34,7 +34,7 @@ class MagnitudeBounds:
     is_defined: bool
 
     @classmethod
-    def of_table(cls, table: FloatArray) -> MagnitudeBounds:
+    def tabulated(cls, table: FloatArray) -> MagnitudeBounds:
         """Bounds from all values that a number can have."""
         if not np.isfinite(table).all():
             return cls(0.0, math.inf, False, not np.isnan(table).any())

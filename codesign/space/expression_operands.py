@@ -80,7 +80,7 @@ def number_of(node: Node, operands: Sequence[Operand], unit: Unit) -> Operand:
     )
 
 
-def in_unit_of(leader: Operand, number: Operand) -> Operand:
+def convert_unit(leader: Operand, number: Operand) -> Operand:
     if number.unit.exponents == leader.unit.exponents:
         if number.is_bare and leader.carries_unit:  # shoreline_percent <= 5
             return _scaled(number, leader.unit)

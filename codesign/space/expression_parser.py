@@ -36,8 +36,8 @@ from codesign.space import nodes
 from codesign.space.expression_operands import (
     Operand,
     condition_of,
+    convert_unit,
     folded,
-    in_unit_of,
     negated,
     number_of,
 )
@@ -462,7 +462,7 @@ class _Parser:
         """Numbers of one dimension; a bare one takes the unit that the names beside it say."""
         numbers = [self._number_from(operand) for operand in operands]
         leader = next((number for number in numbers if not number.is_bare), numbers[0])
-        return [in_unit_of(leader, number) for number in numbers]
+        return [convert_unit(leader, number) for number in numbers]
 
     def _unknown(self, operand: Operand) -> NoReturn:
         if operand.kind != "word" or operand.text[0] in "'\"" or operand.text in KEYWORDS:

@@ -15,7 +15,7 @@ from codesign.base.schema import (
 )
 
 
-def with_base(document: Document, derivatives: tuple[Path, ...] = ()) -> Document:
+def overlay_base(document: Document, derivatives: tuple[Path, ...] = ()) -> Document:
     """The document over the space that it is based on, which may be based on another."""
     name = document.data.get("based_on")
     if not (isinstance(name, str) and name):
@@ -24,7 +24,7 @@ def with_base(document: Document, derivatives: tuple[Path, ...] = ()) -> Documen
     path = find("spaces", name, where).resolve()
     if path in derivatives:
         raise InputError(f"{name} is based on itself", where)
-    base = with_base(read_document(path), (*derivatives, path))
+    base = overlay_base(read_document(path), (*derivatives, path))
     return overlaid(_merged_parts(document, base), base)
 
 

@@ -147,11 +147,11 @@ class SystemDefinition:
     links: tuple[LinkEnds, ...]
 
 
-def read_system(document: Document, with_base: Callable[[Document], Document]) -> SystemDefinition:
+def read_system(document: Document, overlay: Callable[[Document], Document]) -> SystemDefinition:
     """The space of a system from a document that lists pools.
 
     Args:
-        with_base: Completes a document by the space that it is based on.
+        overlay: Completes a document by the space that it is based on.
 
     Raises:
         InputError: A pool or a link that cannot be read.
@@ -163,7 +163,7 @@ def read_system(document: Document, with_base: Callable[[Document], Document]) -
         replace(document, data={**sections, "parameters": sections.get("parameters", _SOME)}),
         SpaceRecord,
     )
-    pools = tuple(_pools(document, with_base))
+    pools = tuple(_pools(document, overlay))
     roles: dict[str, str] = {}
     for pool in pools:
         if pool.role in roles:
@@ -220,9 +220,7 @@ def _section(document: Document, key: str) -> Iterator[tuple[str, JsonObject]]:
         yield name, stated
 
 
-def _pools(
-    document: Document, with_base: Callable[[Document], Document]
-) -> Iterator[PoolDefinition]:
+def _pools(document: Document, overlay: Callable[[Document], Document]) -> Iterator[PoolDefinition]:
     for name, stated in _section(document, "pools"):
         path: KeyPath = ("pools", name)
         own_stated = {key: value for key, value in stated.items() if key not in _SECTIONS}
@@ -230,7 +228,7 @@ def _pools(
         if record.role is None and name not in ROLES:
             raise UnknownNameError("role", name, ROLES, document.where(*path))
         own_space = _space_of_pool(document, name, stated, record)
-        complete = with_base(own_space)
+        complete = overlay(own_space)
         if "pools" in complete.data:
             where = document.where(*path, "space")
             raise InputError(
@@ -324,24 +322,24 @@ class _Names:
         """The name with the pool's in front."""
         return f"{self._pool}_{name}"
 
-    def in_text(self, value: Any) -> Any:
+    def renamed(self, value: Any) -> Any:
         """An expression, or a list of them, with the full names."""
         if isinstance(value, list):
-            return [self.in_text(element) for element in value]
+            return [self.renamed(element) for element in value]
         if not isinstance(value, str):
             return value
         return _NAME.sub(lambda m: self.full(m[0]) if m[0] in self._own else m[0], value)
 
-    def in_keys(self, value: Any) -> Any:
+    def renamed_in(self, value: Any) -> Any:
         """A section's entry with the full names where an expression stands."""
         if not isinstance(value, dict):
             return value
         renamed = {}
         for key, entry in value.items():
             if key in _EXPRESSIONS:
-                renamed[key] = self.in_text(entry)
+                renamed[key] = self.renamed(entry)
             elif key == "parameters":
-                renamed[key] = {name: self.in_keys(member) for name, member in entry.items()}
+                renamed[key] = {name: self.renamed_in(member) for name, member in entry.items()}
             else:
                 renamed[key] = entry
         return renamed
@@ -363,7 +361,7 @@ def _add_pool(
     for section in ("parameters", "repeated", "derived"):
         for name, stated in content.get(section, {}).items():
             is_short = section == "derived" and isinstance(stated, str)
-            add(section, name, names.in_text(stated) if is_short else names.in_keys(stated))
+            add(section, name, names.renamed(stated) if is_short else names.renamed_in(stated))
     for section in ("fixed", "sources"):
         for name, value in content.get(section, {}).items():
             if names.full(name) not in data[section]:
@@ -371,7 +369,7 @@ def _add_pool(
     for number, stated in enumerate(content.get("constraints", [])):
         origins["constraints", len(data["constraints"])] = (pool.document, ("constraints", number))
         is_short = isinstance(stated, str)
-        data["constraints"].append(names.in_text(stated) if is_short else names.in_keys(stated))
+        data["constraints"].append(names.renamed(stated) if is_short else names.renamed_in(stated))
     add("parameters", MACHINES, pool.record.machines | {"description": "Machines of the pool"})
     origins["parameters", names.full(MACHINES)] = (document, ("pools", pool.name, MACHINES))
 

@@ -49,7 +49,7 @@ class Term:
         self.bounds: MagnitudeBounds = (
             bounds_of(node, known_bounds)
             if self.table is None
-            else MagnitudeBounds.of_table(self.table)
+            else MagnitudeBounds.tabulated(self.table)
         )
         self._is_order_free = isinstance(node, Fold) and is_order_free(node, known_bounds)
 

@@ -256,14 +256,14 @@ class DesignSpace:
         first = -self.structure.has_absence.astype(np.int64)
         return self.structure.n_levels - first, first
 
-    def to_unit(self, rows: IntArray) -> FloatArray:
+    def points(self, rows: IntArray) -> FloatArray:
         """(n, d) the middle of each level's share of [0, 1]; 1/2 for what is inactive."""
         bins, first = self._bins
         rows = np.atleast_2d(rows)
         middle = (rows - first + 0.5) / bins
         return np.where(rows < first, 0.5, middle)
 
-    def from_unit(self, u: FloatArray) -> IntArray:
+    def rows_near(self, u: FloatArray) -> IntArray:
         """(n, d) canonical rows whose levels own these points; they may violate constraints.
 
         Args:

@@ -18,7 +18,7 @@ from codesign.base.schema import (
     read_document,
     to_record,
 )
-from codesign.space.inheritance import with_base
+from codesign.space.inheritance import overlay_base
 from codesign.space.plain_definition import plain_definition
 from codesign.space.pools import Pool, PoolDefinition, SystemDefinition, read_system
 from codesign.space.space import DesignSpace
@@ -67,8 +67,8 @@ class _Definition:
 
 
 def _space_of(name: str, document: Document, catalogs: Mapping[str, Catalog]) -> DesignSpace:
-    complete = with_base(document)
-    system = read_system(complete, with_base) if "pools" in complete.data else None
+    complete = overlay_base(document)
+    system = read_system(complete, overlay_base) if "pools" in complete.data else None
     if system is not None:
         complete = system.document
     record = to_record(complete, SpaceRecord)

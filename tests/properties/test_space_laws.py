@@ -150,14 +150,14 @@ def test_designs_survive_every_coordinate_system(given_space, seed):
     rng = np.random.default_rng(seed)
     rows = space.sample(rng, 100)
     assert space.contains(rows).all()
-    unit = space.to_unit(rows)
+    unit = space.points(rows)
     assert ((unit >= 0) & (unit <= 1)).all()
-    assert (space.from_unit(unit) == rows).all()
+    assert (space.rows_near(unit) == rows).all()
     for row, design in zip(rows[:10], space.decode(rows[:10]), strict=True):
         assert (space.encode(design)[0] == row).all()
     cube = space.sobol_rows(rng.random((50, space.n_coordinates)))
     assert space.contains(cube).all()
-    corners = space.from_unit(rng.integers(0, 2, size=(20, rows.shape[1])).astype(float))
+    corners = space.rows_near(rng.integers(0, 2, size=(20, rows.shape[1])).astype(float))
     assert (space.canonical(corners) == corners).all()
     features = space.features(rows)
     assert features.min(initial=0) >= -1e-9
@@ -216,12 +216,12 @@ def test_levels_own_equal_shares_of_the_unit_cube():
         '{"parameters": {"a": [1, 2, 3], "b": {"values": [1, 2], "optional": true}}}'
     )
     points = (np.arange(300) + 0.5) / 300
-    rows = space.from_unit(np.stack([points, points], axis=1))
+    rows = space.rows_near(np.stack([points, points], axis=1))
     assert [np.bincount(column + 1, minlength=4).tolist() for column in rows.T] == [
         [0, 100, 100, 100],
         [100, 100, 100, 0],
     ]
-    assert space.from_unit(np.array([[0.0, 0.0], [1.0, 1.0], [-3.0, 7.0]])).tolist() == [
+    assert space.rows_near(np.array([[0.0, 0.0], [1.0, 1.0], [-3.0, 7.0]])).tolist() == [
         [0, -1],
         [2, 1],
         [0, 1],

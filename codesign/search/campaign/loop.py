@@ -226,7 +226,7 @@ class Search:
                 self._index,
                 self._n_screened,
                 np.full(len(rows), self._done),
-                observations.with_limits([x.text for x in screening.constraints_on_metrics]),
+                observations.limited_to([x.text for x in screening.constraints_on_metrics]),
                 time.perf_counter() - start,
             )
             yield batch

@@ -72,7 +72,7 @@ class Layout:
                 f"but expected {sorted(self.violations)} as before"
             )
         metrics = [observations.metrics[name] for name in self.metrics]
-        return np.column_stack([*metrics, observations.with_limits(self.violations).violations])
+        return np.column_stack([*metrics, observations.limited_to(self.violations).violations])
 
     def observations_of(
         self, rows: IntArray, numbers: FloatArray, failures: Mapping[int, Failure]

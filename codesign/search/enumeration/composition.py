@@ -364,7 +364,7 @@ class SystemSearch:
         }
         settings = {name: numbers[shared] for name, numbers in self._shared.items()}
         composed = self._evaluator.compose(natural, settings, self._problem.sources_of(names))
-        return self._problem.with_derived(dict(composed))
+        return self._problem.add_derived(dict(composed))
 
     def evaluate(
         self, shared: IntArray, values: Sequence[FloatArray]

@@ -158,7 +158,7 @@ class GpEhvi(LearningOptimizer):
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> None:
         """Take results of the cheaper evaluator."""
-        self._screened.add(Observations.of_tell(rows, objectives, violations, failed))
+        self._screened.add(Observations.copied(rows, objectives, violations, failed))
         # What was learned from other predictions is no function of what is known now.
         self._latest = self._helps = None
         self._modeling.memory.clear()

@@ -63,4 +63,4 @@ class LearningOptimizer(BaseOptimizer):
     ) -> None:
         """Take results."""
         super().tell(rows, objectives, violations, failed)
-        self._memory.add(Observations.of_tell(rows, objectives, violations, failed))
+        self._memory.add(Observations.copied(rows, objectives, violations, failed))

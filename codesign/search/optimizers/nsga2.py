@@ -124,11 +124,11 @@ class Nsga2(BaseOptimizer):
         n_pairs = (n + 1) // 2
         # The better of two random parents each; they are sorted best first.
         pairs = rng.integers(len(parents), size=(2, 2, n_pairs)).min(axis=0)
-        points = self._space.space.to_unit(parents)[pairs]
+        points = self._space.space.points(parents)[pairs]
         mixed = rng.random((n_pairs, points.shape[2])) < 0.5
         mixed &= rng.random((n_pairs, 1)) < self._options.crossover
         children = np.concatenate(self._mix(points, mixed))
-        return self._space.space.from_unit(self._mutated(rng, children))
+        return self._space.space.rows_near(self._mutated(rng, children))
 
     def _mutated(self, rng: np.random.Generator, points: FloatArray) -> FloatArray:
         n, d = points.shape
@@ -147,7 +147,7 @@ class Nsga2(BaseOptimizer):
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> None:
         """Take results; a generation ends with each ``population`` of them."""
-        results = Observations.of_tell(rows, objectives, violations, failed)
+        results = Observations.copied(rows, objectives, violations, failed)
         start = 0
         while start < len(rows):
             lacking = self._options.population - len(self._told_in_generation())

@@ -90,7 +90,7 @@ class GpEhviPaper(LearningOptimizer):
         from gpytorch.mlls import ExactMarginalLogLikelihood
 
         points, queries = (
-            torch.as_tensor(self._space.space.to_unit(designs)) for designs in (rows, candidates)
+            torch.as_tensor(self._space.space.points(designs)) for designs in (rows, candidates)
         )
         model = SingleTaskGP(points, torch.as_tensor(values)[:, None], outcome_transform=None)
         # Fits that fail start again from random numbers.

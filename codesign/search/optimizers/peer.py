@@ -137,7 +137,7 @@ class Peer(BaseOptimizer):
             if not designs:
                 continue
             points = (np.array(designs) + 0.5) / self._process.setup["levels"]
-            rows = self._space.space.from_unit(points)
+            rows = self._space.space.rows_near(points)
             fresh = self._space.distinct(self._space.unseen(rows, self._seen), excluded)
             if len(fresh):
                 return fresh[:1]

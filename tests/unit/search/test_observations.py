@@ -57,12 +57,12 @@ def test_a_failure_is_known_from_its_status_and_its_reason(kind):
 
 def test_an_optimizer_remembers_what_it_was_told_and_not_the_arrays(observations):
     rows, objectives, violations, _ = handed = [x.copy() for x in observations.tell_arguments]
-    remembered = Observations.of_tell(*handed)
+    remembered = Observations.copied(*handed)
     rows[:], objectives[:], violations[:] = 0, 0.0, 0.0
     for kept, expected in zip(remembered.tell_arguments, observations.tell_arguments, strict=True):
         assert np.array_equal(kept, expected, equal_nan=True)
     # Whatever stands in the place of numbers that are not there.
-    again = Observations.of_tell(rows, objectives, violations, observations.failed)
+    again = Observations.copied(rows, objectives, violations, observations.failed)
     assert np.array_equal(again.failed, observations.failed)
 
 
@@ -97,8 +97,8 @@ def test_a_part_in_which_all_failed_need_not_name_the_limits(observations):
 
 
 def test_limits_are_chosen_by_name_and_unreported_ones_are_nan(observations):
-    chosen = observations.with_limits(("room", "noise"))
+    chosen = observations.limited_to(("room", "noise"))
     assert chosen.violation_names == ("room", "noise")
     assert np.array_equal(chosen.violations[:, 0], observations.violations[:, 1], equal_nan=True)
     assert np.isnan(chosen.violations[:, 1]).all()
-    assert observations.with_limits(()).violations.shape == (5, 0)
+    assert observations.limited_to(()).violations.shape == (5, 0)

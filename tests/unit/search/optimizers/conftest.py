@@ -59,7 +59,7 @@ def grid():
 
 def bowl_values(search, rows, n_objectives=2):
     """(n, m) objectives to minimize, each with its own best corner, all positive."""
-    points = search.space.to_unit(rows)
+    points = search.space.points(rows)
     targets = np.linspace(0.1, 0.9, n_objectives)
     return 0.1 + ((points[:, :, None] - targets) ** 2).sum(axis=1)
 

@@ -91,7 +91,7 @@ from codesign.space import parse_space
 space = parse_space("parameters: {a: {low: 0, high: 30}, b: {low: 0, high: 30}, c: [x, y, z]}", {})
 search = SearchSpace(space, space.contains)
 rows = initial_designs(search, 20, 0)
-points = space.to_unit(rows)
+points = space.points(rows)
 values = np.column_stack([points.sum(axis=1), (1 - points).prod(axis=1)])
 def suggest(options_by_name):
     suggestions = {}
@@ -166,7 +166,7 @@ class IgnoresConstraints(RandomSearch):
         space = self._space.space
         points = np.random.default_rng([self._seed, self._n_told]).random((50, len(space.names)))
         points[:, :2] = 0.99  # the largest of everything
-        return self._space.distinct(space.from_unit(points), self._seen)[:n]
+        return self._space.distinct(space.rows_near(points), self._seen)[:n]
 
 
 class NotCanonical(RandomSearch):

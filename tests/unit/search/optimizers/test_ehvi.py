@@ -143,7 +143,7 @@ def told(search, n, limit=None, n_objectives=2, reference_point=None, **options)
         search, n_objectives, 0, GpEhvi.Options(**{**QUICK, **options}), reference_point
     )
     rows = initial_designs(search, n, 0)
-    points = search.space.to_unit(rows)
+    points = search.space.points(rows)
     targets = np.linspace(0.1, 0.9, n_objectives)
     objectives = ((points[:, :, None] - targets) ** 2).sum(axis=1)
     violations = np.zeros((n, 0)) if limit is None else points[:, :1] - limit
@@ -154,29 +154,29 @@ def told(search, n, limit=None, n_objectives=2, reference_point=None, **options)
 def test_without_anything_feasible_it_looks_for_the_feasible(grid):
     search = grid(3, 30)
     rows = initial_designs(search, 400, 0)
-    rows = rows[search.space.to_unit(rows)[:, 0] > 0.4][:30]
+    rows = rows[search.space.points(rows)[:, 0] > 0.4][:30]
     optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
-    points = search.space.to_unit(rows)
+    points = search.space.points(rows)
     objectives = np.column_stack([points.sum(axis=1), -points.sum(axis=1)])
     optimizer.tell(rows, objectives, points[:, :1] - 0.2, np.zeros(len(rows), dtype=bool))
-    assert search.space.to_unit(optimizer.ask(1))[0, 0] <= 0.2
+    assert search.space.points(optimizer.ask(1))[0, 0] <= 0.2
 
 
 def test_suggestions_keep_within_a_learned_limit(grid):
     optimizer = told(grid(3, 30), 40, limit=0.4)
-    assert (grid(3, 30).space.to_unit(optimizer.ask(6))[:, 0] <= 0.4).all()
+    assert (grid(3, 30).space.points(optimizer.ask(6))[:, 0] <= 0.4).all()
 
 
 def test_what_fails_is_learned_to_be_avoided(grid):
     search = grid(3, 30)
     optimizer = GpEhvi(search, 1, 0, GpEhvi.Options(**QUICK))
     rows = initial_designs(search, 40, 0)
-    points = search.space.to_unit(rows)
+    points = search.space.points(rows)
     failed = points[:, 0] > 0.5
     # The best would be where it fails.
     objectives = np.where(failed, np.nan, 3.0 - points[:, 0] - points[:, 1])[:, None]
     optimizer.tell(rows, objectives, np.zeros((40, 0)), failed)
-    proposed = search.space.to_unit(optimizer.ask(6))[:, 0]
+    proposed = search.space.points(optimizer.ask(6))[:, 0]
     # Half may find out where failing begins, none goes to the best values.
     assert (proposed <= 0.55).sum() >= 3
     assert proposed.max() < 0.7
@@ -186,7 +186,7 @@ def test_what_fails_is_learned_to_be_avoided(grid):
 def test_a_limit_that_the_reference_point_expresses_is_modeled_once(grid):
     search = grid(2, 30)
     rows = initial_designs(search, 30, 0)
-    values = search.space.to_unit(rows) + 0.1
+    values = search.space.points(rows) + 0.1
     limits = values[:, :1] - 0.6
     for reference, expected in ((np.array([0.6, 2.0]), 0), (None, 1)):
         optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK), reference_point=reference)
@@ -198,9 +198,9 @@ def test_a_limit_that_the_reference_point_expresses_is_modeled_once(grid):
 def test_as_long_as_nothing_is_feasible_that_limit_counts_too(grid):
     search = grid(2, 30)
     rows = initial_designs(search, 200, 0)
-    points = search.space.to_unit(rows)
+    points = search.space.points(rows)
     rows = rows[(points[:, 0] > 0.5) & (points[:, 1] > 0.5)][:30]
-    values = search.space.to_unit(rows) + 0.1
+    values = search.space.points(rows) + 0.1
     # The first objective is to stay below the reference, the second parameter below 0.4.
     limits = np.column_stack([values[:, 0] - 0.5, values[:, 1] - 0.5])
     values[:, 1] = 2.0 - values[:, 1]
@@ -208,7 +208,7 @@ def test_as_long_as_nothing_is_feasible_that_limit_counts_too(grid):
     optimizer.tell(rows, values, limits, np.zeros(len(rows), dtype=bool))
     acquisition = optimizer._acquisition(optimizer._memory.history(), np.random.default_rng(0))
     assert len(acquisition.limits) == 2
-    assert (search.space.to_unit(optimizer.ask(1))[0] <= 0.4).all()
+    assert (search.space.points(optimizer.ask(1))[0] <= 0.4).all()
 
 
 def test_doubt_of_a_limit_gives_what_it_excludes_a_chance(grid):
@@ -228,7 +228,7 @@ def test_doubt_of_a_limit_gives_what_it_excludes_a_chance(grid):
 def test_an_objective_is_modeled_on_the_scale_that_explains_it(grid, spread, is_logarithmic):
     search = grid(2, 40)
     rows = initial_designs(search, 30, 0)
-    points = search.space.to_unit(rows)
+    points = search.space.points(rows)
     smooth = points @ [3.0, 1.0] + np.sin(5 * points[:, 0])
     objectives = (np.exp(spread * smooth) if spread else smooth - smooth.min() + 1e-3)[:, None]
     history = Observations(rows, objectives, np.zeros((30, 0)))
@@ -244,7 +244,7 @@ def told_infeasible(search, n, violations_of, failed_of=None):
     """An optimizer that was told designs of which none is feasible."""
     optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
     rows = initial_designs(search, n, 0)
-    points = search.space.to_unit(rows)
+    points = search.space.points(rows)
     failed = np.zeros(n, dtype=bool) if failed_of is None else failed_of(points)
     numbers = [np.where(failed[:, None], np.nan, item) for item in (points, violations_of(points))]
     optimizer.tell(rows, *numbers, failed)
@@ -280,7 +280,7 @@ def test_what_may_be_worth_more_than_the_least_is_worth_the_same(grid):
     search = grid(2, 30)
     optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
     rows = initial_designs(search, 30, 0)
-    points = search.space.to_unit(rows)
+    points = search.space.points(rows)
     violations = np.column_stack([0.4 - points[:, 0], 0.5 - points[:, 1]])
     optimizer.tell(rows, points, violations, points.sum(axis=1) > 1.6)
     acquisition = optimizer._fitted(optimizer._memory.history())
@@ -318,9 +318,7 @@ def test_far_from_the_feasible_it_follows_what_violates_less(grid):
     optimizer = told_infeasible(search, 30, violations)
     rows = optimizer.ask(1)
     told_rows = optimizer._memory.history().rows
-    assert (
-        violations(search.space.to_unit(rows)) < violations(search.space.to_unit(told_rows)).min()
-    )
+    assert violations(search.space.points(rows)) < violations(search.space.points(told_rows)).min()
 
 
 def test_without_anything_feasible_failing_is_avoided(grid):
@@ -328,7 +326,7 @@ def test_without_anything_feasible_failing_is_avoided(grid):
     optimizer = told_infeasible(
         search, 40, lambda points: 2.0 - points[:, 1:], lambda points: points[:, 0] > 0.6
     )
-    assert (search.space.to_unit(optimizer.ask(6))[:, 0] <= 0.65).all()
+    assert (search.space.points(optimizer.ask(6))[:, 0] <= 0.65).all()
 
 
 @pytest.mark.parametrize(
@@ -394,8 +392,8 @@ def test_as_long_as_nothing_is_feasible_mutants_are_of_what_violates_least(grid)
     search = grid(3, 30)
     rows = initial_designs(search, 40, 0)
     optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK))
-    violations = 1.0 + search.space.to_unit(rows)[:, :1]
-    optimizer.tell(rows, search.space.to_unit(rows)[:, :2], violations, np.zeros(40, dtype=bool))
+    violations = 1.0 + search.space.points(rows)[:, :1]
+    optimizer.tell(rows, search.space.points(rows)[:, :2], violations, np.zeros(40, dtype=bool))
     history = optimizer._memory.history()
     assert set(_parents(history)) == set(np.argsort(violations[:, 0], kind="stable")[:8])
 
@@ -434,10 +432,10 @@ def test_a_pending_design_that_is_hardly_feasible_does_not_join_the_front(grid):
 def test_where_nothing_is_feasible_pending_designs_count_by_what_is_expected_of_them(grid):
     search = grid(3, 60)
     rows = search.space.sample(np.random.default_rng(0), 200)
-    points = search.space.to_unit(rows)
+    points = search.space.points(rows)
     told_rows, limit = rows[points[:, 0] > 0.3][:30], 0.25
     optimizer = GpEhvi(search, 2, 0, GpEhvi.Options(**QUICK), reference_point=np.array([4.0, 4.0]))
-    points = search.space.to_unit(told_rows)
+    points = search.space.points(told_rows)
     optimizer.tell(told_rows, points[:, :2], points[:, :1] - limit, np.zeros(30, dtype=bool))
     acquisition = optimizer._acquisition(optimizer._memory.history(), np.random.default_rng(0))
     assert not acquisition.has_feasible

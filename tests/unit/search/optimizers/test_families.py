@@ -33,7 +33,7 @@ def test_an_optimizer_makes_new_proposals_in_a_space_of_families(search, name):
     optimizer = factory(search, 2, 0, factory.Options(**QUICK.get(name, {})))
     proposed, rows = search.no_rows, initial_designs(search, 10, 0)
     while len(rows):
-        points = search.space.to_unit(rows)
+        points = search.space.points(rows)
         objectives = np.column_stack([points.sum(axis=1) + rows[:, 0], (1 - points).prod(axis=1)])
         optimizer.tell(rows, objectives, points[:, 1:2] - 0.7, np.zeros(len(rows), dtype=bool))
         proposed = np.concatenate([proposed, rows])

@@ -33,7 +33,7 @@ def test_its_choice_is_that_of_botorchs_models_and_acquisition_function(grid, bo
 
     mean, spread = values.mean(axis=0), values.std(axis=0)
     y = torch.as_tensor(-(values - mean) / spread)
-    x = torch.as_tensor(search.space.to_unit(rows))
+    x = torch.as_tensor(search.space.points(rows))
     # Scaled by the deviation of the population, which BoTorch remarks.
     warnings.simplefilter("ignore", InputDataWarning)
     parts = [SingleTaskGP(x, y[:, [j]], outcome_transform=None) for j in range(2)]
@@ -44,7 +44,7 @@ def test_its_choice_is_that_of_botorchs_models_and_acquisition_function(grid, bo
     improvement = ExpectedHypervolumeImprovement(model, bound.tolist(), cells)
     everything = search.space.rows(np.arange(144))
     others = everything[~np.isin(search.space.keys(everything), search.space.keys(rows))]
-    worth = improvement(torch.as_tensor(search.space.to_unit(others))[:, None, :]).detach().numpy()
+    worth = improvement(torch.as_tensor(search.space.points(others))[:, None, :]).detach().numpy()
     chosen = (others == optimizer.ask(1)).all(axis=1)
     assert worth[chosen][0] == pytest.approx(worth.max(), rel=1e-3)
 

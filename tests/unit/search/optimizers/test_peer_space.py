@@ -36,7 +36,7 @@ def test_linear_constraints_and_forbidden_combinations_are_those_of_the_space(se
     space = search.space
     box = PeerSpace.read(search)
     ((coefficients, bound),) = box.linear
-    designs = space.from_unit(np.random.default_rng(0).random((400, 5)))
+    designs = space.rows_near(np.random.default_rng(0).random((400, 5)))
     limits = space.violations(designs)
     assert np.array_equal(designs @ coefficients <= bound, limits["height + 2 * length <= 20"] <= 0)
     is_forbidden = np.array(

@@ -12,7 +12,7 @@ optuna = pytest.importorskip("optuna")
 def told(search, n=20, limit=np.inf):
     optimizer = Tpe(search, 2, 0, Tpe.Options())
     rows = initial_designs(search, n, 0)
-    points = search.space.to_unit(rows)
+    points = search.space.points(rows)
     failed = np.arange(n) % 7 == 3
     objectives = np.column_stack([points.sum(axis=1), -points[:, 0]])
     violations = points[:, :1] - limit
@@ -70,9 +70,9 @@ def test_designs_near_the_good_ones_are_proposed(grid):
     search = grid(4, 20)
     optimizer = Tpe(search, 2, 0, Tpe.Options())
     rows = initial_designs(search, 60, 0)
-    points = search.space.to_unit(rows)
+    points = search.space.points(rows)
     objectives = np.column_stack([((points - 0.8) ** 2).sum(axis=1)] * 2)
     optimizer.tell(rows, objectives, np.zeros((60, 0)), np.zeros(60, dtype=bool))
-    proposed = search.space.to_unit(optimizer.ask(10))
+    proposed = search.space.points(optimizer.ask(10))
     distance = ((proposed - 0.8) ** 2).sum(axis=1)
     assert np.median(distance) < 0.5 * np.median(objectives[:, 0])

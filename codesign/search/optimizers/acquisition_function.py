@@ -14,7 +14,7 @@ from codesign.search.optimizers.improvement import (
     expected_violation_decrease,
 )
 from codesign.search.optimizers.prediction import PriorPredictions, expected
-from codesign.search.optimizers.surrogate import NOISE, GaussianProcess
+from codesign.search.optimizers.surrogate import NOISE, Posterior
 from codesign.search.optimizers.violations import ViolationScale
 from codesign.search.pareto import greedy_subset, non_dominated
 
@@ -40,7 +40,7 @@ class ConstraintPosterior:
         is_bounded: True if no result was better than that.
     """
 
-    posterior: GaussianProcess
+    posterior: Posterior
     scale: Scale
     violations: ViolationScale
     predicted: int | None
@@ -97,7 +97,7 @@ class AcquisitionFunction:
         least_value: A smaller value is hardly worth an evaluation.
     """
 
-    objectives: tuple[GaussianProcess, ...]
+    objectives: tuple[Posterior, ...]
     scales: tuple[Scale, ...]
     is_bounded: BoolArray
     limits: tuple[ConstraintPosterior, ...]

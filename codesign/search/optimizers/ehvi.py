@@ -3,9 +3,8 @@
 MemExplorer section 4.4 [11, 14] gives the frame: independent processes, analytic expected
 hypervolume improvement, candidates that were not evaluated. Added to it are
 
-- posteriors that learn noise and are widened for what a point estimate hides. They model an
-  objective's logarithm, or compress it beyond the reference point; improvement keeps the
-  objective's units;
+- posteriors that mix two modes of the hyperparameters and learn noise. They model an objective's
+  logarithm, or compress it beyond the reference point; improvement keeps the objective's units;
 - warped features that include derived quantities and quantities that the evaluator gives in
   advance;
 - neighbors and mutants of the front among the candidates, with a local search from the best;

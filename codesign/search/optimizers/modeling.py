@@ -24,7 +24,7 @@ from codesign.search.optimizers.acquisition_function import (
 from codesign.search.optimizers.history import front_values
 from codesign.search.optimizers.improvement import Scale
 from codesign.search.optimizers.prediction import PriorPredictions, error_scale, expected
-from codesign.search.optimizers.surrogate import Fitting, GaussianProcess, Optimum
+from codesign.search.optimizers.surrogate import Fitting, Modes, Posterior
 from codesign.search.optimizers.training_data import (
     TrainingData,
     milestone,
@@ -86,7 +86,7 @@ class Estimate:
         targets: Of these models; None where nothing can be said.
     """
 
-    posteriors: tuple[GaussianProcess | None, ...]
+    posteriors: tuple[Posterior | None, ...]
     targets: tuple[Target | None, ...]
 
     def predictions(self, features: FloatArray, predicted: FloatArray | None) -> PriorPredictions:
@@ -121,12 +121,12 @@ class Learned:
     """Hyperparameters of one model, with the choice of its scale.
 
     Attributes:
-        optimum: Of the density of hyperparameters.
+        modes: Of the hyperparameters.
         choice: Position of the target among those that are possible.
         n_training: Results that they were learned from.
     """
 
-    optimum: Optimum
+    modes: Modes
     choice: int
     n_training: int
 
@@ -211,7 +211,7 @@ class Modeling:
 
     def objectives(
         self, data: TrainingData, rng: np.random.Generator
-    ) -> list[tuple[Scale, GaussianProcess]]:
+    ) -> list[tuple[Scale, Posterior]]:
         """Scale and posterior of each objective."""
         observed = data.successful(_MOST_CONDITIONED, rng)
         pairs = (
@@ -242,7 +242,7 @@ class Modeling:
         return Estimate(tuple(posteriors), tuple(targets))
 
     def _denoised(
-        self, observed: TrainingData, learned: Sequence[tuple[Target, GaussianProcess]]
+        self, observed: TrainingData, learned: Sequence[tuple[Target, Posterior]]
     ) -> Observations:
         """The history with posterior means in place of objectives that are noisy."""
         history = observed.history
@@ -267,7 +267,7 @@ class Modeling:
 
     def _posterior(
         self, name: Name, observed: TrainingData, data: TrainingData
-    ) -> tuple[Target, GaussianProcess]:
+    ) -> tuple[Target, Posterior]:
         """Target of a model, and its posterior after the known results."""
         position = _position(name, data.history)
         n = milestone(len(data.features), position)
@@ -287,9 +287,7 @@ class Modeling:
             )
         targets = self._targets(name, observed)
         target = targets[min(learned.choice, len(targets) - 1)]
-        return target, learned.optimum.posterior(
-            observed.features, target.values, learned.n_training
-        )
+        return target, learned.modes.posterior(observed.features, target.values, learned.n_training)
 
     def _remembered(self, step: str, name: Name, n: int, learn: Callable[[], Learned]) -> Learned:
         key = step, name
@@ -307,7 +305,7 @@ class Modeling:
         distinct = {first: fitting.fit(targets[first].values) for first in set(firsts)}
         fits = [distinct[first] for first in firsts]
         densities = [
-            fit.density + target.log_density for fit, target in zip(fits, targets, strict=True)
+            modes.density + target.log_density for modes, target in zip(fits, targets, strict=True)
         ]
         if name[0] == "objective":
             densities[0] += _CLEARLY
@@ -319,8 +317,8 @@ class Modeling:
         some, fitting = self._training(name, data)
         targets = self._targets(name, some)
         choice = min(first.choice, len(targets) - 1)
-        optimum = fitting.fit(targets[choice].values, first.optimum)
-        return Learned(optimum, choice, len(some.features))
+        modes = fitting.refit(targets[choice].values, first.modes)
+        return Learned(modes, choice, len(some.features))
 
     def _training(self, name: Name, data: TrainingData) -> tuple[TrainingData, Fitting]:
         """Training data of hyperparameters, and their fitting."""

@@ -17,7 +17,7 @@ from codesign.search.observations import Observations
 _EACH = 40
 """Results up to which hyperparameters are learned anew after each [ours]."""
 _SEARCHED_EVERY = 5
-"""Results after which hyperparameters are searched from the start; later, a quarter more [ours]."""
+"""Results after which the modes are searched from the start; later, a quarter more [ours]."""
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def milestone(n: int, position: int = 0) -> int:
 
 
 def searched_at(n: int, position: int = 0) -> int:
-    """Number of results from which what is refined with ``n`` was searched.
+    """Number of results from which the modes that are refined with ``n`` were searched.
 
     >>> [searched_at(n) for n in (3, 20, 23, 99, 110)]
     [3, 20, 20, 90, 90]

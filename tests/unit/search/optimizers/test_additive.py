@@ -39,7 +39,9 @@ def process_of(features, values):
     modeling = Modeling(logarithmic=False, iterations=50, training=200)
     data = TrainingData(history, features)
     acquisition = modeling.acquisition_function(data, REFERENCE, True, np.random.default_rng(0))
-    return acquisition.objectives[0], acquisition.scales[0]
+    posterior = acquisition.objectives[0]
+    process = posterior.processes[int(np.argmax(posterior.weights))]
+    return process, acquisition.scales[0]
 
 
 def error(process, scale, features, truth):
@@ -108,12 +110,8 @@ def test_designs_as_expected_are_appended_as_if_all_were_learned_anew(function):
     added[3] = added[2]  # the same design twice
     process, _ = process_of(features, function(features))
     with_added = process.fantasized(added)
-    anew = GaussianProcess.observed(
-        with_added.features,
-        with_added.values,
-        process.hyperparameters,
-        process.mean,
-        process.widening,
+    anew = GaussianProcess.of(
+        with_added.features, with_added.values, process.hyperparameters, process.mean
     )
     assert torch.allclose(with_added.factor, anew.factor, atol=1e-6)
     for ours, theirs, before in zip(

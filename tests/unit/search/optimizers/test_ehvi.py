@@ -50,10 +50,9 @@ def test_posteriors_equal_those_of_botorch():
     points = rng.random((9, 4))
     fitting = Fitting(features, 20)
     for j in range(2):
-        hyperparameters = fitting.fit(values[:, j]).hyperparameters
-        x = hyperparameters.warped(features)
-        ours = GaussianProcess.observed(x, values[:, j], hyperparameters)
-        y = torch.as_tensor(values[:, [j]])
+        hyperparameters = fitting.fit(values[:, j]).modes[0].hyperparameters
+        ours = GaussianProcess.observed(features, values[:, j], hyperparameters)
+        x, y = hyperparameters.warped(features), torch.as_tensor(values[:, [j]])
         model = SingleTaskGP(
             x,
             y,
@@ -77,8 +76,8 @@ def test_the_loss_is_botorchs_and_its_gradient_that_of_its_differences():
     rng = np.random.default_rng(1)
     features, values = rng.random((25, 3)), rng.normal(size=25)
     observed, fitting = torch.as_tensor(values), Fitting(features, 1)
-    hyperparameters = fitting.fit(values).hyperparameters
-    logs = fitting.fit(values).logs
+    hyperparameters = fitting.fit(values).modes[0].hyperparameters
+    logs = fitting.fit(values).modes[0].logs
     loss, _, mean = fitting.loss(logs, observed)
     y = observed[:, None]
     model = SingleTaskGP(
@@ -103,7 +102,7 @@ def test_the_loss_is_botorchs_and_its_gradient_that_of_its_differences():
 def test_a_feature_that_does_not_matter_gets_a_long_scale():
     features = np.random.default_rng(0).random((40, 2))
     values = np.sin(6 * features[:, :1])
-    learned = Fitting(features, 50).fit(values[:, 0] / values.std()).hyperparameters
+    learned = Fitting(features, 50).fit(values[:, 0] / values.std()).modes[0].hyperparameters
     scales, added = learned.length_scales.numpy(), learned.contributions.length_scales
     assert max(scales[1] / scales[0], added[1] / added[0]) > 5
 
@@ -466,7 +465,7 @@ def test_a_thousand_results_are_all_conditioned_on(grid):
     optimizer = told(search, 1000, iterations=2, candidates=32, mutants=32)
     history = optimizer._memory.history()
     acquisition = optimizer._acquisition(history, np.random.default_rng(0))
-    processes = acquisition.objectives
+    processes = [posterior.processes[0] for posterior in acquisition.objectives]
     assert [len(process.values) for process in processes] == [1000, 1000]
 
 

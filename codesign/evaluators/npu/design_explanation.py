@@ -183,7 +183,7 @@ def _wait(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
             "vector_s": 0.0,
             "work_flop": 0.0,
             "energy_joules": 0.0,
-            "traffic_bytes": dict.fromkeys(_names(design, present), 0.0),
+            "traffic_bytes": dict.fromkeys([_name(design, level) for level in present], 0.0),
         }
     ]
 
@@ -245,10 +245,6 @@ def _place(design: DesignMetrics, level: int) -> int:
 def _name(design: DesignMetrics, level: int) -> str:
     """``on_chip``, or the design's own name of the tier that stands at this place."""
     return LEVEL_NAMES[_place(design, level)]
-
-
-def _names(design: DesignMetrics, present: list[int]) -> list[str]:
-    return [_name(design, level) for level in present]
 
 
 def _wear(design: DesignMetrics, designs: Columns, present: list[int]) -> list[str]:

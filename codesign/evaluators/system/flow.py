@@ -26,6 +26,12 @@ from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlo
 from codesign.models.accounts.wear import LONGEST_LIFE_YEARS
 from codesign.models.deployments.queueing.steady_wait import mean_wait_s, wait_quantile_s
 
+
+def _total(summands: Sequence[FloatArray]) -> FloatArray:
+    """(n,) the arrays added up, one after the other."""
+    return sum(summands[1:], summands[0])
+
+
 _OF_MACHINES = (
     "energy_joules_per_token",
     "tokens_per_joule",
@@ -150,7 +156,7 @@ class SystemFlow:
     @cached_property
     def request_latency_s(self) -> FloatArray:
         waits = [stage.stage_s for stage in self.stages] + [link.exposed_s for link in self.links]
-        return sum(waits[1:], waits[0])
+        return _total(waits)
 
     @cached_property
     def energy_joules_per_request(self) -> FloatArray:
@@ -158,7 +164,7 @@ class SystemFlow:
             return self._alone.metrics["energy_joules_per_token"] * self.tokens
         summands = [pool.joules_per_request(self.requests_per_s) for pool in self.pools]
         summands += [link.joules_per_request for link in self._crossings]
-        return sum(summands[1:], summands[0])
+        return _total(summands)
 
     @property
     def energy_joules_per_token(self) -> FloatArray:
@@ -179,21 +185,20 @@ class SystemFlow:
 
     @property
     def usd_per_million_tokens(self) -> FloatArray:
-        summands = [pool.usd_per_request(self.requests_per_s) for pool in self.pools]
-        summands += [
-            link.joules_per_request * link.sending_pool.prices.usd_per_joule
-            for link in self._crossings
-        ]
-        return sum(summands[1:], summands[0]) / self.tokens * 1e6
+        return self._cost_of_tokens("usd")
 
     @property
     def kgco2e_per_million_tokens(self) -> FloatArray:
-        summands = [pool.kgco2e_per_request(self.requests_per_s) for pool in self.pools]
+        return self._cost_of_tokens("kgco2e")
+
+    def _cost_of_tokens(self, unit: str) -> FloatArray:
+        """(n,) dollars or CO2 equivalents of a million tokens."""
+        summands = [pool.cost_per_request(unit, self.requests_per_s) for pool in self.pools]
         summands += [
-            link.joules_per_request * link.sending_pool.prices.kgco2e_per_joule
+            link.joules_per_request * link.sending_pool.prices.per_joule(unit)
             for link in self._crossings
         ]
-        return sum(summands[1:], summands[0]) / self.tokens * 1e6
+        return _total(summands) / self.tokens * 1e6
 
     @property
     def lifetime_years(self) -> FloatArray:
@@ -215,12 +220,12 @@ class SystemFlow:
 
     @property
     def n_machines(self) -> FloatArray:
-        return sum((pool.machines for pool in self.pools[1:]), self.pools[0].machines)
+        return _total([pool.machines for pool in self.pools])
 
     def _machine_sum(self, name: str) -> FloatArray:
         """The sum over all machines."""
         summands = [pool.machines * pool.metrics[name] for pool in self.pools]
-        return sum(summands[1:], summands[0])
+        return _total(summands)
 
     @property
     def handover_bytes(self) -> FloatArray:

@@ -58,33 +58,23 @@ class PoolFlow:
         busy = system_requests_per_s / self.requests_per_s
         return self.metrics["lifetime_years"] / busy
 
-    def usd_per_request(self, system_requests_per_s: FloatArray) -> FloatArray:
-        """Price of the machines, written off or worn out, of their ports and of electricity."""
-        hours = self._machine_hours(system_requests_per_s)
-        ports = self.ports_usd * self.prices.usd_per_hour_of_capital * hours
-        joules = self.joules_per_request(system_requests_per_s)
-        return self._written_off("usd", hours) + ports + joules * self.prices.usd_per_joule
+    def cost_per_request(self, unit: str, system_requests_per_s: FloatArray) -> FloatArray:
+        """(n,) dollars, or CO2 equivalents, of machines, of their ports and of running them.
 
-    def kgco2e_per_request(self, system_requests_per_s: FloatArray) -> FloatArray:
-        """CO2 equivalents of making the machines, written off or worn out, and of running them."""
-        hours = self._machine_hours(system_requests_per_s)
-        joules = self.joules_per_request(system_requests_per_s)
-        return self._written_off("kgco2e", hours) + joules * self.prices.kgco2e_per_joule
-
-    def _machine_hours(self, system_requests_per_s: FloatArray) -> FloatArray:
-        """Hours of all machines between two requests."""
-        return self.machines / (3600.0 * system_requests_per_s)
-
-    def _written_off(self, unit: str, hours: FloatArray) -> FloatArray:
-        """A request's part of the machines, by their useful life or their wear, whichever is more.
+        Machines are written off by their useful life or their wear, whichever is more; ports cost
+        dollars alone.
 
         Args:
-            unit: Dollars or CO2 equivalents, as in the names of metrics.
-            hours: Of the machines for a request.
+            unit: ``usd`` or ``kgco2e``, as in the names of metrics.
         """
+        hours = self.machines / (3600.0 * system_requests_per_s)
         standing = self.metrics[f"standing_{unit}_per_hour"] * hours
         wear = self.metrics[f"wear_{unit}_per_token"] * float(self.stage.tokens)
-        return np.maximum(standing, wear)
+        machines = np.maximum(standing, wear)
+        if unit == "usd":
+            machines = machines + self.ports_usd * self.prices.usd_per_hour_of_capital * hours
+        joules = self.joules_per_request(system_requests_per_s)
+        return machines + joules * self.prices.per_joule(unit)
 
     def joules_per_request(self, system_requests_per_s: FloatArray) -> FloatArray:
         """Energy per request of machines that wait in the time that the system leaves them."""

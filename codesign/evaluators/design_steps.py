@@ -27,7 +27,7 @@ from codesign.base.errors import InputError
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine
 from codesign.evaluators.request_passes import evaluate_requests, predict_requests
 from codesign.models.deployments.queueing import EngineStep
-from codesign.models.deployments.queueing.token_grid import place_on, token_grid
+from codesign.models.deployments.queueing.token_grid import interpolated, token_grid
 
 _RATIO = 2.0**0.25
 """Ratio of one point of the first grid to the one before [ours]."""
@@ -75,7 +75,8 @@ class DesignStepTimes:
         if step.n_decoding:
             contexts, rows = self._decodes
             mean_context = step.context_tokens / step.n_decoding
-            seconds += _between(contexts, rows, mean_context, step.n_decoding - 1)
+            column = step.n_decoding - 1
+            seconds += interpolated(contexts, mean_context, lambda i: rows[i][column])
         return seconds
 
     @cached_property
@@ -86,7 +87,8 @@ class DesignStepTimes:
     def _prefill_s(self, tokens: int) -> float:
         if not tokens:
             return 0.0
-        return _between(*self._prefills, tokens, 0)
+        points, rows = self._prefills
+        return interpolated(points, tokens, lambda i: rows[i][0])
 
     @cached_property
     def _prefills(self) -> tuple[list[int], list[list[float]]]:
@@ -133,15 +135,6 @@ class DesignStepTimes:
             return np.asarray(cheap_s(tokens, batches) * np.interp(batches, tried, of_tried))
 
         return seconds_of
-
-
-def _between(
-    points: Sequence[int], rows: Sequence[Sequence[float]], value: float, column: int
-) -> float:
-    """Seconds in a column of a table, interpolated linearly between its points."""
-    i, share = place_on(points, value)
-    low = rows[i][column]
-    return low + share * (rows[i + 1][column] - low) if share else low
 
 
 def _prompt(phase: str, tokens: int) -> int:

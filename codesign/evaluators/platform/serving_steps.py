@@ -17,8 +17,7 @@ prompts run one after the other; groups of devices with requests of their own ar
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from math import ceil
 
 import numpy as np
@@ -28,7 +27,7 @@ from codesign.base.errors import InputError
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.device_memory import rank_storage
 from codesign.evaluators.platform.device_work import Stream
-from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines
+from codesign.evaluators.platform.operator_time import Rooflines
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_limits import describe_limits
 from codesign.evaluators.platform.platform_serving import PlatformServing
@@ -36,7 +35,7 @@ from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.evaluators.platform.timed_pass import TimedPass
 from codesign.models.deployments.queueing import EngineLimits, EngineStep
 from codesign.models.deployments.queueing.engine_limits import BLOCK_TOKENS
-from codesign.models.deployments.queueing.token_grid import place_on, token_grid
+from codesign.models.deployments.queueing.token_grid import interpolated, token_grid
 
 _GRID_RATIO = 2.0**0.5
 """Ratio of neighbouring points of a grid [ours]; :mod:`tests` bound its error."""
@@ -83,11 +82,9 @@ class DeviceStepTimes:
         n_prefilled, n_chunks, seconds = 0, len(step.chunks), 0.0
         for chunk in step.chunks:
             n_prefilled += chunk.tokens
-            i, share = place_on(self._chunks, chunk.tokens)
-            low = self._chunk_after(i, chunk.past_tokens)
-            if share:
-                low += share * (self._chunk_after(i + 1, chunk.past_tokens) - low)
-            seconds += low
+            seconds += interpolated(
+                self._chunks, chunk.tokens, partial(self._chunk_after, past=chunk.past_tokens)
+            )
         n_tokens = fullest = step.n_decoding + n_prefilled
         if self._n_groups > 1:
             fullest = ceil(step.n_decoding / self._n_groups)
@@ -97,19 +94,18 @@ class DeviceStepTimes:
                 seconds *= share
                 fullest += ceil(share * n_prefilled)
         if step.n_decoding:
-            i, share = place_on(self._contexts, step.context_tokens / step.n_decoding)
-            low = self._decode_row(i)[step.n_decoding]
-            if share:
-                low += share * (self._decode_row(i + 1)[step.n_decoding] - low)
-            seconds += low
-        shared = self._tokens_s[fullest] + self._routed_s[n_tokens]
-        layers = shared + seconds
+            mean_context = step.context_tokens / step.n_decoding
+            seconds += interpolated(
+                self._contexts, mean_context, lambda i: self._decode_row(i)[step.n_decoding]
+            )
+        tokens_s, routed_s, requests_s = self._shared_s
+        layers = tokens_s[fullest] + routed_s[n_tokens] + seconds
         if self._has_slow_host:
             shared, decoding, chunk_s = self._starts_s
             starts_s = shared + decoding * (step.n_decoding > 0) + chunk_s * n_chunks
             layers = max(layers, starts_s)
             layers += self._host_own_s[n_chunks > 0][step.n_decoding]
-        return layers + self._requests_s[step.n_decoding + n_chunks]
+        return layers + requests_s[step.n_decoding + n_chunks]
 
     # Tables of passes.
 
@@ -142,37 +138,29 @@ class DeviceStepTimes:
         )
         return np.asarray(sum((operator.time_s for operator in phase_operators), np.zeros(n)))
 
-    def _all_tokens(self, n_groups: int) -> Sequence[OperatorTime]:
-        """A pass of each number of tokens of each of some groups, as if all were decoding."""
+    @cached_property
+    def _shared_s(self) -> list[list[float]]:
+        """Seconds of what all requests share.
+
+        Kernels and messages by tokens of the fullest group, experts by tokens of all groups, logits
+        by requests. A pass of each number of tokens is taken as if all were decoding.
+        """
         n = self._limits.max_batched_tokens
-        stream = self._decoding(np.arange(1.0, n + 1.0) * n_groups, 1.0)
-        return self._time(stream, n).operators
+        passes = {
+            n_groups: self._time(self._decoding(np.arange(1.0, n + 1.0) * n_groups, 1.0), n)
+            for n_groups in {1, self._n_groups}
+        }
 
-    def _sum_shared(self, n_groups: int, *, is_routed: bool) -> list[float]:
-        """Seconds of shared kernels by tokens: the routed products, or the others."""
-        times = [
-            operator.time_s
-            for operator in self._all_tokens(n_groups)
-            if operator.scope == "tokens" and (operator.kernel == "experts") == is_routed
-        ]
-        return [0.0, *np.sum([np.zeros(self._limits.max_batched_tokens), *times], axis=0).tolist()]
+        def total(n_groups: int, scope: str, is_routed: bool) -> list[float]:
+            times = [
+                operator.time_s
+                for operator in passes[n_groups].operators
+                if operator.scope == scope and (operator.kernel == "experts") == is_routed
+            ]
+            return [0.0, *np.sum([np.zeros(n), *times], axis=0).tolist()]
 
-    @cached_property
-    def _tokens_s(self) -> list[float]:
-        """Seconds of the shared kernels and messages by tokens of the fullest group."""
-        return self._sum_shared(self._n_groups, is_routed=False)
-
-    @cached_property
-    def _routed_s(self) -> list[float]:
-        """Seconds of the experts by tokens of all groups."""
-        return self._sum_shared(1, is_routed=True)
-
-    @cached_property
-    def _requests_s(self) -> list[float]:
-        """Seconds of the logits by requests of a step."""
-        operators = self._all_tokens(1)
-        times = [operator.time_s for operator in operators if operator.scope == "logits"]
-        return [0.0, *np.sum(times, axis=0).tolist()]
+        shared = total(self._n_groups, "tokens", False)
+        return [shared, total(1, "tokens", True), total(1, "logits", False)]
 
     @cached_property
     def _starts_s(self) -> tuple[float, float, float]:
@@ -216,16 +204,14 @@ class DeviceStepTimes:
 
     def _chunk_after(self, chunk: int, past: int) -> float:
         """Seconds of a chunk of the grid after so many tokens."""
-        i, share = place_on(self._pasts, past)
-        low = self._chunk_point(chunk, i)
-        return low if not share else low + share * (self._chunk_point(chunk, i + 1) - low)
 
-    def _chunk_point(self, chunk: int, past: int) -> float:
-        key = (chunk, past)
-        if key not in self._chunk_times:
-            stream = self._chunk(self._chunks[chunk], self._pasts[past])
-            self._chunk_times[key] = float(self._own_s(stream, 1)[0])
-        return self._chunk_times[key]
+        def at(i: int) -> float:
+            if (chunk, i) not in self._chunk_times:
+                stream = self._chunk(self._chunks[chunk], self._pasts[i])
+                self._chunk_times[chunk, i] = float(self._own_s(stream, 1)[0])
+            return self._chunk_times[chunk, i]
+
+        return interpolated(self._pasts, past, at)
 
 
 def _check(evaluator: PlatformEvaluator, design: Fields) -> None:

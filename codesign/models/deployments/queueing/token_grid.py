@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from codesign.base.errors import InputError
 
@@ -16,8 +16,12 @@ def token_grid(largest: int, ratio: float) -> list[int]:
     return points
 
 
-def place_on(points: Sequence[int], tokens: float) -> tuple[int, float]:
-    """The point of a grid below a number of tokens, and its share of the way to the next.
+def interpolated(points: Sequence[int], tokens: float, at: Callable[[int], float]) -> float:
+    """Linear interpolation at a number of tokens.
+
+    Args:
+        points: Ascending points of a grid.
+        at: Number at a point, by its position.
 
     Raises:
         InputError: The number lies beyond the grid.
@@ -25,6 +29,8 @@ def place_on(points: Sequence[int], tokens: float) -> tuple[int, float]:
     if tokens > points[-1]:
         raise InputError(f"expected at most {points[-1]} tokens of a request, got {tokens:g}")
     i = bisect_right(points, tokens) - 1
-    if i == len(points) - 1:
-        return i, 0.0
-    return i, (tokens - points[i]) / (points[i + 1] - points[i])
+    low = at(i)
+    if i == len(points) - 1 or tokens == points[i]:
+        return low
+    share = (tokens - points[i]) / (points[i + 1] - points[i])
+    return low + share * (at(i + 1) - low)

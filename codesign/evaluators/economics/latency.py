@@ -164,53 +164,43 @@ class ForwardPass:
         return np.asarray(weights + cached * precision.kv_bytes * load.batch)
 
     def _search(self, load: Load, keeps_choice: bool) -> _Best:
-        n = len(load.queries)
+        n, shape, stated_layout = len(load.queries), self.shape, self.fixed.layout
         best = _Best(keeps_choice, [None] * n, [None] * n)
         for depth in range(1 if self.fixed.pipeline is not None else N_DEPTHS):
             stage = self._stage(load, depth)
             works = [self._work(stage, queries) for queries in load.queries]
             for layout in range(len(LAYOUTS)):
-                stated_layout = self.fixed.layout
-                if stated_layout is None or bool(
-                    np.any(np.isnan(stated_layout) | (np.asarray(stated_layout) == layout + 1))
-                ):
-                    candidate = (depth * len(LAYOUTS) + layout) * N_SHRINKS
-                    blocks = [
-                        self._rest_added(self._feedforward(stage, layout, work), work.rest)
-                        for work in works
-                    ]
-                    refused = self._refused(layout)
-                    for shrink in range(1 if self.fixed.attention is not None else N_SHRINKS):
-                        attention = self._attention(stage, layout, shrink, load)
-                        for position, work in enumerate(works):
-                            time = self._total(attention.parts(work.tokens), blocks[position])
-                            if refused is not None:
-                                time = np.where(refused, np.inf, time)
-                            best.offer(position, time, candidate + shrink)
+                other: BoolArray | None = None
+                if stated_layout is not None:
+                    other = ~np.isnan(stated_layout) & (np.asarray(stated_layout) != layout + 1)
+                    if other.all():
+                        continue
+                candidate = (depth * len(LAYOUTS) + layout) * N_SHRINKS
+                # A layer's block has its share of what a pass has besides layers.
+                blocks = [
+                    Parts(
+                        *(
+                            np.asarray(a + b * (1.0 / shape.n_layers))
+                            for a, b in zip(
+                                self._feedforward(stage, layout, work), work.rest, strict=True
+                            )
+                        )
+                    )
+                    for work in works
+                ]
+                for shrink in range(1 if self.fixed.attention is not None else N_SHRINKS):
+                    attention = self._attention(stage, layout, shrink, load)
+                    for position, (work, block) in enumerate(zip(works, blocks, strict=True)):
+                        parts = attention.parts(work.tokens)
+                        read = np.asarray(parts.read_s + block.read_s)
+                        time = np.maximum(read, parts.arithmetic_s + block.arithmetic_s)
+                        time += parts.network_s
+                        time += block.network_s
+                        time *= shape.n_layers
+                        if other is not None:
+                            time = np.where(other, np.inf, time)
+                        best.offer(position, np.asarray(time), candidate + shrink)
         return best
-
-    def _refused(self, layout: int) -> BoolArray | None:
-        """Designs that fix the other layout."""
-        stated_layout = self.fixed.layout
-        return (
-            None
-            if stated_layout is None
-            else ~np.isnan(stated_layout) & (np.asarray(stated_layout) != layout + 1)
-        )
-
-    def _total(self, attention: Parts, block: Parts) -> FloatArray:
-        """Seconds of a pass from those of a layer, whose block includes :meth:`_rest_added`."""
-        read = np.asarray(attention.read_s + block.read_s)
-        time = np.maximum(read, attention.arithmetic_s + block.arithmetic_s)
-        time += attention.network_s
-        time += block.network_s
-        time *= self.shape.n_layers
-        return np.asarray(time)
-
-    def _rest_added(self, block: Parts, rest: Parts) -> Parts:
-        """A layer's block with its share of what a pass has besides layers."""
-        share = 1.0 / self.shape.n_layers
-        return Parts(*(np.asarray(a + b * share) for a, b in zip(block, rest, strict=True)))
 
     def _work(self, stage: _Stage, queries: int) -> _StepWork:
         """The part of a pass that does not depend on how matrices are sliced."""
@@ -226,7 +216,9 @@ class ForwardPass:
         weights = shape.unembedding_parameters * self.precision.weight_bytes
         read = weights / stage.devices / machine.bytes_per_s
         work = 2.0 * shape.unembedding_parameters / stage.devices / machine.flop_per_s
-        return _StepWork(tokens, self._experts_met(tokens), Parts(network, read, work * tokens))
+        # Experts that some token of the pass needs, as a share (Eq. 22).
+        met = 1.0 - np.asarray((1.0 - 1.0 / shape.sparsity) ** tokens) if shape.is_mixture else 1.0
+        return _StepWork(tokens, met, Parts(network, read, work * tokens))
 
     def _stage(self, load: Load, depth: int) -> _Stage:
         deepest = _collapsed(np.minimum(load.batch, self.shape.n_layers))
@@ -236,13 +228,6 @@ class ForwardPass:
         stages = np.minimum(stages, load.n_devices)
         return _Stage(load.n_devices / stages, load.batch / stages, stages)
 
-    def _groups(self, devices: FloatArray, layout: int) -> tuple[FloatArray, FloatArray]:
-        """Ranks and nodes of the group that reduces one product."""
-        nodes = self.machine.fabric.nodes(devices)
-        if LAYOUTS[layout] == "1d":
-            return devices, nodes
-        return np.sqrt(devices), np.sqrt(nodes)
-
     def _reductions(
         self, devices: FloatArray, layout: int, inner_width: float, outer_width: float
     ) -> list[tuple[Collective, FloatArray]]:
@@ -250,7 +235,9 @@ class ForwardPass:
 
         Under 2-D every group reduces its slice of the columns.
         """
-        ranks, nodes = self._groups(devices, layout)
+        ranks, nodes = devices, self.machine.fabric.nodes(devices)
+        if LAYOUTS[layout] == "2d":
+            ranks, nodes = np.sqrt(devices), np.sqrt(nodes)
         group = collective(ranks, nodes, self.machine.fabric)
         if LAYOUTS[layout] == "1d":
             return [(group, np.asarray(outer_width * self.precision.activation_bytes))]
@@ -346,12 +333,6 @@ class ForwardPass:
         work = shape.routed_parameters / shape.sparsity + shape.shared_parameters
         rate = stage.devices * machine.flop_per_s
         return Parts(network, read, np.asarray(2.0 * work / rate * load.tokens))
-
-    def _experts_met(self, tokens: FloatArray) -> FloatArray | float:
-        """Part of the experts that some token of the pass needs (Eq. 22)."""
-        if not self.shape.is_mixture:
-            return 1.0
-        return 1.0 - np.asarray((1.0 - 1.0 / self.shape.sparsity) ** tokens)
 
     def _split(self, load: Load, candidate: int, position: int) -> Split:
         """The split for which a candidate's number stands."""

@@ -170,10 +170,10 @@ class ForwardPass:
             stage = self._stage(load, depth)
             works = [self._work(stage, queries) for queries in load.queries]
             for layout in range(len(LAYOUTS)):
-                other: BoolArray | None = None
+                excluded: BoolArray | None = None
                 if stated_layout is not None:
-                    other = ~np.isnan(stated_layout) & (np.asarray(stated_layout) != layout + 1)
-                    if other.all():
+                    excluded = ~np.isnan(stated_layout) & (np.asarray(stated_layout) != layout + 1)
+                    if excluded.all():
                         continue
                 candidate = (depth * len(LAYOUTS) + layout) * N_SHRINKS
                 # A layer's block has its share of what a pass has besides layers.
@@ -197,8 +197,8 @@ class ForwardPass:
                         time += parts.network_s
                         time += block.network_s
                         time *= shape.n_layers
-                        if other is not None:
-                            time = np.where(other, np.inf, time)
+                        if excluded is not None:
+                            time = np.where(excluded, np.inf, time)
                         best.offer(position, np.asarray(time), candidate + shrink)
         return best
 

@@ -205,13 +205,13 @@ class DeviceStepTimes:
     def _chunk_after(self, chunk: int, past: int) -> float:
         """Seconds of a chunk of the grid after so many tokens."""
 
-        def at(i: int) -> float:
+        def seconds_at(i: int) -> float:
             if (chunk, i) not in self._chunk_times:
                 stream = self._chunk(self._chunks[chunk], self._pasts[i])
                 self._chunk_times[chunk, i] = float(self._own_s(stream, 1)[0])
             return self._chunk_times[chunk, i]
 
-        return interpolated(self._pasts, past, at)
+        return interpolated(self._pasts, past, seconds_at)
 
 
 def _check(evaluator: PlatformEvaluator, design: Fields) -> None:

@@ -16,12 +16,12 @@ def token_grid(largest: int, ratio: float) -> list[int]:
     return points
 
 
-def interpolated(points: Sequence[int], tokens: float, at: Callable[[int], float]) -> float:
+def interpolated(points: Sequence[int], tokens: float, value_at: Callable[[int], float]) -> float:
     """Linear interpolation at a number of tokens.
 
     Args:
         points: Ascending points of a grid.
-        at: Number at a point, by its position.
+        value_at: Number at a point, by its position.
 
     Raises:
         InputError: The number lies beyond the grid.
@@ -29,8 +29,8 @@ def interpolated(points: Sequence[int], tokens: float, at: Callable[[int], float
     if tokens > points[-1]:
         raise InputError(f"expected at most {points[-1]} tokens of a request, got {tokens:g}")
     i = bisect_right(points, tokens) - 1
-    low = at(i)
+    low = value_at(i)
     if i == len(points) - 1 or tokens == points[i]:
         return low
     share = (tokens - points[i]) / (points[i + 1] - points[i])
-    return low + share * (at(i + 1) - low)
+    return low + share * (value_at(i + 1) - low)

@@ -139,6 +139,25 @@ class BoundPoint(Entry):
     """Busy share of each resource, the largest first; then limits used to 98 % or more."""
 
 
+class RangeEndEntry(Entry):
+    """A numeric parameter that stands at an end of its range on the front."""
+
+    parameter: str
+    """Name, such as "tier stacks", or "pe_array[0]" of an entry."""
+    end: float
+    """The least or the largest value."""
+    n_points: int
+    """Kept points with that value."""
+    beyond: float | None
+    """The next value by the parameter's steps; null if the range cannot be widened."""
+    n_feasible: int
+    """Designs of the front with the next value instead that keep all limits."""
+    n_new: int
+    """Points that they add to the front."""
+    best: Numbers
+    """Best value of each objective with them."""
+
+
 class ExplainFrontAnswer(Answer):
     """The exact front of a campaign explained."""
 
@@ -176,6 +195,8 @@ class ExplainFrontAnswer(Answer):
     """Knees, the sharpest first."""
     binding: Sequence[BoundPoint]
     """Kept points with the resources and limits that bind them."""
+    range_ends: Sequence[RangeEndEntry]
+    """Ends of ranges that stand on the front, the most frequent first."""
     n_enumerated: int
     """Fronts that were enumerated now."""
     seconds: float
@@ -235,6 +256,10 @@ class ExplainFrontAnswer(Answer):
             binding=[
                 BoundPoint(objectives=entries.natural(front.objectives[point]), busy=busy)
                 for point, busy in zip(explanation.kept, explanation.binding, strict=True)
+            ],
+            range_ends=[
+                RangeEndEntry.read(end, best=entries.natural(end.best))
+                for end in explanation.range_ends
             ],
             knees=[
                 KneeEntry(

@@ -8,7 +8,7 @@ from rich.console import RenderableType
 
 from codesign.insight.plateaus import folded_front
 from codesign.report.front_formats import formats_table
-from codesign.report.front_lines import front_lines
+from codesign.report.front_lines import beyond_words, front_lines
 from codesign.report.labels import metric_title
 from codesign.report.recommended import recommendation_words
 from codesign.report.result_tables import reference_text
@@ -50,10 +50,12 @@ def tables(
         facts["points for tighter limits"] = f"{len(tighter):,}; exact for limits on {names}"
     facts["seconds"] = f"{seconds:.1f}"
     formats = formats_table(results)
+    beyond = beyond_words(results.problem, front, tolerance)
     wrote = (text_line(f"wrote {file}") for file in files)
     return spaced(
         front_lines(results, width, limit, counts, tolerance),
         [text_line(recommendation_words(results, folded_front(results, tolerance)))],
+        [text_line(beyond)] if beyond else [],
         [] if formats is None else [formats],
         [pairs_table(title, facts), text_line(reference_text(results)), *wrote],
     )

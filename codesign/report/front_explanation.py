@@ -19,7 +19,7 @@ from codesign.insight.explanation.explained_front import FoldedValue
 from codesign.insight.explanation.prices import Move, Price
 from codesign.insight.plateaus import tolerance_words
 from codesign.report.exchange import changed_settings, exchange_words, nothing_words
-from codesign.report.front_lines import binding_words
+from codesign.report.front_lines import binding_words, gain_words, range_title
 from codesign.report.labels import (
     evaluator_words,
     format_metric,
@@ -100,6 +100,7 @@ def sections(explanation: FrontExplanation) -> list[Section]:
         Section("What each limit costs", tuple(words.prices()), (words.prices_table(),)),
         Section("Knees", tuple(words.knees())),
         *([_binding(explanation)] if any(explanation.binding) else []),
+        *([_range_ends(explanation)] if explanation.range_ends else []),
     ]
 
 
@@ -185,6 +186,23 @@ def _binding(explanation: FrontExplanation) -> Section:
     note = "Busy share of a pass: the busiest resource, and others with 90 % of its share or more."
     table = TextTable(f"What binds {_points_words(explanation)}", header, rows, note, header[:-1])
     return Section("What binds", (f"Busiest: {line}.",), (table,))
+
+
+def _range_ends(explanation: FrontExplanation) -> Section:
+    """Parameters at an end of their range, and the gain of one value beyond."""
+    best = explanation.front.objectives.min(axis=0)
+    rows = []
+    for end in explanation.range_ends:
+        effect = "cannot be widened" if end.beyond is None else "no design keeps the limits"
+        if end.n_feasible:
+            gain = gain_words(explanation.problem, best, end, explanation.tolerance)
+            effect = f"adds {_count(end.n_new, 'point')}" + (f"; {gain}" if gain else "")
+        beyond = "–" if end.beyond is None else format_setting(end.beyond)
+        title, value = range_title(end.parameter), format_setting(end.end)
+        rows.append((title, value, f"{end.n_points:,}", beyond, effect))
+    header = ("parameter", "end", "points", "next value", "effect")
+    note = "Designs of the front get the next value and nothing else; effects are at least these."
+    return Section("Ends of ranges", (), (TextTable("Ends of ranges", header, rows, note),))
 
 
 def _shared(explanation: FrontExplanation) -> Iterator[str]:

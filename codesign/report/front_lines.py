@@ -7,19 +7,30 @@ from collections.abc import Mapping
 import numpy as np
 from rich.table import Table
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import FloatArray, IntArray
 from codesign.base.metrics import Metric
 from codesign.insight.explanation.binding import binding_shares
+from codesign.insight.explanation.range_ends import RangeEnd, range_ends
 from codesign.insight.plateaus import folded_front
-from codesign.report.labels import KEY_METRICS, design_words, metric_of
+from codesign.report.labels import (
+    KEY_METRICS,
+    design_words,
+    format_metric,
+    format_setting,
+    metric_of,
+    metric_title,
+)
 from codesign.report.picks import picks_of
 from codesign.report.result_tables import front_title, metric_cell, metric_header
 from codesign.report.tables import header_lines, plain_table
 from codesign.search.campaign import Results
+from codesign.search.enumeration import ExactFront
 from codesign.search.pareto import TOLERANCE
+from codesign.search.problem import Problem
 
 MOST_LINES = 12
 """Designs that are listed unless more are asked for, besides the recommended ones."""
+_MOST_ENDS = 3
 _LEAST_WORDS = 20
 _NEARLY_AS_BUSY = 0.9
 _BETWEEN = ", "
@@ -157,3 +168,39 @@ def _numbers(results: Results, positions: IntArray, metrics: list[Metric]) -> di
 
 def _width(header: str, cells: list[str]) -> int:
     return _GAP + max(map(len, [*header_lines(header).splitlines(), *cells]))
+
+
+def beyond_words(problem: Problem, front: ExactFront, tolerance: float) -> str:
+    """The best gains one value beyond the ends of ranges, in one sentence; empty without ranges."""
+    ends = [end for end in range_ends(problem, front, tolerance) if end.n_feasible]
+    if not ends:
+        return ""
+    best = front.objectives.min(axis=0)
+    ends.sort(key=lambda end: -float(((best - end.best) / np.abs(best)).max()))
+    gains = [(end, words) for end in ends if (words := gain_words(problem, best, end, tolerance))]
+    if not gains:
+        return (
+            f"One step beyond the ends of ranges gains less than {100 * tolerance:g} % in every "
+            "objective."
+        )
+    listed = "; ".join(
+        f"{range_title(end.parameter)} {format_setting(end.beyond)} {words}"
+        for end, words in gains[:_MOST_ENDS]
+    )
+    return f"One step beyond the ends of ranges: {listed}."
+
+
+def range_title(parameter: str) -> str:
+    """The name of a numeric parameter in words; entries of an array are its sides."""
+    return parameter.replace("[0]", " depth").replace("[1]", " width").replace("_", " ")
+
+
+def gain_words(problem: Problem, best: FloatArray, end: RangeEnd, tolerance: float) -> str:
+    """Objectives whose best value improves by more than the tolerance; empty if none does."""
+    gains = []
+    for old, new, objective in zip(best, end.best, problem.objectives, strict=True):
+        if old - new > tolerance * abs(old):
+            value = format_metric(float(objective.flipped(float(new))), objective.metric)
+            before = format_metric(float(objective.flipped(float(old))), objective.metric)
+            gains.append(f"{metric_title(objective.metric)} {value} instead of {before}")
+    return f"gives at best {', '.join(gains)}" if gains else ""

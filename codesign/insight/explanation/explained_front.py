@@ -22,6 +22,7 @@ from codesign.insight.explanation.choices import (
 from codesign.insight.explanation.distance import Measure
 from codesign.insight.explanation.movable_limits import limits_of
 from codesign.insight.explanation.prices import Prices, prices_of
+from codesign.insight.explanation.range_ends import RangeEnd, range_ends
 from codesign.insight.explanation.variation import Fronts
 from codesign.search.enumeration import ExactFront
 from codesign.search.pareto import TOLERANCE, fold
@@ -65,6 +66,7 @@ class FrontExplanation:
         unpriced: Conditions without a price, with the reason.
         knees: Knees among the kept points, the sharpest first.
         binding: Shares of :func:`~.binding.binding_shares` of each kept point.
+        range_ends: Ends of ranges that stand on kept points, with one value beyond.
         n_enumerated: Number of exact fronts that were needed besides the front itself.
         seconds: Wall time of these fronts; stored ones are not computed again.
     """
@@ -82,6 +84,7 @@ class FrontExplanation:
     unpriced: Mapping[str, str]
     knees: tuple[Knee, ...]
     binding: tuple[Mapping[str, float], ...]
+    range_ends: tuple[RangeEnd, ...]
     n_enumerated: int
     seconds: float
 
@@ -163,6 +166,7 @@ def explain_front(
             for knee in knees_of(kept_front.objectives)
         ),
         binding=tuple(binding_shares(problem, row) for row in kept_front.representatives()),
+        range_ends=tuple(range_ends(problem, front, tolerance)),
         n_enumerated=fronts.n_enumerated,
         seconds=time.perf_counter() - began,
     )

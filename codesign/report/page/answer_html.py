@@ -11,10 +11,12 @@ from codesign.base.metrics import Metric
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES
+from codesign.report.front_lines import beyond_words
 from codesign.report.labels import format_metric, metric_of, metric_title, percent, unit_text
 from codesign.report.pass_account import pass_account
 from codesign.report.system_picture import limit_words
 from codesign.search.campaign import Results
+from codesign.search.pareto import TOLERANCE
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -317,6 +319,10 @@ def prices_html(results: Results, document: Fields) -> str:
         f"The gain is exact for {metric_title(exact)}, and a lower bound for the others."
         if results.exact is not None else "The gain is a lower bound."
     )  # fmt: skip
+    if results.exact is not None and (
+        beyond := beyond_words(results.problem, results.exact, TOLERANCE)
+    ):
+        unused += f" {beyond}"
     head = ["5 % more", *(f"{PICK_TITLES[pick['key']].lower()}" for pick in picks)]
     return (
         f'<p class="hint">Gain in {escape(metric_title(speed))} if a design may use 5 % more of a '

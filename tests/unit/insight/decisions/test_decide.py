@@ -36,8 +36,8 @@ class _Watts(Evaluator):
     """One memory draws its idle power, the other 80 W; more lanes cost and give alike."""
 
     metrics = (
-        Metric("rate", "token/s", "maximize", "Rate."),
-        Metric("watts", "W", "minimize", "Power."),
+        Metric("rate", "maximize", "token/s", "Rate."),
+        Metric("watts", "minimize", "W", "Power."),
     )
     required_parameters = frozenset({"flash", "lanes"})
 

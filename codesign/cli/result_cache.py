@@ -55,9 +55,9 @@ def cache(
     answer = CacheAnswer(file=store.path, sources=holdings, damages=damages, removed=removed)
     facts = {
         "file": str(store.path),
-        "results": f"{sum(holding.results for holding in holdings):,}",
+        "results": sum(holding.results for holding in holdings),
         "size": format_value(sum(holding.size_bytes for holding in holdings), "B"),
-        **({"removed": f"{removed:,}"} if action == "prune" else {}),
+        **({"removed": removed} if action == "prune" else {}),
     }
     fields = "evaluator source=inputs results size_bytes=size oldest_days newest_days"
     report(

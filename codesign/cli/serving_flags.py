@@ -127,12 +127,10 @@ class GroupFlags:
 
 
 @dataclass(frozen=True)
-class SplitFlags:
+class SplitFlags(GroupFlags):
     """Split and replicas of a model."""
 
-    tp: int | None = flag("Tensor parallelism.", key="tensor_parallel")
     pp: int | None = flag("Stages of the pipeline.", key="pipeline_parallel")
-    ep: int | None = flag("Expert parallelism.", key="expert_parallel")
     sp: int | None = flag("Sequence parallelism.", key="sequence_parallel")
     dp: int | None = flag("Replicas.", key="data_parallel")
 
@@ -198,7 +196,7 @@ def seconds(name: str, text: str) -> float:
     return number(name, quantity(name, text, "s"), "a time", above=0, text=repr(text))
 
 
-def degrees_of(split: GroupFlags | SplitFlags) -> dict[str, int]:
+def degrees_of(split: GroupFlags) -> dict[str, int]:
     """Degrees by parameter; those that are left out are absent."""
     names = flag_names(split)
     return {key: count(names[key], value) for key, value in filled_keys(split).items()}

@@ -41,7 +41,7 @@ def problem_tables(problem: PublicProblem) -> list[RenderableType]:
         "campaign": f"problem-{record.name}",
         "objectives": ", ".join(record.objectives),
         "limits": ", ".join(record.limits) or "none",
-        "designs": f"{record.n_designs:,}",
+        "designs": record.n_designs,
         "feasible": f"{100 * record.feasible_share:.3g} % ({counted})",
         "front": f"{record.front_points:,} points, {record.front_designs:,} designs",
         "reference point": ", ".join(

@@ -60,7 +60,7 @@ def header_lines(header: str) -> str:
     return "\n".join(textwrap.wrap(header, max(6, longest), break_on_hyphens=False))
 
 
-def pairs_table(title: str, pairs: Mapping[str, str]) -> Table:
+def pairs_table(title: str, pairs: Fields) -> Table:
     """Names and values, one pair per line, without a header."""
     table = Table(
         title=title or None, title_justify="left", title_style="bold", box=None,
@@ -69,7 +69,7 @@ def pairs_table(title: str, pairs: Mapping[str, str]) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for name, value in pairs.items():
-        table.add_row(name, value)
+        table.add_row(name, format_cell("", value))
     return table
 
 

@@ -47,72 +47,72 @@ def to_accelforge(design: ChosenDesign, path: Path) -> Written:
     return Written(write_texts({path: text}), tuple(notes))
 
 
+_COMPUTE = """\
+  - !Compute
+    name: VectorUnit
+    leak_power: 0
+    area: 0
+    actions:
+    - {{name: compute, energy: {m.lane_energy_joules:.17g}, throughput: {lanes_per_s:.17g}}}
+    enabled: len(All) <= 2
+
+  - !Container  # {m.array_rows} x {m.array_columns}, {flow}
+    name: ProcessingElement
+    spatial:
+    - {{name: rows, fanout: {m.array_rows}, reuse: {rows}}}
+    - {{name: columns, fanout: {m.array_columns}, reuse: {columns}}}
+
+  - !Memory  # the stationary operand; its energy is part of the MAC's
+    name: Register
+    size: {stationary}.bits_per_value if {stationary} else 0
+    leak_power: 0
+    area: 0
+    actions:
+    - {{name: read, energy: 0, throughput: inf}}
+    - {{name: write, energy: 0, throughput: inf}}
+    tensors: {{keep: {stationary}}}
+
+  - !Compute
+    name: MAC
+    leak_power: 0
+    area: 0
+    actions:
+    - {{name: compute, energy: {m.mac_energy_joules:.17g}, throughput: {m.clock_hz:.17g}}}
+    enabled: len(All) == 3
+"""
+"""Vector unit and array of a machine, as AccelForge reads them."""
+
+
 def architecture_of(machine: Machine) -> str:
     """The architecture alone, as AccelForge reads it."""
     listed = [*reversed(machine.tiers), *([machine.on_chip_level] if machine.on_chip_level else [])]
     memories = [_memory(level, is_outermost=number == 0) for number, level in enumerate(listed)]
     flow = machine.dataflow or "ws"
-    kept_stationary = _STATIONARY[flow]
     rows, columns = _REUSED[flow]
-    vector = (
-        "  - !Compute\n"
-        "    name: VectorUnit\n"
-        "    leak_power: 0\n"
-        "    area: 0\n"
-        "    actions:\n"
-        f"    - {{name: compute, energy: {machine.lane_energy_joules:.17g}, "
-        f"throughput: {machine.vector_lanes * machine.clock_hz:.17g}}}\n"
-        "    enabled: len(All) <= 2\n"
-    )
-    grid = (
-        f"  - !Container  # {machine.array_rows} x {machine.array_columns}, {flow}\n"
-        "    name: ProcessingElement\n"
-        "    spatial:\n"
-        f"    - {{name: rows, fanout: {machine.array_rows}, reuse: {rows}}}\n"
-        f"    - {{name: columns, fanout: {machine.array_columns}, reuse: {columns}}}\n"
-    )
-    register = (
-        "  - !Memory  # the stationary operand; its energy is part of the MAC's\n"
-        "    name: Register\n"
-        f"    size: {kept_stationary}.bits_per_value if {kept_stationary} else 0\n"
-        "    leak_power: 0\n"
-        "    area: 0\n"
-        "    actions:\n"
-        "    - {name: read, energy: 0, throughput: inf}\n"
-        "    - {name: write, energy: 0, throughput: inf}\n"
-        f"    tensors: {{keep: {kept_stationary}}}\n"
-    )
-    mac = (
-        "  - !Compute\n"
-        "    name: MAC\n"
-        "    leak_power: 0\n"
-        "    area: 0\n"
-        "    actions:\n"
-        f"    - {{name: compute, energy: {machine.mac_energy_joules:.17g}, "
-        f"throughput: {machine.clock_hz:.17g}}}\n"
-        "    enabled: len(All) == 3\n"
-    )
-    compute = [vector, grid, register, mac]
-    return "arch:\n  nodes:\n" + "\n".join([*memories, *compute])
+    compute = _COMPUTE.format(
+        m=machine, flow=flow, stationary=_STATIONARY[flow], rows=rows, columns=columns,
+        lanes_per_s=machine.vector_lanes * machine.clock_hz,
+    )  # fmt: skip
+    return "arch:\n  nodes:\n" + "\n".join([*memories, compute])
+
+
+_MEMORY = """\
+  - !Memory  # {level.title}: {level.words}
+    name: {name}
+    size: {bits:.17g}  # bits
+    leak_power: {level.background_watts:.17g}  # W
+    area: 0
+    actions:  # J/bit, bit/s
+    - {{name: read, energy: {read:.17g}, throughput: {rate:.17g}}}
+    - {{name: write, energy: {write:.17g}, throughput: {rate:.17g}}}
+    tensors: {{{tensors}}}
+"""
 
 
 def _memory(level: MachineLevel, is_outermost: bool) -> str:
-    tensors = "{keep: ~Intermediates, may_keep: All}" if is_outermost else "{may_keep: All}"
-    rate = level.bandwidth_bytes_per_s * 8
-    read = level.read_energy_joules_per_byte / 8
-    write = level.write_energy_joules_per_byte / 8
-    return (
-        f"  - !Memory  # {level.title}: {level.words}\n"
-        f"    name: {_node_name(level)}\n"
-        f"    size: {level.capacity_bytes * 8:.17g}  # bits\n"
-        f"    leak_power: {level.background_watts:.17g}  # W\n"
-        "    area: 0\n"
-        "    actions:  # J/bit, bit/s\n"
-        f"    - {{name: read, energy: {read:.17g}, throughput: {rate:.17g}}}\n"
-        f"    - {{name: write, energy: {write:.17g}, throughput: {rate:.17g}}}\n"
-        f"    tensors: {tensors}\n"
-    )
-
-
-def _node_name(level: MachineLevel) -> str:
-    return {"on_chip": "OnChip"}.get(level.name) or level.name.capitalize()
+    return _MEMORY.format(
+        level=level, bits=level.capacity_bytes * 8, rate=level.bandwidth_bytes_per_s * 8,
+        name="OnChip" if level.name == "on_chip" else level.name.capitalize(),
+        read=level.read_energy_joules_per_byte / 8, write=level.write_energy_joules_per_byte / 8,
+        tensors="keep: ~Intermediates, may_keep: All" if is_outermost else "may_keep: All",
+    )  # fmt: skip

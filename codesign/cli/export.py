@@ -64,16 +64,15 @@ def export(
     from codesign import api
     from codesign.answers.campaigns import ExportAnswer
     from codesign.base import plugins
+    from codesign.report.exports.design_files import export_machines
     from codesign.report.frames import check_scope
 
     scope = selection.scope
     check_scope(scope or "front")
     design = design_or_pick(selection.design, selection.pick)
-    of_results, of_design = plugins.names("exports"), plugins.names("design_exports")
-    chosen_format = _format(selection.form, output, [*of_results, *of_design])
-    _check_together(chosen_format, chosen_format in of_design, scope, design)
-    if output is None and chosen_format in of_design:
-        raise InputError("expected --output, the file to write")
+    formats, design_formats = plugins.names("exports"), plugins.names("design_exports")
+    chosen_format = _format(selection.form, output, [*formats, *design_formats])
+    _check_selection(chosen_format, chosen_format in design_formats, selection, design, output)
     campaign = api.load_campaign(name, folder)
     ending = {"markdown": "md", "optuna": "log"}.get(chosen_format, chosen_format)
     output = output or campaign.folder / f"{scope or 'front'}.{ending}"
@@ -81,9 +80,16 @@ def export(
     results = campaign.results() if scope == "all" else campaign.front_results()
     where = "csv has no place to say so" if chosen_format == "csv" else "the file says so too"
     notes = check_ended(results, name, selection.partial, "export", where)
-    if chosen_format in of_design:
+    if chosen_format in design_formats:
         subject = api.choose_design(results, str(design))
-        written = _write_design(chosen_format, subject, output)
+        write_design: Callable[[ChosenDesign, Path], Written]
+        write_design = plugins.load("design_exports", chosen_format)
+        # A spec sheet is of a system, too, any other format of machines.
+        written = (
+            write_design(subject, output)
+            if chosen_format == "spec-sheet"
+            else export_machines(write_design, subject, output)
+        )
         paths = list(written.paths)
         notes += written.notes
         notes += [subject.place_words] if subject.place is not None else []
@@ -93,23 +99,19 @@ def export(
     else:
         # People choose from a page; programs get every design.
         scope = scope or ("folded" if chosen_format == "markdown" else "front")
-        _check_not_empty(results, scope)
+        if scope != "all" and not len(results.front()):
+            raise InfeasibleError(
+                f"none of {len(results):,} evaluated designs keeps every limit, so there is no "
+                "front; --scope all writes them as they are",
+                results.definition.name,
+            )
+        if not len(results.rows):
+            raise InputError("no design has been evaluated yet", results.definition.name)
         notes += [f"the designs of {results.front_words}"] if scope != "all" else []
         write = plugins.load("exports", chosen_format)
         paths = [write(results, output, scope)]
     campaign.list_files(paths)
     report_files(ExportAnswer, as_json, [shown_path(path) for path in paths], notes)
-
-
-def _write_design(form: str, subject: ChosenDesign, output: Path) -> Written:
-    """The design in a format; a spec sheet is of a system, too, any other format of machines."""
-    from codesign.base import plugins
-    from codesign.report.exports.design_files import export_machines
-
-    write: Callable[[ChosenDesign, Path], Written] = plugins.load("design_exports", form)
-    return (
-        write(subject, output) if form == "spec-sheet" else export_machines(write, subject, output)
-    )
 
 
 def _format(form: str | None, output: Path | None, format_names: list[str]) -> str:
@@ -123,28 +125,23 @@ def _format(form: str | None, output: Path | None, format_names: list[str]) -> s
     return format_key
 
 
-def _check_together(form: str, is_of_design: bool, scope: str | None, design: str | None) -> None:
-    if is_of_design and design is None:
+def _check_selection(
+    form: str, is_design: bool, selection: ExportFlags, design: str | None, output: Path | None
+) -> None:
+    if not is_design:
+        if design is not None:
+            raise InputError(
+                f"{form} holds many designs; expected --scope front, folded or all", "--design"
+            )
+        return
+    if design is None:
         raise InputError(
             f"{form} holds one design; expected its number on the front, or its name", "--design"
         )
-    if is_of_design and scope is not None:
+    if selection.scope is not None:
         raise InputError(f"{form} holds one design; it has no --scope", "--scope")
-    if design is not None and not is_of_design:
-        raise InputError(
-            f"{form} holds many designs; expected --scope front, folded or all", "--design"
-        )
-
-
-def _check_not_empty(results: Results, scope: str) -> None:
-    if scope != "all" and not len(results.front()):
-        raise InfeasibleError(
-            f"none of {len(results):,} evaluated designs keeps every limit, so there is no front; "
-            "--scope all writes them as they are",
-            results.definition.name,
-        )
-    if not len(results.rows):
-        raise InputError("no design has been evaluated yet", results.definition.name)
+    if output is None:
+        raise InputError("expected --output, the file to write")
 
 
 def check_ended(results: Results, asked_as: str, is_wanted: bool, do: str, where: str) -> list[str]:

@@ -112,7 +112,28 @@ class CampaignBars:
         self._bars.stop()
 
 
-class EnumerationBar:
+class _Bar:
+    """One bar."""
+
+    def __init__(self, description: str, *columns: ProgressColumn) -> None:
+        self._description = description
+        self._bars = _bars(TextColumn("{task.description}"), BarColumn(), *columns)
+
+    def start(self, total: int, done: int) -> None:
+        """Show the bar; what an earlier run settled counts as done."""
+        self._task = self._bars.add_task(self._description, total=total, completed=done)
+        self._bars.start()
+
+    def advance(self, n: int = 1) -> None:
+        """Move the bar."""
+        self._bars.advance(self._task, n)
+
+    def finish(self) -> None:
+        """Leave the bar as it is."""
+        self._bars.stop()
+
+
+class EnumerationBar(_Bar):
     """One bar over the designs of a space, with the time that is left.
 
     Args:
@@ -120,25 +141,21 @@ class EnumerationBar:
     """
 
     def __init__(self, sought: str = "") -> None:
-        self._description = f"designs {sought}".strip()
-        self._bars = _bars(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            TextColumn("{task.percentage:.1f} % of {task.total:,.0f}"),
-        )
+        percent = TextColumn("{task.percentage:.1f} % of {task.total:,.0f}")
+        super().__init__(f"designs {sought}".strip(), percent)
 
-    def start(self, total: int, done: int) -> None:
-        """Show the bar; what an earlier run settled counts as done."""
-        self._task = self._bars.add_task(self._description, total=total, completed=done)
-        self._bars.start()
 
-    def advance(self, n: int) -> None:
-        """Move the bar."""
-        self._bars.advance(self._task, n)
+class SequenceBar(_Bar):
+    """One bar over the sequences of a measurement."""
 
-    def finish(self) -> None:
-        """Leave the bar as it is."""
-        self._bars.stop()
+    def __init__(self) -> None:
+        super().__init__("sequences", MofNCompleteColumn())
+
+    def __enter__(self) -> SequenceBar:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.finish()
 
 
 class FrontsBar(FrontsProgress):
@@ -165,27 +182,3 @@ class FrontsBar(FrontsProgress):
         """Leave the bar as it is."""
         self._bars.update(self._task, description="")
         self._bars.stop()
-
-
-class SequenceBar:
-    """One bar over the sequences of a measurement."""
-
-    def __init__(self) -> None:
-        self._bar = _bars(TextColumn("sequences"), BarColumn(), MofNCompleteColumn())
-        self._task: TaskID | None = None
-
-    def __enter__(self) -> SequenceBar:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._bar.stop()
-
-    def start_total(self, total: int, done: int) -> None:
-        """Show the bar."""
-        self._task = self._bar.add_task("sequences", total=total, completed=done)
-        self._bar.start()
-
-    def advance_sequence(self) -> None:
-        """A sequence is measured."""
-        if self._task is not None:
-            self._bar.advance(self._task)

@@ -72,7 +72,7 @@ def quantize(
     settings = TableSettings(model, text, context, sequences, calibration, seed, device)
     path = output or Path(f"accuracy-{model.resolve().name}.json")
     with SequenceBar() as bar, _measuring(path):
-        table = measure_table(settings, choices, path, bar.start_total, bar.advance_sequence)
+        table = measure_table(settings, choices, path, bar.start, bar.advance)
     from codesign.answers.accuracy import QuantizeAnswer
     from codesign.report.accuracy_tables import measured_tables
 
@@ -116,9 +116,7 @@ def mix_formats(
     path = output or Path(f"mixtures-{model.resolve().name}.json")
     limits = numbers("--average-bits", average_bits, above=0) if average_bits else []
     with SequenceBar() as bar, _measuring(path):
-        table = mixture_table(
-            settings, limits, divergence, path, bar.start_total, bar.advance_sequence
-        )
+        table = mixture_table(settings, limits, divergence, path, bar.start, bar.advance)
     from codesign.answers.accuracy import MixFormatsAnswer
     from codesign.report.accuracy_tables import mixture_tables
 

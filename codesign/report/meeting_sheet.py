@@ -122,9 +122,31 @@ def _reasons(
     close = [f"{limit['words']}: {100 * limit['left']:.2g} % left" for limit in pick["close"]]
     yield from _block("Limited by", [bound, *close])
     yield from _block("How sure", sure_words(results, pick, ()))
-    yield from _block("Worth of 5 % more", _worth(results, answer))
+    place = next(k for k, each in enumerate(answer["picks"]) if each["is_recommended"])
+    speed = metric_of(answer["speed"], metrics)
+    sign = "+" if speed.sense == "maximize" else "−"
+    gains = (
+        (metric_of(x["metric"], metrics), "" if x["exact"] else "at least ", x["of"][place])
+        for x in answer.get("prices", ())
+    )
+    yield from _block("Worth of 5 % more", (
+        f"{metric_title(metric)}: {least}{sign}{format_metric(amount['gain'], speed, 3)}"
+        for metric, least, amount in gains
+        if amount["gain"] > 0.0005 * abs(amount["best"])
+    ))  # fmt: skip
     if account is not None:
-        yield from _block("Constants that move it most", _constants(results, account))
+        values = account.evaluated.metrics
+        swings = [
+            (abs(swing.at_high - swing.at_low) / abs(values[name]), metric_of(name, metrics), swing)
+            for name in results.problem.objective_names
+            for swing in account.swings.get(name, ())
+        ]
+        swings.sort(key=lambda entry: -entry[0])
+        yield from _block("Constants that move it most", (
+            f"{constant_words(swing.technology, swing.number)}: {metric_title(metric)} "
+            f"{format_metric(swing.at_low, metric, 3)} to {format_metric(swing.at_high, metric, 3)}"
+            for _, metric, swing in swings[:_MOST_CONSTANTS]
+        ))  # fmt: skip
 
 
 def _block(title: str, lines: Iterable[str]) -> Iterator[_Line]:
@@ -133,33 +155,6 @@ def _block(title: str, lines: Iterable[str]) -> Iterator[_Line]:
         yield title, 11.5, "accent"
     for line in listed:
         yield line, 10.0, "ink"
-
-
-def _worth(results: Results, answer: Fields) -> Iterator[str]:
-    """Gains in speed from 5 % more of each resource, at the recommended design."""
-    place = next(k for k, pick in enumerate(answer["picks"]) if pick["is_recommended"])
-    speed = metric_of(answer["speed"], results.problem.metrics)
-    for price in answer.get("prices", ()):
-        amount = price["of"][place]
-        if amount["gain"] > 0.0005 * abs(amount["best"]):
-            least = "" if price["exact"] else "at least "
-            metric = metric_of(price["metric"], results.problem.metrics)
-            sign = "+" if speed.sense == "maximize" else "−"
-            yield f"{metric_title(metric)}: {least}{sign}{format_metric(amount['gain'], speed, 3)}"
-
-
-def _constants(results: Results, account: Account) -> Iterator[str]:
-    """The largest effects of single constants over their ranges."""
-    swings = [
-        (abs(swing.at_high - swing.at_low) / abs(account.evaluated.metrics[name]), name, swing)
-        for name in results.problem.objective_names
-        for swing in account.swings.get(name, ())
-    ]
-    for _, name, swing in sorted(swings, key=lambda entry: -entry[0])[:_MOST_CONSTANTS]:
-        metric = metric_of(name, results.problem.metrics)
-        ends = " to ".join(format_metric(end, metric, 3) for end in (swing.at_low, swing.at_high))
-        constant = constant_words(swing.technology, swing.number)
-        yield f"{constant}: {metric_title(metric)} {ends}"
 
 
 def _alternatives(results: Results, answer: Fields, account: Account | None) -> Iterator[_Line]:

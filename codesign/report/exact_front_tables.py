@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from rich.console import RenderableType
+from rich.table import Table
 
 from codesign.insight.plateaus import folded_front
-from codesign.report.front_formats import formats_table
 from codesign.report.front_lines import beyond_words, front_lines
 from codesign.report.labels import metric_title
 from codesign.report.recommended import recommendation_words
 from codesign.report.result_tables import reference_text
-from codesign.report.tables import format_cell, pairs_table, spaced, text_line
+from codesign.report.tables import format_cell, pairs_table, plain_table, spaced, text_line
 from codesign.search.campaign import Results
 from codesign.search.enumeration import ExactFront, KeptFront
 from codesign.search.pareto import TOLERANCE
+
+_FORMATS = {"weight_format": "weights", "activation_format": "activations", "kv_format": "KV cache"}
+_MOST_LINES = 6
+"""Combinations of formats that are listed of a machine."""
 
 
 def tables(
@@ -49,7 +54,7 @@ def tables(
         )
         facts["points for tighter limits"] = f"{len(tighter):,}; exact for limits on {names}"
     facts["seconds"] = f"{seconds:.1f}"
-    formats = formats_table(results)
+    formats = _formats_table(results)
     beyond = beyond_words(results.problem, front, tolerance)
     wrote = (text_line(f"wrote {file}") for file in files)
     return spaced(
@@ -59,3 +64,34 @@ def tables(
         [] if formats is None else [formats],
         [pairs_table(title, facts), text_line(reference_text(results)), *wrote],
     )
+
+
+def _formats_table(results: Results) -> Table | None:
+    """A line for each combination of formats, the frequent ones first; None if none is a choice.
+
+    Limiting assumption: each point counts with one design, of those that have its numbers.
+
+    Args:
+        results: One design per point of the front.
+    """
+    space = results.problem.space
+    open_names = {parameter.name for parameter in space.parameters if len(parameter.values) > 1}
+    prefixes = [f"{name}_" for name in space.pools] or [""]
+    if not open_names & {f"{prefix}{operand}" for prefix in prefixes for operand in _FORMATS}:
+        return None
+    designs = space.decode(results.rows)
+    title = "Formats on the front"
+    table = plain_table(title, ["machine", *_FORMATS.values(), "points"], ["points"])
+    more = []
+    for prefix in prefixes:
+        counts = Counter(
+            tuple(str(design.get(f"{prefix}{operand}") or "–") for operand in _FORMATS)
+            for design in designs
+        ).most_common()
+        name = prefix.removesuffix("_") or "all"
+        for formats, n in counts[:_MOST_LINES]:
+            table.add_row(name, *formats, f"{n:,}")
+        if len(counts) > _MOST_LINES:
+            more.append(f"{name}: {len(counts) - _MOST_LINES} more combinations")
+    table.caption = "; ".join(["one design of each point", *more])
+    return table

@@ -24,6 +24,7 @@ def recommendation_words(results: Results, folded: FoldedFront) -> str:
         format_metric(float(value), metric)
         for value, metric in zip(natural[place], metrics, strict=True)
     )
+    reason = reason_words(problem.objectives, recommendation.rule)
     alternatives = []
     for pick in picks_of(results, folded):
         regret = float(recommendation.regret[np.flatnonzero(kept_places == pick.place)[0]])
@@ -39,8 +40,10 @@ def recommendation_words(results: Results, folded: FoldedFront) -> str:
                 f"{metric_title(metric)}"
                 for factor, metric in zip(factors, metrics, strict=True)
             )  # fmt: skip
-            changes = f"{changes}, {100 * regret / (1 + regret):.2g} % less by that rule"
+            worse = f"{100 * regret / (1 + regret):.2g} %"
+            is_ratio = reason.startswith("the most ")
+            words = f"less {reason.removeprefix('the most ')}" if is_ratio else "worse in all"
+            changes = f"{changes}, {worse} {words}"
         alternatives.append(f"{pick.key} #{pick.place + 1}: {changes}")
     instead = f" Instead, {'; '.join(alternatives)}." if alternatives else ""
-    reason = reason_words(problem.objectives, recommendation.rule)
     return f"Take #{place + 1}: {values}; {reason}.{instead}"

@@ -10,7 +10,8 @@ from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.sessions import MixEvaluator, SessionsEvaluator
 from codesign.evaluators.sessions.mix_evaluator import MixWorkload
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
-from codesign.models.memtech import load_library
+from codesign.models.memtech import Range, load_library
+from codesign.models.memtech.technology import ACCOUNT_NUMBERS, NUMBERS
 from codesign.models.workload import Request
 from codesign.search.enumeration import enumerate_front
 from codesign.search.pareto import non_dominated
@@ -215,3 +216,26 @@ def test_the_front_of_a_mix_is_that_of_all_designs(seed):
     )
     front = enumerate_front(problem)
     np.testing.assert_array_equal(np.unique(front.objectives, axis=0), brute_front(problem))
+
+
+def test_moved_numbers_give_the_answers_of_evaluators_that_remember_nothing(monkeypatch):
+    memories, constants = evaluator().technologies(), evaluator().constant_ranges(["tdp_watts"])
+    designs = columns([machine_of(tier1_stacks=stacks) for stacks in (4, 6)])
+    memory = memories["hbm3e_12h"]
+    evaluator().evaluate(designs)
+
+    def moved(base, change):
+        name, (low, typical) = change
+        if name in constants:
+            return base.with_constants({name: typical * 1.1})
+        number = Range(low=low, typical=typical * 1.1, high=typical * 1.2)
+        return base.with_library({**memories, memory.key: memory.model_copy(update={name: number})})
+
+    ranges = {name: getattr(memory, name) for name in (*NUMBERS, *ACCOUNT_NUMBERS)}
+    ranges = {name: x for name, x in {**ranges, **constants}.items() if x and x.typical}
+    changes = [(name, (x.low, x.typical)) for name, x in ranges.items()][::2]
+    remembered = [moved(evaluator(), change).evaluate(designs).metrics for change in changes]
+    monkeypatch.setattr("codesign.evaluators.sessions.sessions_evaluator._SMALL", 0)
+    for change, metrics in zip(changes, remembered, strict=True):
+        for name, values in moved(evaluator(), change).evaluate(designs).metrics.items():
+            np.testing.assert_array_equal(metrics[name], values, err_msg=f"{change[0]}: {name}")

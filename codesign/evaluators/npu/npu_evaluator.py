@@ -13,6 +13,7 @@ import copy
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -101,6 +102,8 @@ POWER_METRICS = frozenset(
 )
 """Metrics that depend on what an operation takes, besides what designs cost."""
 
+_LIMIT = "limit "
+"""Prefix of the limits among the numbers of a group of designs."""
 _NO_CONSEQUENCE = {"name", "note", "sources", "data_pins", "status", "available", "date", "edition"}
 """Keys of a technology's file that change no metric."""
 
@@ -140,6 +143,7 @@ class NpuEvaluator(PhaseMachine):
         self._limits: Mapping[str, float] = {}
         self._moved_constants: Mapping[str, float] = {}
         self._spread_over(SINGLE)
+        self.preparation  # noqa: B018 # options that no design can have are refused at once
         self.metrics: tuple[Metric, ...] = tuple(
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
         )
@@ -163,7 +167,7 @@ class NpuEvaluator(PhaseMachine):
         self.pass_ = Pass(table, self.options, self.workload.phase)
         largest = (table.input_elements_per_request + table.output_elements_per_request).max()
         self._largest_activations = float(largest)
-        self._prepare_models()
+        self._forget_models()
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
         """Formats of equal widths are, without metrics of accuracy; all other values differ."""
@@ -246,12 +250,22 @@ class NpuEvaluator(PhaseMachine):
             return processes
         return [processes[energies.index(least)]]
 
-    def _prepare_models(self) -> None:
-        """Build what depends on technologies and limits."""
+    def _forget_models(self) -> None:
+        """Forget all that depends on technologies, options and limits: it is built when needed."""
         self._deployed: dict[tuple[Parallelism, Stated], NpuEvaluator] = {}
-        self.preparation = Preparation(
+        for name in ("preparation", "_longest_pass_s", "_choice", "_best_case"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def preparation(self) -> Preparation:
+        """What all designs share."""
+        return Preparation(
             self.workload, self.part, self.options, self._library, self._largest_activations
         )
+
+    @cached_property
+    def _longest_pass_s(self) -> float:
+        """Longest pass within the limits on latency."""
         limits, tokens = self._limits, float(self.workload.tokens_of_phase)
         step_s, user_tokens_per_s, phase_s = (limits.get(name) for name in _LATENCIES)
         longest = (
@@ -259,9 +273,15 @@ class NpuEvaluator(PhaseMachine):
             tokens / max(user_tokens_per_s or 0.0, 1e-300),
             np.inf if phase_s is None else phase_s,
         )
-        longest_pass_s = min(longest) / (float(self.pass_.table.n_passes) * self.part.n_stages)
-        self._choice = BatchAndOrderChoice(self.pass_, self.preparation, longest_pass_s)
-        self._best_case = BestCase(self.pass_, self.preparation, longest_pass_s)
+        return float(min(longest) / (float(self.pass_.table.n_passes) * self.part.n_stages))
+
+    @cached_property
+    def _choice(self) -> BatchAndOrderChoice:
+        return BatchAndOrderChoice(self.pass_, self.preparation, self._longest_pass_s)
+
+    @cached_property
+    def _best_case(self) -> BestCase:
+        return BestCase(self.pass_, self.preparation, self._longest_pass_s)
 
     def technologies(self) -> Technologies:
         return self._library
@@ -273,7 +293,7 @@ class NpuEvaluator(PhaseMachine):
     def _changed(self, **attributes: object) -> NpuEvaluator:
         evaluator = copy.copy(self)
         vars(evaluator).update(attributes)
-        evaluator._prepare_models()
+        evaluator._forget_models()
         return evaluator
 
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
@@ -448,7 +468,7 @@ class NpuEvaluator(PhaseMachine):
             evaluator = copy.copy(self)
             evaluator.options = self._options_of(stated)
             if parallelism == self.part.parallelism:
-                evaluator._prepare_models()  # no stated option changes the operators
+                evaluator._forget_models()  # no stated option changes the operators
             else:
                 evaluator._spread_over(parallelism)
             self._deployed[key] = evaluator
@@ -480,10 +500,19 @@ class NpuEvaluator(PhaseMachine):
         return {**known_violations, "devices": np.full(len(designs["pe_array"]), self.excess)}
 
     def _evaluate_deployed(self, designs: Columns, names: Sequence[str]) -> Evaluation:
-        values = self._group_results(
-            designs, lambda group, columns: group.evaluate(columns, names).metrics
-        )
-        return Evaluation(values, self.known_violations(designs))
+        def evaluate_group(group: NpuEvaluator, columns: Columns) -> Arrays:
+            result = group.evaluate(columns, names)
+            excess = np.full(len(columns["pe_array"]), group.excess)
+            limits = {**result.violations, "devices": excess}
+            return {**result.metrics, **{_LIMIT + name: limits[name] for name in limits}}
+
+        values = self._group_results(designs, evaluate_group)
+        limits = {
+            name.removeprefix(_LIMIT): values.pop(name)
+            for name in tuple(values)
+            if name.startswith(_LIMIT)
+        }
+        return Evaluation(values, limits)
 
     def choose(self, designs: Columns) -> Chosen:
         """Hardware, batch size, order of tiers and placement, from which others may start."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -52,6 +52,7 @@ from codesign.models.deployments.cache_levels import CachedTurns, TurnCosts
 from codesign.models.hardware.accelerator import UnitTables
 from codesign.models.hardware.formula_operations import sum_of
 from codesign.models.memtech import Range
+from codesign.models.memtech.technology import ACCOUNT_NUMBERS
 from codesign.models.workload.precision import bits_per_element
 from codesign.models.workload.storage import kv_elements, state_bytes
 
@@ -65,6 +66,10 @@ _OF_MACHINE = ("area_mm2", "power_density_w_per_mm2", "junction_temperature_cels
 """Metrics that a design has from its decoding machine, unchanged."""
 _UNBOUNDED = ("cache_lifetime_years", "outer_hit_share")
 """Metrics that a better machine may make worse."""
+_ACCOUNTS = {"name", "note", "sources", "status", "available", "date", *ACCOUNT_NUMBERS}
+"""Keys of a technology that change no time and no energy of a prefill."""
+_SMALL, _MOST_REMEMBERED = 2000, 32
+"""Designs of a batch whose prefills are remembered, and number of such batches [ours]."""
 _SOFTWARE = frozenset({CONCURRENT, *CACHE_PARAMETERS})
 
 
@@ -125,6 +130,9 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         reported = {*declared, *self.first.metrics_for_pools}
         if missing := [name for name in self._needed if name not in reported]:
             raise InputError(f"expected machines that report {', '.join(missing)}", "machine")
+        self._timing_constants = frozenset(self.first.constant_ranges([_TTFT, _JOULES]))
+        self._constants: Mapping[str, float] = {}
+        self._remembered: dict[Any, dict[_Prefill, Arrays]] = {}
         self._passed = [name for name in _OF_MACHINE if name in declared]
         self.metrics: tuple[Metric, ...] = (
             *SESSION_METRICS.values(), *(declared[name] for name in self._passed)
@@ -155,6 +163,11 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         """Tokens of the prompts and answers of a session."""
         classes = self._reuse.classes
         return classes.total(classes.context_tokens + classes.new_tokens + classes.generated_tokens)
+
+    def with_constants(self, values: Mapping[str, float]) -> Self:
+        evaluator = super().with_constants(values)
+        evaluator._constants = {**self._constants, **values}
+        return evaluator
 
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
         del metrics  # times, energies and prices of the machine decide on all of them
@@ -194,8 +207,12 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         """Violations of the decoding machine; ``sessions`` is batch size over sessions, less 1."""
         few, number = _distinct_machines(designs)
         limits = {name: values[number] for name, values in self.first.known_violations(few).items()}
+        return limits | {"sessions": self._sessions_excess(designs)}
+
+    def _sessions_excess(self, designs: Columns) -> FloatArray:
+        """(n,) batch size over sessions, less 1."""
         sessions, _ = self._counts(designs, CONCURRENT, self.workload.concurrent_sessions, {})
-        return limits | {"sessions": self._batch(designs) / sessions - 1.0}
+        return self._batch(designs) / sessions - 1.0
 
     def _batch(self, designs: Columns) -> FloatArray:
         """(n,) requests that decode together."""
@@ -219,9 +236,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         few, number = _distinct_machines(designs)
         passed = [name for name in self._passed if name in names]
         decode = self.first.evaluate(few, [*self._needed, *passed])
-        times, joules = self._prefill_costs(
-            designs, lambda machine, few: machine.evaluate(few, [_TTFT, _JOULES]).metrics
-        )
+        times, joules = self._prefill_costs(designs, self._prefill_metrics)
         values = {name: rows[number] for name, rows in decode.metrics.items()}
         used = values["memory_used_bytes"]
         kv_bytes = _least(designs, {}, "kv_format", self.first.workload.format_convention)
@@ -231,15 +246,50 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         failures = {
             i: decode.failures[int(j)] for i, j in enumerate(number) if j in decode.failures
         }
-        limits = dict(self.known_violations(designs))
+        limits = {name: excess[number] for name, excess in decode.violations.items()}
+        limits |= {"sessions": self._sessions_excess(designs)}
         return Evaluation({name: results[name] for name in names}, limits, failures)
 
+    def _prefill_metrics(self, few: Columns) -> dict[_Prefill, Arrays]:
+        """Times and energies of every prefill.
+
+        They are remembered for small batches: most uncertain numbers, such as prices, leave them.
+        """
+        prefills = {key: machine for key, machine in self.members.items() if key}
+
+        def evaluate() -> dict[_Prefill, Arrays]:
+            return {
+                key: machine.evaluate(few, [_TTFT, _JOULES]).metrics
+                for key, machine in prefills.items()
+            }
+
+        if len(next(iter(few.values()))) > _SMALL:
+            return evaluate()
+        names = {str(value) for column in few.values() for value in column.values}
+        library, memory = self.first.technologies(), self._remembered
+        moved = {
+            name: value for name, value in self._constants.items() if name in self._timing_constants
+        }
+        key = (
+            repr([library[name].model_dump(exclude=_ACCOUNTS) for name in sorted(names)
+                  if name in library]),
+            repr(sorted(moved.items())),
+            *((name, column.values, column.codes.tobytes()) for name, column in few.items()),
+        )  # fmt: skip
+        if key not in memory:
+            if len(memory) >= _MOST_REMEMBERED:
+                memory.pop(next(iter(memory)))
+            memory[key] = evaluate()
+        else:
+            memory[key] = memory.pop(key)  # the last to be forgotten
+        return memory[key]
+
     def _prefill_costs(
-        self, designs: Columns, of: Callable[[PhaseMachine, Columns], Arrays]
+        self, designs: Columns, of: Callable[[Columns], Mapping[_Prefill, Arrays]]
     ) -> tuple[FloatArray, FloatArray]:
         """(3, q, n) seconds and joules if context, only its shared prefix, or nothing is found."""
         few, number = _distinct_machines(designs, _SOFTWARE | {BATCH_SIZE})
-        rows = {key: of(machine, few) for key, machine in self.members.items() if key}
+        rows = of(few)
         states = list(zip(*self._keys, strict=True))
         times = np.stack([[rows[key][_TTFT] for key in keys] for keys in states])
         joules = np.stack(
@@ -381,7 +431,11 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         decode = self.first.best_case(few, undecided, [*needed, *passed])
         times, joules = self._prefill_costs(
             designs,
-            lambda machine, few: machine.best_case(few, undecided, [_TTFT, _JOULES]),
+            lambda few: {
+                key: machine.best_case(few, undecided, [_TTFT, _JOULES])
+                for key, machine in self.members.items()
+                if key
+            },
         )
         values = {name: rows[number] for name, rows in decode.items()}
         request = self.first.workload

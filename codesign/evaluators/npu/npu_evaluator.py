@@ -506,7 +506,7 @@ class NpuEvaluator(PhaseMachine):
             limits = {**result.violations, "devices": excess}
             return {**result.metrics, **{_LIMIT + name: limits[name] for name in limits}}
 
-        values = self._group_results(designs, evaluate_group)
+        values = dict(self._group_results(designs, evaluate_group))
         limits = {
             name.removeprefix(_LIMIT): values.pop(name)
             for name in tuple(values)

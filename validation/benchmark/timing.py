@@ -49,14 +49,10 @@ def best_seconds(call: Callable[[], object], repeats: int) -> float:
     call()
     best = float("inf")
     for _ in range(repeats):
-        best = min(best, _timed(call))
+        start = _seconds()
+        call()
+        best = min(best, (_seconds() - start))
     return best
-
-
-def _timed(call: Callable[[], object]) -> float:
-    start = _seconds()
-    call()
-    return _seconds() - start
 
 
 def ways() -> tuple[str, ...]:

@@ -7,19 +7,17 @@ tokens and ``k`` the elements that a token reads and writes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
-from codesign.base.errors import UnknownNameError
 from codesign.models.machines.device.elementwise import (
     ElementwiseConstants,
     row_time_s,
     stream_time_s,
     uncached_s,
 )
-from codesign.models.machines.device.rates import DeviceRates, Floats
+from codesign.models.machines.device.rates import Floats
 from validation.studies.kernel_families.family import KernelFamily, device_operators
 from validation.studies.kernel_families.rows import (
     Reasons,
@@ -27,8 +25,7 @@ from validation.studies.kernel_families.rows import (
 )
 from validation.studies.kernel_table import KernelTable
 
-MixingKind: TypeAlias = Literal["hyper_connection_pre", "hyper_connection_post"]
-MIXING_KINDS: tuple[MixingKind, ...] = ("hyper_connection_pre", "hyper_connection_post")
+MIXING_KINDS = ("hyper_connection_pre", "hyper_connection_post")
 STREAM_BYTES = 4
 """Bytes of an element of a residual stream: float32. [derived: only then do the measured times of
 both calls come to the bandwidth that other streams reach]"""
@@ -73,17 +70,20 @@ def _law(table: KernelTable) -> Callable[[ElementwiseConstants], FloatArray]:
     """The time of rows that are not left out, as a function of the constants."""
     operator, rates = table.words("operator"), table.rates
     moved, rows = _moved_bytes(table), table["m"]
-    sizes = table["tokens"], table["hidden"], table["streams"]
 
     def times_s(constants: ElementwiseConstants) -> FloatArray:
         with np.errstate(invalid="ignore"):
             by_row = row_time_s(rows, moved / rows, rates, constants)
-            times = [
-                hyper_connection_time_s(mixing, *sizes, rates, constants) for mixing in MIXING_KINDS
-            ]
-        kinds = [operator == mixing for mixing in MIXING_KINDS]
-        streams = stream_time_s(moved, rates, constants)
-        return np.select([*kinds, np.isin(operator, ROW_KERNELS)], [*times, by_row], streams)
+        # Before a block, the streams are read for their weights and once more for their sum; after
+        # it, they are read and written. The arithmetic is not counted.
+        cores_s = moved / (constants.stream_core * rates.n_cores)
+        mixing_s = np.maximum(cores_s, uncached_s(moved, rates, constants, is_cached=True))
+        before, after = (operator == mixing for mixing in MIXING_KINDS)
+        return np.select(
+            [before, after, np.isin(operator, ROW_KERNELS)],
+            [constants.projection_start + mixing_s, constants.mixing_start + mixing_s, by_row],
+            stream_time_s(moved, rates, constants),
+        )
 
     return times_s
 
@@ -100,37 +100,6 @@ FAMILY = KernelFamily(
     most=MOST,
     groups=device_operators,
 )
-
-
-def hyper_connection_time_s(
-    kind: MixingKind,
-    tokens: Floats,
-    hidden: Floats,
-    streams: Floats,
-    rates: DeviceRates,
-    constants: ElementwiseConstants,
-) -> FloatArray:
-    """Seconds of the mixing of residual streams before or after a block.
-
-    Before it, the streams are read for their weights and once more for their sum; after it, they
-    are read and written. The arithmetic is not counted.
-
-    Args:
-        kind: Before or after the block.
-        hidden: Elements of a token in one stream.
-        streams: Residual streams.
-
-    Raises:
-        UnknownNameError: No such mixing.
-    """
-    if kind not in MIXING_KINDS:
-        raise UnknownNameError("mixing of residual streams", kind, MIXING_KINDS)
-    before = kind == "hyper_connection_pre"
-    moved = mixing_bytes(tokens, hidden, streams)
-    cores = moved / (constants.stream_core * rates.n_cores)
-    memory = uncached_s(moved, rates, constants, is_cached=True)
-    start = constants.projection_start if before else constants.mixing_start
-    return start + np.maximum(cores, memory)
 
 
 def mixing_bytes(tokens: Floats, hidden: Floats, streams: Floats) -> FloatArray:

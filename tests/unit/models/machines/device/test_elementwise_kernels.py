@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codesign.base.errors import UnknownNameError
 from codesign.models.hardware.device import load_device
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.elementwise import (
@@ -17,7 +16,7 @@ from codesign.models.machines.device.elementwise import (
 )
 from codesign.models.machines.device.rates import DeviceRates, device_rates
 from tests.laws import is_at_most, never_falls
-from validation.studies.kernel_families.elementwise import hyper_connection_time_s, mixing_bytes
+from validation.studies.kernel_families.elementwise import mixing_bytes
 
 CONSTANTS = load_constants("elementwise", ElementwiseConstants, "gpu")
 PLAIN = ElementwiseConstants.model_validate(
@@ -74,11 +73,6 @@ def test_a_device_with_less_bandwidth_for_its_cores_uses_more_of_it() -> None:
 
 def test_mixing_reads_or_writes_float32_streams_twice() -> None:
     assert float(mixing_bytes(10.0, 100.0, 4.0)) == 10 * 100 * (2 * 4 * 4 + 2)
-    for kind in ("hyper_connection_pre", "hyper_connection_post"):
-        time = hyper_connection_time_s(kind, 1e6, 4096.0, 4.0, A100, PLAIN)
-        assert time == pytest.approx(1e6 * 4096 * 34 / 2039e9)
-    with pytest.raises(UnknownNameError, match="unknown mixing of residual streams 'hyper'"):
-        hyper_connection_time_s("hyper", 1.0, 1.0, 4.0, A100, PLAIN)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["a100-sxm-80gb", "a40", "h100-sxm", "b200-sxm", "l40s"])

@@ -56,7 +56,22 @@ def spread(command: Callable[..., None], has_help: bool = True) -> Callable[...,
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         if is_dataclass(parameter.annotation):
             records[parameter.name] = parameter.annotation
-            parameters += _parameters(parameter.annotation, has_help)
+            types = get_type_hints(parameter.annotation, include_extras=True)
+            parameters += [
+                inspect.Parameter(
+                    flag_field.name,
+                    inspect.Parameter.KEYWORD_ONLY,
+                    default=inspect.Parameter.empty
+                    if flag_field.default is MISSING
+                    else flag_field.default,
+                    annotation=_annotation(
+                        parameter.annotation if has_help else None,
+                        flag_field,
+                        types[flag_field.name],
+                    ),
+                )
+                for flag_field in fields(parameter.annotation)
+            ]
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
 
@@ -107,23 +122,6 @@ def _keyed(record: Any) -> Iterator[tuple[str, Field[Any]]]:
         key = flag_field.metadata.get("key")
         if key != "":
             yield key or flag_field.name, flag_field
-
-
-def _parameters(record: Any, has_help: bool) -> list[inspect.Parameter]:
-    types = get_type_hints(record, include_extras=True)
-    return [
-        inspect.Parameter(
-            flag_field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty
-            if flag_field.default is MISSING
-            else flag_field.default,
-            annotation=_annotation(
-                record if has_help else None, flag_field, types[flag_field.name]
-            ),
-        )
-        for flag_field in fields(record)
-    ]
 
 
 def _annotation(flags: Any, flag_field: Field[Any], value_type: Any) -> Any:

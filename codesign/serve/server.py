@@ -123,19 +123,16 @@ def _guarded(application: Starlette, hosts: set[str]) -> Callable[[Any, Any, Any
 
         if scope["type"] != "http":
             return
-        if not _is_allowed(Request(scope), hosts):
+        request = Request(scope)
+        origin = request.headers.get("origin")
+        is_own = origin is None or origin.removeprefix("http://") in hosts
+        if not (request.headers.get("host") in hosts and is_own):
             refusal = Response("refused", status_code=403, media_type="text/plain")
             await refusal(scope, receive, add_headers)
             return
         await application(scope, receive, add_headers)
 
     return answer
-
-
-def _is_allowed(request: Request, hosts: set[str]) -> bool:
-    origin = request.headers.get("origin")
-    is_own = origin is None or origin.removeprefix("http://") in hosts
-    return request.headers.get("host") in hosts and is_own
 
 
 async def _body(request: Request) -> bytes:

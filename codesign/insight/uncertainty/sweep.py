@@ -180,7 +180,12 @@ class Sweep:
                 continue
             change = changes.setdefault(number.technology, {})
             if number.number == ACCESS_ENERGY:
-                change |= _access_change(self._technologies[number.technology], value)
+                # Both energies, that of writes as far along its range as that of reads.
+                reads, writes = _access_energies(self._technologies[number.technology])
+                along = np.interp(value, _ends(reads), _ends(writes))
+                change |= dict(
+                    zip(ACCESS_ENERGIES, (_exactly(value), _exactly(float(along))), strict=True)
+                )
             else:
                 change[number.number] = _exactly(value)
         library = {
@@ -207,13 +212,6 @@ def _typical_library(technology: MemoryTechnology) -> MemoryTechnology:
             if uncertain_number is not None
         }
     )
-
-
-def _access_change(technology: MemoryTechnology, value: float) -> dict[str, Range]:
-    """Both energies, that of writes as far along its range as that of reads."""
-    reads, writes = _access_energies(technology)
-    along = np.interp(value, _ends(reads), _ends(writes))
-    return dict(zip(ACCESS_ENERGIES, (_exactly(value), _exactly(float(along))), strict=True))
 
 
 def _ends(uncertain_number: Range) -> list[float]:

@@ -7,7 +7,6 @@ them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -184,11 +183,3 @@ def _dominated_by_staircase(front: FloatArray, points: FloatArray) -> BoolArray:
     is_as_good = second[last] <= points[:, -1]
     is_better = (second[last] < points[:, -1]) | (first[last] < points[:, 0])
     return (before >= 0) & is_as_good & is_better
-
-
-def merged(archives: Iterable[Archive], n_objectives: int) -> Archive:
-    """One archive of all."""
-    total = Archive(n_objectives)
-    for archive in archives:
-        total.merge(archive)
-    return total

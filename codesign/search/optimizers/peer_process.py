@@ -12,13 +12,13 @@ import subprocess
 import sys
 import tempfile
 import weakref
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, JobError, MissingExtraError
 from codesign.base.processes import ONE_THREAD
+from codesign.search.optimizers.peer_worker.task import Proposal
 
 PYTHON = "CODESIGN_PEER_PYTHON"
 """Environment variable: the interpreter in which the peers' libraries are installed. With a
@@ -33,21 +33,6 @@ _BOOTSTRAP = (
 _SAME_HASHES = {"PYTHONHASHSEED": "0"}
 """A library may go through a set of texts, as SMAC does: in each process in another order."""
 _EXTRAS = {"optuna": "tpe", "botorch": "gp", "pymoo": "nsga2"}
-
-
-@dataclass(frozen=True)
-class PeerProposal:
-    """A method's answer.
-
-    Attributes:
-        designs: Levels of each parameter, the preferred design first.
-        origin: Where the first came from, in the words of the library's own state.
-        settings: What the library's objects say of themselves.
-    """
-
-    designs: list[list[int]]
-    origin: str
-    settings: Fields
 
 
 class PeerProcess:
@@ -65,7 +50,7 @@ class PeerProcess:
         self._process: subprocess.Popen[str] | None = None
         self._log: IO[bytes] | None = None
 
-    def propose(self, question: Fields) -> PeerProposal:
+    def propose(self, question: Fields) -> Proposal:
         """The answer to what a task says besides the setup.
 
         Raises:
@@ -91,7 +76,7 @@ class PeerProcess:
             raise MissingExtraError(feature, _EXTRAS.get(library, "peers"))
         if "error" in reply:
             raise JobError(f"peer {self.setup['method']!r}: {reply['error']}")
-        return PeerProposal(**reply)
+        return Proposal(**reply)
 
     def _started(self) -> subprocess.Popen[str]:
         if self._process is None:

@@ -19,7 +19,9 @@ from codesign.base.schema import Record
 from codesign.search.enumeration import enumerate_front, exact_front, stored_front
 from codesign.search.enumeration.checkpoint import load_state
 from codesign.search.enumeration.front_cache import front_path
+from codesign.search.enumeration.within import designs_within
 from codesign.search.pareto import non_dominated
+from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
 from codesign.space import parse_space
 
@@ -164,6 +166,24 @@ def test_bounds_leave_most_designs_out_and_equal_designs_are_evaluated_once():
     assert bounded.n_evaluated < everything.n_evaluated / 4
     # Without a limit on power, crimson and red are on the front of speed alone.
     assert enumerate_front(problem(m=1, constraints=())).n_repeated > 0
+
+
+def test_designs_in_a_region_are_found_and_most_others_left_out(monkeypatch):
+    built, evaluate, n_evaluated = problem(), Problem.evaluate, []
+
+    def counting(self, rows, metrics=None):
+        n_evaluated.append(len(rows))
+        return evaluate(self, rows, metrics)
+
+    every = built.space.rows(np.arange(built.space.size))
+    every = every[built.admits(every)]
+    observed = built.evaluate(every)
+    inside = observed.feasible & (observed.objectives[:, 1] <= 8.0)
+    monkeypatch.setattr(Problem, "evaluate", counting)
+    rows = designs_within(built, lambda objectives: objectives[:, 1] <= 8.0, 10**6)
+    is_first = every[:, 2] != 3  # red and crimson are the same
+    assert sorted(rows.tolist()) == sorted(every[inside & is_first].tolist())
+    assert sum(n_evaluated) < len(every) / 4
 
 
 def test_values_that_a_constraint_tells_apart_are_not_taken_together():

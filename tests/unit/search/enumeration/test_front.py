@@ -87,28 +87,6 @@ def test_large_fronts_of_many_objectives_miss_no_dominated_point(m):
     assert np.array_equal(dominated_by(front, points), expected)
 
 
-@pytest.mark.parametrize("column", [0, 1, 2])
-@pytest.mark.parametrize("n_values", [2, 9])
-def test_an_objective_of_few_values_misses_no_dominated_point(column, n_values):
-    rng = np.random.default_rng(column)
-    layer, angle = rng.integers(0, n_values, 400), rng.uniform(0, np.pi / 2, 400)
-    radius = 1 + 0.05 * layer
-    front = np.insert(np.column_stack([-np.cos(angle), -np.sin(angle)]) * radius[:, None], column,
-                      layer, axis=1)  # fmt: skip
-    front = np.unique(front[non_dominated(front)], axis=0)
-    points = rng.uniform(-1.5, 0, size=(2000, 3))
-    points[:, column] = rng.integers(-1, 2 * n_values + 1, len(points)) / 2
-    points[:100] = front[np.arange(100) % len(front)]
-    points[100:120, column], points[120:140, column - 1] = -np.inf, np.nan
-    with np.errstate(invalid="ignore"):
-        pairs = (front[None] <= points[:, None]).all(axis=2) & (front[None] != points[:, None]).any(
-            axis=2
-        )
-    expected = pairs.any(axis=1)
-    assert 0.05 < expected.mean() < 0.95
-    assert np.array_equal(dominated_by(front, points), expected)
-
-
 def test_a_bound_of_minus_infinity_is_dominated_by_nothing():
     front = np.array([[0.0, 0.0]])
     points = np.array([[-np.inf, 9.0], [9.0, -np.inf], [9.0, 9.0]])

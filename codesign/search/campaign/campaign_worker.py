@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection
 
-from codesign.base.errors import CodesignError, InputError
-from codesign.search.campaign.campaign_definition import load_definition
+from codesign.base.errors import CodesignError
 from codesign.search.campaign.executor import Assignment, Ended, WorkerSetup
-from codesign.search.campaign.guarded_evaluation import evaluation
-from codesign.search.campaign.loop import Plan, run_batches
+from codesign.search.campaign.loop import run_batches
+from codesign.search.campaign.tasks import leave_workplaces, plan_at
 from codesign.search.execution.guard import Refusal
 
 
 def main(connection: Connection) -> None:
     """Serve runs until the parent hangs up."""
-    plan: Plan | None = None
-    with suppress(EOFError, BrokenPipeError, ConnectionResetError), ExitStack() as stack:
+    with suppress(EOFError, BrokenPipeError, ConnectionResetError):
         setup: WorkerSetup = connection.recv()
         while True:
             assignment: Assignment = connection.recv()
             try:
-                if plan is None:
-                    resolved = load_definition(setup.path).with_execution(setup.execution)
-                    if resolved.identity() != setup.identity:
-                        raise InputError(
-                            "changed while the campaign was being started", str(setup.path)
-                        )
-                    evaluate = stack.enter_context(evaluation(resolved, setup.folder))
-                    plan = Plan(resolved, setup.layout, setup.reference, evaluate)
+                plan = plan_at(setup.site, setup.layout, setup.reference)
                 for batch in run_batches(plan, assignment.run, assignment.history):
                     connection.send(batch)
                     connection.recv()
@@ -36,3 +27,4 @@ def main(connection: Connection) -> None:
                 connection.send(Ended(assignment.run, Refusal.of(error)))
             else:
                 connection.send(Ended(assignment.run))
+    leave_workplaces()

@@ -109,14 +109,7 @@ class Job:
                 plan = Plan(self.resolved, layout, reference, evaluate)
                 execute_here(plan, pending, recorder)
         else:
-            setup = WorkerSetup(
-                self.resolved.path,
-                self.resolved.identity(),
-                execution,
-                layout,
-                reference,
-                self.folder,
-            )
+            setup = WorkerSetup(Site.of(self.resolved, self.folder), layout, reference)
             runs = self.resolved.definition.runs
             execute_in_processes(setup, runs, pending, recorder, workers)
 

@@ -13,13 +13,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
-from pathlib import Path
 from typing import Protocol
 
-from codesign.base.columns import FloatArray, JsonObject
+from codesign.base.columns import FloatArray
 from codesign.base.errors import JobError
 from codesign.base.processes import WorkerProcess
-from codesign.search.campaign.execution_settings import Execution
 from codesign.search.campaign.loop import Plan, run_batches
 from codesign.search.campaign.observations import (
     Layout,
@@ -28,6 +26,7 @@ from codesign.search.campaign.observations import (
     StoredObservations,
 )
 from codesign.search.campaign.store import Store
+from codesign.search.campaign.tasks import Site
 from codesign.search.execution.guard import Refusal
 
 
@@ -60,18 +59,14 @@ class WorkerSetup:
     """Inputs from which a worker builds the plan.
 
     Attributes:
-        identity: What the parent made of the file; the worker must find the same.
-        execution: How designs are evaluated, whatever the file says.
+        site: The campaign; the worker must find the same.
         layout: Names of the recorded numbers.
         reference: (m,) reference point, minimized.
     """
 
-    path: Path
-    identity: JsonObject
-    execution: Execution
+    site: Site
     layout: Layout
     reference: FloatArray
-    folder: Path
 
 
 @dataclass(frozen=True)

@@ -87,6 +87,12 @@ def leave_workplaces() -> None:
     _workplace.cache_clear()
 
 
+def plan_at(site: Site, layout: Layout, reference: FloatArray) -> Plan:
+    """The plan of a campaign's runs, evaluated for this thread."""
+    place = _workplace(site, threading.get_ident())
+    return Plan(place.resolved, layout, reference, place.evaluate)
+
+
 def evaluate_designs(site: Site, rows: IntArray) -> Observations | Refusal:
     """The observations of (n, d) designs."""
     try:
@@ -138,8 +144,7 @@ def carry_on(site: Site, run_slice: RunSlice) -> SliceResult:
     result = partial(SliceResult, run_slice.run, len(run_slice.history))
     batches: list[ObservationBatch] = []
     try:
-        place = _workplace(site, threading.get_ident())
-        plan = Plan(place.resolved, run_slice.layout, run_slice.reference, place.evaluate)
+        plan = plan_at(site, run_slice.layout, run_slice.reference)
         for batch in run_batches(plan, run_slice.run, run_slice.history):
             batches.append(batch)
             if time.monotonic() > end:

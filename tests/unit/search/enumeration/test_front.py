@@ -1,7 +1,6 @@
 """Archives of fronts against the definition of dominance, written out."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -73,18 +72,6 @@ def test_dominated_by_is_the_definition(front, points):
     front = front[non_dominated(front)]
     expected = [any(dominates(f, p) for f in front) for p in points]
     assert dominated_by(front, points).tolist() == expected
-
-
-@pytest.mark.parametrize("m", [3, 4])
-def test_large_fronts_of_many_objectives_miss_no_dominated_point(m):
-    rng = np.random.default_rng(m)
-    directions = np.abs(rng.normal(size=(400, m)))
-    front = 1.0 - directions / np.linalg.norm(directions, axis=1, keepdims=True)
-    front = np.unique(front[non_dominated(front)], axis=0)
-    points = rng.uniform(size=(3000, m))
-    expected = ((front[None] <= points[:, None]).all(axis=2)).any(axis=1)
-    assert 0.05 < expected.mean() < 0.95
-    assert np.array_equal(dominated_by(front, points), expected)
 
 
 def test_a_bound_of_minus_infinity_is_dominated_by_nothing():

@@ -11,7 +11,7 @@ from rich.table import Table
 from codesign.insight.plateaus import folded_front
 from codesign.report.front_lines import beyond_words, front_lines
 from codesign.report.labels import metric_title
-from codesign.report.recommended import recommendation_words
+from codesign.report.recommended import recommendation_words, slack_words
 from codesign.report.result_tables import reference_text
 from codesign.report.tables import format_cell, pairs_table, plain_table, spaced, text_line
 from codesign.search.campaign import Results
@@ -55,12 +55,13 @@ def tables(
         facts["points for tighter limits"] = f"{len(tighter):,}; exact for limits on {names}"
     facts["seconds"] = f"{seconds:.1f}"
     formats = _formats_table(results)
+    folded = folded_front(results, tolerance)
     beyond = beyond_words(results.problem, front, tolerance)
     wrote = (text_line(f"wrote {file}") for file in files)
     return spaced(
         front_lines(results, width, limit, counts, tolerance),
-        [text_line(recommendation_words(results, folded_front(results, tolerance)))],
-        [text_line(beyond)] if beyond else [],
+        [text_line(recommendation_words(results, folded))],
+        [text_line(line) for line in (slack_words(results, folded), beyond) if line],
         [] if formats is None else [formats],
         [pairs_table(title, facts), text_line(reference_text(results)), *wrote],
     )

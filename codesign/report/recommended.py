@@ -6,7 +6,7 @@ import numpy as np
 
 from codesign.insight.decisions.recommendation import recommend
 from codesign.insight.plateaus import FoldedFront
-from codesign.report.labels import format_metric, metric_title
+from codesign.report.labels import format_metric, metric_of, metric_title
 from codesign.report.picks import picks_of, reason_words
 from codesign.search.campaign import Results
 from codesign.search.problem import cost_column
@@ -47,3 +47,22 @@ def recommendation_words(results: Results, folded: FoldedFront) -> str:
         alternatives.append(f"{pick.key} #{pick.place + 1}: {changes}")
     instead = f" Instead, {'; '.join(alternatives)}." if alternatives else ""
     return f"Take #{place + 1}: {values}; {reason}.{instead}"
+
+
+def slack_words(results: Results, folded: FoldedFront) -> str:
+    """``Unused by the recommended design: TDP 640.7 W of 700 W``; empty without limits."""
+    problem = results.problem
+    points = results.objectives[folded.positions[folded.kept]]
+    point = recommend(points, problem.senses, cost_column(problem.objectives)).point
+    position = folded.positions[folded.kept[point]]
+    slack = []
+    for constraint in problem.constraints:
+        limit = constraint.expression.limit
+        if constraint.bound is None or limit is None or limit.quantity not in results.metrics:
+            continue
+        metric = metric_of(limit.quantity, problem.metrics)
+        unused = abs(constraint.bound - float(results.metrics[limit.quantity][position]))
+        amount, bound = (format_metric(x, metric, 4) for x in (unused, constraint.bound))
+        side = "of" if limit.is_upper else "above"
+        slack.append(f"{metric_title(metric)} {amount} {side} {bound}")
+    return f"Unused by the recommended design: {'; '.join(slack)}." if slack else ""

@@ -9,11 +9,13 @@ from typing import TYPE_CHECKING
 from codesign.base.columns import Fields
 from codesign.base.metrics import Metric
 from codesign.insight.evaluated_design import EvaluatedDesign
+from codesign.insight.plateaus import folded_front
 from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES
 from codesign.report.front_lines import beyond_words
 from codesign.report.labels import format_metric, metric_of, metric_title, percent, unit_text
 from codesign.report.pass_account import pass_account
+from codesign.report.recommended import slack_words
 from codesign.report.system_picture import limit_words
 from codesign.search.campaign import Results
 from codesign.search.pareto import TOLERANCE
@@ -322,7 +324,7 @@ def prices_html(results: Results, document: Fields) -> str:
     if results.exact is not None and (
         beyond := beyond_words(results.problem, results.exact, TOLERANCE)
     ):
-        unused += f" {beyond}"
+        unused += f" {slack_words(results, folded_front(results, TOLERANCE))} {beyond}"
     head = ["5 % more", *(f"{PICK_TITLES[pick['key']].lower()}" for pick in picks)]
     return (
         f'<p class="hint">Gain in {escape(metric_title(speed))} if a design may use 5 % more of a '

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
-from codesign.base.errors import InputError, check_known
+from codesign.base.errors import InfeasibleError, InputError, check_known
 from codesign.insight.decisions.box import Box, box_of, relative_change
 from codesign.insight.decisions.memory_kinds import technology_columns
 from codesign.insight.decisions.recommendation import check_listable
@@ -100,7 +100,8 @@ def plane_of(
         find: Function that returns the exact front of a problem.
 
     Raises:
-        InputError: A constant has no range or moves nothing, or the space has no memories.
+        InputError: A constant has no range or moves nothing, the space has no memories, or no
+            design is feasible somewhere in the plane.
     """
     check_listable(problem)
     columns = _memory_columns(problem)
@@ -230,7 +231,13 @@ class _Search:
     def _least(self, point: FloatArray) -> float:
         """The least product at a point, by its exact front, whose designs are added."""
         self.n_fronts += 1
-        front = self.find(self.box.problem_at(self._values(point)))
+        values = self._values(point)
+        try:
+            front = self.find(self.box.problem_at(values))
+        except InfeasibleError as error:
+            pairs = zip(self.box.numbers, values.tolist(), strict=True)
+            corner = " and ".join(f"{constant_name(number)} {value:g}" for number, value in pairs)
+            raise InputError(f"with {corner} (SI units) {error}; expected looser limits") from error
         self._add(front.representatives())
         return float(self.products(point[None]).min())
 

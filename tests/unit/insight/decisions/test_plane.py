@@ -29,14 +29,14 @@ def _plane(problem, x, y):
     return plane_of(problem, enumerate_front(problem), (x, y), enumerate_front)
 
 
-def _crossed(values="hbm3e_8h, hbf"):
+def _crossed(values="hbm3e_8h, hbf", limits=()):
     """HBM3E idles at 50 to 100 mW/GB, this flash at 60 to 120."""
     idle = Range(low=60e-12, typical=70e-12, high=120e-12)
     flash = _LIBRARY["hbf"].model_copy(update={"background_power": idle})
     text = f"parameters:\n  memory: {{from: memtech, values: [{values}]}}\n  lanes: [1, 2]\n"
     space = parse_space(text, {"memtech": _LIBRARY.catalog()})
     evaluator = _Idle({**_LIBRARY, "hbf": flash})
-    return build_problem(space, evaluator, ["maximize rate", "minimize watts"], ())
+    return build_problem(space, evaluator, ["maximize rate", "minimize watts"], limits)
 
 
 def test_the_border_of_two_memories_that_idle_alike_is_the_diagonal(tmp_path):
@@ -127,9 +127,11 @@ def test_a_constant_that_spans_no_plane_is_refused(x, y, message):
         _plane(_planted("hbm3e_8h, hbf"), x, y)
 
 
-def test_a_space_without_a_choice_of_memories_and_a_system_are_refused():
+def test_a_space_without_memories_a_plane_without_designs_and_a_system_are_refused():
     with pytest.raises(InputError, match="has no choice of off-chip memories; expected a param"):
         _plane(_crossed("hbf"), _X, _Y)
+    with pytest.raises(InputError, match="expected looser limits"):
+        _plane(_crossed(limits=["watts <= 90"]), _X, _Y)
     system = api.load_campaign("system-osworld").problem
     with pytest.raises(InputError, match="cannot be listed; expected a campaign of one device"):
         plane_of(system, None, (_X, _Y), enumerate_front)

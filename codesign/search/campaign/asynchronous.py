@@ -86,7 +86,7 @@ class _Writer:
         self._has_news.set()
 
     @contextmanager
-    def at_work(self) -> Iterator[None]:
+    def storing(self) -> Iterator[None]:
         """Store during the block."""
         if not any(flight.futures for flight in self._flights):
             yield
@@ -196,13 +196,13 @@ class _Flight:
         beside = np.vstack([nothing, *(proposal.row for proposal in pending)])
         screenings = self._search.screenings(beside)
         while True:
-            with self._writer.at_work():
+            with self._writer.storing():
                 screened = next(screenings, None)
             if screened is None:
                 break
             self._recorder.stored.append_screened(screened)
         start = time.perf_counter()
-        with self._writer.at_work():
+        with self._writer.storing():
             if self._n_batches == 0 or self._farm.in_flight == 1:
                 rows = self._search.propose()
             else:

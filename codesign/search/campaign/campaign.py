@@ -186,7 +186,7 @@ class Campaign:
                         str(self.store_path),
                     )
                 job = Job(
-                    self._resolved.with_execution(execution),
+                    self._resolved.replace_execution(execution),
                     self.folder,
                     self._n_workers(workers),
                 )
@@ -279,7 +279,7 @@ class Campaign:
     def list_files(self, files: Iterable[Path]) -> None:
         """Enter finished files of the campaign's folder into its manifest."""
         numbers: tuple[int, ...] = ()
-        results, inputs = None, self._inputs.as_stored()
+        results, inputs = None, self._inputs.stored_form()
         if self.store_path.exists():
             with open_store(self.store_path) as store:
                 numbers, inputs = store.numbers(), dict(store.inputs)
@@ -468,7 +468,7 @@ class Campaign:
             changes += self._inputs.accepted_code(store, changes, accept_changes)
         with open_store(self.store_path, writing=True) as store:
             if changes:
-                store.accept(changes, self._inputs.as_stored())
+                store.accept(changes, self._inputs.stored_form())
             counts = store.counts()
             pending = [index for index, count in enumerate(counts) if count.ended is None]
             recorder = Recorder(store, self.definition.budget, progress)
@@ -489,7 +489,7 @@ class Campaign:
             senses=self.problem.senses,
         )
         meta = {
-            **self._inputs.as_stored(),
+            **self._inputs.stored_form(),
             "layout": layout.to_json(),
             "parameters": list(self.problem.space.names),
             "reference_point": dict(reference.point),

@@ -254,7 +254,7 @@ class ResolvedDefinition:
         """The optimizer that a run uses."""
         return next(optimizer for optimizer in self.optimizers if optimizer.label == run.optimizer)
 
-    def with_execution(self, execution: Execution | None) -> ResolvedDefinition:
+    def replace_execution(self, execution: Execution | None) -> ResolvedDefinition:
         """The same campaign, evaluated in another way; None: as its file says."""
         if execution is None:
             return self
@@ -283,7 +283,7 @@ class ResolvedDefinition:
         if self.definition.screening is not None and self.screening is not None:
             costs = self.definition.screening.model_dump(include={"cost", "target_cost", "share"})
             data["screening"] = {**costs, "problem": self.screening.provenance()}
-        return to_json_values(data)
+        return plain_json(data)
 
 
 def campaign_reading(definition: Definition, problem: Problem) -> JsonObject:
@@ -292,7 +292,7 @@ def campaign_reading(definition: Definition, problem: Problem) -> JsonObject:
     return reading_of(choice.name, problem.evaluator, choice.options)
 
 
-def to_json_values(data: Fields) -> JsonObject:
+def plain_json(data: Fields) -> JsonObject:
     """``data`` as JSON gives it back: lists for tuples, plain numbers for NumPy's."""
     values: JsonObject = json.loads(json.dumps(data, default=plain_value))
     return values

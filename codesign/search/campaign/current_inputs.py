@@ -64,7 +64,7 @@ class CurrentInputs:
         """Problem that the campaign evaluates."""
         return self.resolved.problem
 
-    def as_stored(self) -> JsonObject:
+    def stored_form(self) -> JsonObject:
         """Form in which a store keeps the inputs."""
         return {
             "definition": self.definition.model_dump(mode="json"),

@@ -69,7 +69,7 @@ class _Workplace:
 
     def __init__(self, site: Site) -> None:
         with chdir(site.working_folder):
-            self.resolved = load_definition(site.path).with_execution(site.execution)
+            self.resolved = load_definition(site.path).replace_execution(site.execution)
         if identity_digest(self.resolved.identity()) != site.identity:
             raise InputError("a worker finds another campaign than was started", str(site.path))
         stack = ExitStack()

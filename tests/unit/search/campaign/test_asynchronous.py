@@ -440,7 +440,7 @@ def test_flags_stand_in_the_place_of_what_the_file_says_also_in_workers(write, f
     path = write(**{**SMALL, "budget": 8}, optimizers=["toy-climb"])
     campaign = Campaign.load(path)
     site = Site.of(
-        campaign._resolved.with_execution(Execution(timeout="1 min", retries=3)), campaign.folder
+        campaign._resolved.replace_execution(Execution(timeout="1 min", retries=3)), campaign.folder
     )
     limits = _Workplace(site).resolved.definition.execution.guard_limits
     assert (limits.timeout_s, limits.retries) == (60.0, 3)

@@ -367,28 +367,6 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
     assert not list(tmp_path.iterdir())
 
 
-def test_platforms_and_prices_are_search_problems(
-    tmp_path: Path, monkeypatch: Any, capsys: Any
-) -> None:
-    text = Path("runs/economics-llama.yaml").read_text()
-    smaller = {"budget: 200": "budget: 30", "seeds: 3": "seeds: 1", "economics-llama": "prices"}
-    for old, new in smaller.items():
-        text = text.replace(old, new)
-    serving = (
-        "name: serving\nspace: platform-llm\nevaluator: {name: platform}\n"
-        "workload: {model: mixtral-8x7b, use_case: chat}\n"
-        "objectives: [maximize throughput_tokens_per_s, minimize board_power_watts]\n"
-        "constraints: [time_to_first_token_s <= 0.2, time_per_output_token_s <= 0.01]\n"
-        "optimizers: [random]\ninitial: 10\nbudget: 20\nseeds: 1\nreference_sample: 32\n"
-        "workers: 1\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    for name, definition in {"prices": text, "serving": serving}.items():
-        (tmp_path / f"{name}.yaml").write_text(definition)
-        assert main(["run", f"{name}.yaml", "--workers", "1"]) == 0
-    assert "wrote" not in capsys.readouterr().err
-
-
 SESSION = ["size", "llama-3.3-70b", "--on", "h200", "--tp", "4", "--session", "coding-agent"]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
+from codesign.evaluators.economics.frontier import price_per_million_tokens
 from codesign.evaluators.economics.load import Load
 from codesign.evaluators.economics.shape import shape_of
 from codesign.models.workload import load_model
@@ -53,17 +53,6 @@ def test_some_instance_and_batch_that_round_to_table_3_have_its_speed_and_price(
     )
     off = np.maximum(np.abs(1 / time / speed - 1), np.abs(ours / price - 1))
     assert off.min() <= SPEED
-
-
-def test_the_efficient_point_of_a_400_point_grid_is_that_of_table_3() -> None:
-    row = next(row for row in ROWS if row["model"] == "llama-3.1-405b")
-    points: Points = frontier(row["model"], row["format"], DEVICE)
-    best = points.most_valued(FRONTIERS["alpha"])
-    speed, price, devices, batch = row["efficient"]
-    assert points.tokens_per_s[best] == pytest.approx(speed, rel=SPEED)
-    assert points.usd_per_million_tokens[best] == pytest.approx(price, rel=PRICE)
-    assert round(points.n_devices[best]) == devices
-    assert round(points.batch[best]) == batch
 
 
 def test_alpha_4_of_the_caption_does_not_give_table_3() -> None:

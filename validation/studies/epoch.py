@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import yaml
@@ -110,51 +110,21 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     )
 
 
-class Fastest(NamedTuple):
-    """The fastest instance of Eqs. 13 and 14.
-
-    Attributes:
-        token_time_s: Time between two tokens.
-        n_devices: Devices of the instance, a real number.
-    """
-
-    token_time_s: float
-    n_devices: float
-
-
-def fastest(weight_bytes: float, n_layers: int, bandwidth_bytes_per_s: float) -> Fastest:
-    """The instance with the most tokens per second of a dense model, in closed form.
-
-    The size at which further devices add as much latency as they take from the reads of the
-    weights: a network with latency and no limit of bandwidth, two-dimensional tensor parallelism,
-    the critical batch ([Epoch2025]_ section 2.2.3, Eqs. 9 to 14).
-
-    Args:
-        weight_bytes: Bytes of all parameters.
-        bandwidth_bytes_per_s: Bandwidth of one device's memory.
-
-    Examples:
-        >>> optimum = fastest(2 * 70.55e9, 80, 3.3e12)  # Llama 3 70B on H100s
-        >>> round(1 / optimum.token_time_s), round(optimum.n_devices)
-        (234, 26)
-    """
-    latency = n_layers * _REDUCTIONS_PER_LAYER * _HOP_S
-    read = weight_bytes / bandwidth_bytes_per_s
-    if read <= latency:
-        return Fastest(read, 1.0)
-    n_devices = (read / latency) ** (2 / 3)
-    return Fastest(3.0 * latency ** (2 / 3) * read ** (1 / 3) - 2.0 * latency, n_devices)
-
-
 def closed_form_rows() -> list[dict[str, Any]]:
-    """Table 1."""
+    """Table 1, in closed form.
+
+    It is the size at which further devices add as much latency as they take from the reads of the
+    weights: a network with latency and no limit of bandwidth, two-dimensional tensor parallelism,
+    the critical batch (section 2.2.3, Eqs. 9 to 14).
+    """
     table = load_tables()["closed_form"]
     bandwidth = paper_devices()[table["device"]].bandwidth
     rows = []
     for row in table["rows"]:
-        weight_bytes = float(row["parameters"]) * table["bytes_per_parameter"]
-        best = fastest(weight_bytes, row["layers"], bandwidth)
-        speed, devices = 1.0 / best.token_time_s, best.n_devices
+        latency = row["layers"] * _REDUCTIONS_PER_LAYER * _HOP_S
+        read = float(row["parameters"]) * table["bytes_per_parameter"] / bandwidth
+        devices = (read / latency) ** (2 / 3)
+        speed = 1.0 / (3.0 * latency ** (2 / 3) * read ** (1 / 3) - 2.0 * latency)
         rows.append(_row("T1", row["model"], "tokens_per_s", row["tokens_per_s"], speed, 0.5))
         rows.append(_row("T1", row["model"], "devices", row["devices"], devices, 0.5))
     return rows

@@ -209,13 +209,11 @@ def _lora(cell: LifeCell) -> float:
     if cell.row["matrix"] == _ALL_LAYERS:
         variant = Variant(lora="inline", lora_rank=rank)
         return lora_update_ops(Inference.of(model, variant, "life")) / 1e9
-    width, keys = model.hidden_size, model.num_key_value_heads * model.head_dim
-    outputs = {
-        "q_proj": model.num_attention_heads * model.head_dim, "k_proj": keys, "v_proj": keys,
-        "o_proj": model.num_attention_heads * model.head_dim, "up_proj": model.intermediate_size,
-        "gate_proj": model.intermediate_size, "down_proj": model.intermediate_size,
-    }  # fmt: skip
-    elements = np.asarray(float(width * outputs[cell.row["matrix"]]))
+    heads = {"q_proj": model.num_attention_heads, "o_proj": model.num_attention_heads,
+             "k_proj": model.num_key_value_heads, "v_proj": model.num_key_value_heads}  # fmt: skip
+    matrix = cell.row["matrix"]
+    width = heads[matrix] * model.head_dim if matrix in heads else model.intermediate_size
+    elements = np.asarray(float(model.hidden_size * width))
     return float(lora_merge_ops(elements, rank)) / 1e9
 
 

@@ -74,31 +74,6 @@ def test_a_pipeline_whose_stages_differ_by_a_layer_is_tried() -> None:
     assert deployment.n_devices == 3 and deployment.pools[0].degrees["pipeline_parallel"] == 3
 
 
-def test_no_split_and_number_of_instances_beats_the_search_with_passes_of_the_same_tokens() -> None:
-    evaluator = evaluator_of("llama-3.3-70b", prompt_tokens=4000, generated_tokens=1000)
-    users, formats = 10_000, {**FP8, "kv_format": "fp8", "device": "h100-sxm"}
-    demand = Demand(LatencyLimits(math.inf, 0.03), users)
-    (deployment,) = DeploymentSearch(evaluator, formats, demand, ["co-located"], 16).best()
-    degrees = splits(load_model("llama-3.3-70b"), [1, 2, 3, 4], 16)
-    n_instances = np.unique(np.geomspace(1, users, 192).round().astype(int))
-    pairs = np.repeat(degrees, len(n_instances), axis=0)
-    stages, counts = pairs[:, 1], np.tile(n_instances, len(degrees))
-    batches = -(-users // (counts * stages)) * stages
-    serving = evaluator.serving(columns_of(pairs, formats, batches.astype(float)))
-    prefill = [evaluator.serving(columns_of(pairs, formats, stages * n)) for n in (1, 2)]
-    rate = np.maximum(*(each.prefill_requests_per_s for each in prefill))
-    steps = serving.time_per_output_token_s
-    n_devices = counts * serving.n_devices
-    fits = fitting(serving)
-    keeps = fits & (steps + batches / 1000 / rate <= 0.03)
-    assert deployment.n_devices <= n_devices[keeps].min()
-    # Passes that prefill a batch at once have a higher rate, and a first token after 13 s.
-    keeps = fits & (steps + batches / 1000 / serving.prefill_requests_per_s <= 0.03)
-    best_row = int(np.argmin(np.where(keeps, n_devices, np.inf)))
-    assert n_devices[best_row] == 616 < deployment.n_devices
-    assert serving.time_to_first_token_s[best_row] > 10 > deployment.time_to_first_token_s
-
-
 def test_pools_carry_the_rate_that_users_ask_for() -> None:
     evaluator, users = evaluator_of(on=("h100-sxm", "l40s")), 400
     search = DeploymentSearch(evaluator, FP8, Demand(LIMITS, users), most_devices=4)

@@ -29,7 +29,6 @@ from codesign.search.pareto import non_dominated
 from codesign.space import load_space
 from codesign.testing import check_evaluator
 from tests.laws import is_at_most
-from validation.studies.epoch import fastest, model_name
 
 H100 = SustainedDevice("H100", 0.7e15, 0.75 * 3.3e12, 80e9, Fabric(225e9, 25e9, 8), 1e15)
 LLAMA = shape_of(load_model("llama-3.3-70b"))
@@ -222,20 +221,6 @@ def test_a_bought_device_costs_its_share_of_life_and_its_power() -> None:
     assert bought.usd_per_hour == pytest.approx(2 / 4 / 0.5 + 0.5 * 1.5 * 0.2)
 
 
-def test_the_closed_form_is_where_the_derivative_of_equation_9_vanishes() -> None:
-    read, latency = 2 * 70.55e9 / 3.3e12, 80 * 4 * 1e-6
-    best = fastest(2 * 70.55e9, 80, 3.3e12)
-    sizes = np.geomspace(1, 1e4, 200_001)
-    times = latency * 2 * (np.sqrt(sizes) - 1) + read / sizes
-    assert best.token_time_s == pytest.approx(times.min(), rel=1e-9)
-    assert best.n_devices == pytest.approx(sizes[times.argmin()], rel=1e-3)
-
-
-def test_a_small_model_is_fastest_on_one_device() -> None:
-    best = fastest(1e6, 32, 3.3e12)
-    assert (best.n_devices, best.token_time_s) == (1.0, 1e6 / 3.3e12)
-
-
 # --- frontier ----------------------------------------------------------------------------------
 
 
@@ -373,15 +358,6 @@ def test_names_that_are_not_known_are_refused_with_the_nearest() -> None:
         evaluator.evaluate({**designs, "tensor_layout": column_of(["3d"])})
     with pytest.raises(InputError, match="no rent is known for it"):
         evaluator.evaluate({**designs, "device": column_of(["mi210"])})
-
-
-def test_reading_the_cache_costs_what_section_4_3_says_at_least() -> None:
-    # 100,000 tokens of 360 KB at 2 dollars an hour: 6.06 dollars per million tokens, times the
-    # quarter of the bandwidth that does not last, without speculation and however it is served.
-    workload = EconomicsWorkload(model=model_name("mistral-large-2"), context_tokens=1e5)
-    points = feasible_points(serve(workload, OFFER, {}, speculates=False), 2.0, Grid(60), 1e5)
-    bound = 6.06 / 0.75
-    assert bound < points.usd_per_million_tokens.min() < 1.5 * bound
 
 
 # --- rates of formats ----------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from codesign.cli import main
 
 MACHINE = ["llama-3-8b", "--on", "h100-sxm"]
 TOKENS = ["--prompt-tokens", "500", "--generated-tokens", "20"]
-LONG = ["--prompt-tokens", "1000000", "--generated-tokens", "1"]
+LONG = ["--prompt-tokens", "8000", "--generated-tokens", "1", "--option", "memory_fraction=0.21"]
 DRAWN = [*TOKENS, "--requests-per-s", "5", "--requests", "40"]
 LIMITS = ["--first-token", "1 s", "--output-token", "50 ms"]
 
@@ -154,6 +154,10 @@ SPLIT = ["--prefill-machines", "1"]
             "or the tokens of a request with either --requests-per-s",
         ),
         (["serve-model", *MACHINE, *LONG, "--at-once"], "--at-once: request 1: expected at most"),
+        (
+            ["serve-model", *MACHINE, *LONG, "--prompt-tokens", "9K", "--at-once"],
+            "--prompt-tokens: expected at most the 8,192 tokens of llama-3-8b's context, got 9,217",
+        ),
         (
             ["serve-model", *MACHINE, *DRAWN, "--prefill-tp", "2"],
             "expected --prefill-machines with",

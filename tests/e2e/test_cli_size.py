@@ -199,7 +199,7 @@ def test_an_instance_is_held_to_limits_of_flags_and_of_use_cases(capsys: Any) ->
 
 def test_every_flag_has_an_effect_or_is_refused() -> None:
     """Each flag of a question is of one at least, and no question names a flag that is none."""
-    flags = {"--batch"}
+    flags = {"--batch", "--cache"}
     for record in (RequestFlags, DemandFlags, StudyFlags, SplitFlags):
         flags |= {*set_flags(record(*[object()] * len(fields(record))))}
     assert set().union(*QUESTIONS.values()) == flags
@@ -220,7 +220,8 @@ def test_a_found_design_is_priced_by_rent_or_by_what_it_costs_to_own(capsys: Any
 
 def test_a_varied_number_is_a_table_a_document_and_a_figure(tmp_path: Path, capsys: Any) -> None:
     figure = tmp_path / "study.PNG"
-    words = ["size", "gpt-3-175b", "--vary", "link-latency", "--use-case", "rag-qa", "--tp", "12"]
+    words = ["size", "gpt-3-175b", "--convention", "genz", "--vary", "link-latency",
+             "--use-case", "rag-qa", "--tp", "12"]  # fmt: skip
     found = answer(capsys, *words, "--figure", str(figure))
     assert figure.read_bytes().startswith(b"\x89PNG")
     rows = found["scaling"]["rows"]

@@ -36,6 +36,7 @@ from codesign.models.accounts.rents import why_no_rent
 from codesign.models.hardware.device import Device, list_devices, load_device
 from codesign.models.machines.device.formats import BLOCK_SCALED
 from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.sessions import check_length
 
 _BLOCK = (128, 128)
 """Weights that share a scale in the format ``BLOCK_SCALED``."""
@@ -93,6 +94,11 @@ class PlatformEvaluator(Evaluator):
             expected = "expected profile 'fitted' or 'ideal'"
             message = f"{expected}; {self.profile!r} has no mixed passes"
             raise InputError(message, key=("mixed",))
+        if self.profile in PROFILES.own:  # papers count longer prompts than their models take
+            names = [name for name in ("use_case", "trace") if getattr(workload, name)]
+            key = (*names, "prompt_tokens")[0]
+            n_tokens = workload.prompt + workload.generated
+            check_length(n_tokens, workload.language_model, (key,))
         self.devices = _all_devices(self.options) if devices is None else dict(devices)
         self._passes = RequestPasses(workload, self.options)
         self.metrics: tuple[Metric, ...] = tuple(PLATFORM_METRICS.values())

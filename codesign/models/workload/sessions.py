@@ -132,8 +132,11 @@ def load_session(name_or_path: str) -> Session:
     return _sessions()[name_or_path]
 
 
-def check_length(n_tokens: int, model: LanguageModel) -> None:
+def check_length(n_tokens: int, model: LanguageModel, key: tuple[str, ...] = ()) -> None:
     """Refuse sequences that are longer than the context of a model.
+
+    Args:
+        key: The key of the input that states the tokens.
 
     Raises:
         InputError: The sequence is too long. A model without a stated context takes any length.
@@ -141,5 +144,6 @@ def check_length(n_tokens: int, model: LanguageModel) -> None:
     most = model.context_tokens
     if most is not None and n_tokens > most:
         raise InputError(
-            f"expected at most the {most:,} tokens of {model.name}'s context, got {n_tokens:,}"
+            f"expected at most the {most:,} tokens of {model.name}'s context, got {n_tokens:,}",
+            key=key,
         )

@@ -63,7 +63,7 @@ def metric(evaluator: Any, name: str, **values: Any) -> FloatArray:
         ("platform-llm", "mixtral-8x7b", {}, {}),
         ("platform-llm", "deepseek-v3", {"offload": True}, {}),
         ("platform-llm", "mixtral-8x7b", {"profile": "genz"}, {}),
-        ("platform-next", "gpt-3-175b",
+        ("platform-next", "llama-3.1-405b",
          {"profile": "ideal", "overlap": True, "all_reduce": "tree", "node_size": 4},
          {"chunk_tokens": 900, "mixed": True}),
     ],
@@ -91,12 +91,12 @@ def test_a_decode_step_of_one_request_reads_weights_and_cache_once() -> None:
 
 def test_a_long_prefill_takes_its_arithmetic_at_the_peak() -> None:
     model = load_model("llama-3-8b")
-    evaluator = build(options=IDEAL, prompt_tokens=8192)
+    evaluator = build(options=IDEAL, prompt_tokens=8064)
     found = metric(evaluator, "time_to_first_token_s")[0]
     table = model.vocab_size * model.hidden_size
     per_token = parameter_count(model) - 2 * table
-    scores = 32 * 2 * 8192 * (8193 / 2) * 4096  # layers, both products, causal half, width
-    flop = 2 * (8192 * per_token + scores)
+    scores = 32 * 2 * 8064 * (8065 / 2) * 4096  # layers, both products, causal half, width
+    flop = 2 * (8064 * per_token + scores)
     assert found == pytest.approx(flop / 989.4e12, rel=5e-3)
 
 
@@ -184,7 +184,7 @@ def test_replicas_multiply_throughput_and_devices_and_change_no_time() -> None:
 
 
 def test_a_sequence_over_devices_splits_prefill_and_cache_but_not_weights() -> None:
-    evaluator = build(options=IDEAL, prompt_tokens=16384)
+    evaluator = build(options=IDEAL, prompt_tokens=8064)
     values = {"sequence_parallel": [1, 4]}
     linear = metric(evaluator, "prefill_linear_s", **values)
     assert linear[1] == pytest.approx(linear[0] / 4, rel=1e-2)
@@ -824,10 +824,10 @@ def test_splits_are_the_factorizations_that_a_model_allows() -> None:
 
 
 def test_requirements_are_arithmetic_bytes_and_bytes_over_the_limits() -> None:
-    evaluator = build("llama-2-7b", use_case="rag-qa")
+    evaluator = build("llama-3.3-70b", use_case="rag-qa")
     formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "fp8")
     needed = size_requirements(evaluator, LatencyLimits(0.4, 0.01), {"batch_size": 1, **formats})
-    model = load_model("llama-2-7b")
+    model = load_model("llama-3.3-70b")
     cache = (10_000 + 4 * 200) * kv_elements_per_token(model)  # GenZ section VII-A
     assert needed.kv_bytes == cache
     assert needed.weight_bytes == pytest.approx(parameter_count(model), rel=1e-9)

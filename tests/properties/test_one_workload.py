@@ -75,7 +75,7 @@ from codesign.models.workload.model import describe_unlike_attention
 from codesign.models.workload.request import Request
 from codesign.models.workload.storage import kv_elements, state_bytes
 
-PROMPT, GENERATED, BATCH = 3000, 24, 3
+PROMPT, GENERATED, BATCH = 1500, 24, 3
 WEIGHT_BYTES, KV_BYTES = 2, 1  # bf16 and fp8, so that one is not taken for the other
 FORMATS = {"weight_format": "bf16", "activation_format": "bf16", "kv_format": "fp8"}
 TOKENS = {"prompt_tokens": PROMPT, "generated_tokens": GENERATED}

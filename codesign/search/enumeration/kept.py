@@ -127,9 +127,11 @@ def keeping(problem: Problem, names: Sequence[str], where: str | None = None) ->
 
 
 def usual_metrics(problem: Problem) -> tuple[str, ...]:
-    """Metrics of ``USUAL_METRICS`` that can be kept."""
+    """Metrics with a limit, then those of ``USUAL_METRICS``, that can be kept."""
     names = []
-    for name in USUAL_METRICS:
+    limits = [constraint.expression.limit for constraint in problem.constraints]
+    limited = [limit.quantity for limit in limits if limit is not None]
+    for name in dict.fromkeys([*limited, *USUAL_METRICS]):
         try:
             keeping(problem, [name])
         except InputError:

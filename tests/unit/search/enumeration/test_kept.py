@@ -199,3 +199,7 @@ def test_the_usual_metrics_are_those_that_an_evaluator_has():
     built = problem(evaluator=type("Sized", (Drawn,), {"metrics": sized}))
     assert usual_metrics(built) == ("area_mm2",)
     assert usual_metrics(problem()) == ()
+    limited = build_problem(
+        built.space, built.evaluator, ["minimize power_watts"], ["area_units <= 9"]
+    )
+    assert usual_metrics(limited) == ("area_units", "area_mm2")

@@ -37,7 +37,7 @@ def flag(
     return field(default=default, metadata=metadata)
 
 
-def token_flag(text: str = "", *, key: str | None = None) -> Any:
+def token_flag(text: str, *, key: str | None = None) -> Any:
     """A flag whose value is a number of tokens, such as 4096 or 32K."""
     return flag(text, None, key=key, parser=token_count, metavar="N|32K")
 

@@ -100,10 +100,15 @@ def nearest_tests(path: Path) -> list[str]:
         test = _modules()[module]
         is_mirror = test.name in {f"test_{path.name}", f"test_{path.parent.name}_{path.name}"}
         likeness = len(topic & _topic(test))
-        return not is_mirror, distance[module] - 2 * likeness, (ROOT / test).stat().st_size
+        return not is_mirror, distance.get(module, 9) - 2 * likeness, (ROOT / test).stat().st_size
 
-    tests = [name for name in distance if _modules()[name].name.startswith("test_")]
+    # No test imports a module that runs in a process of its own: names tell which are near.
+    tests = [name for name in distance if _is_test(name)] or list(filter(_is_test, _modules()))
     return [str(_modules()[name]) for name in sorted(tests, key=rank)]
+
+
+def _is_test(module: str) -> bool:
+    return _modules()[module].name.startswith("test_")
 
 
 def _topic(path: Path) -> set[str]:

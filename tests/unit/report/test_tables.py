@@ -7,7 +7,7 @@ from rich.console import Console
 
 from codesign.report.front_lines import front_lines
 from codesign.report.result_tables import optimizers_table
-from codesign.report.tables import format_cell, plain_table, rows_table, unit_and_title
+from codesign.report.tables import format_cell, let_break, plain_table, rows_table, unit_and_title
 
 _ROWS = [
     {
@@ -132,3 +132,10 @@ def test_result_tables_fit(results, width):
         text = _printed(table, width)
         assert all(len(line) <= width for line in text.splitlines())
         assert "…" not in text
+
+
+def test_a_column_that_may_break_loses_nothing_in_a_narrow_terminal():
+    table = plain_table("", ["name"], (), [["several words of a cell"]])
+    let_break(table.columns[0])
+    shown = _printed(table, 12)
+    assert " ".join(shown.split()).endswith("several words of a cell")

@@ -22,6 +22,7 @@ from codesign.models.workload import (
     parameter_count,
     summary,
 )
+from codesign.models.workload.computed_keys import bailing_keys
 from codesign.models.workload.families import family_table
 
 LLAMA = {
@@ -372,3 +373,18 @@ def test_a_request_that_makes_no_sense_is_refused(text: str, message: str) -> No
 def test_a_request_for_an_unknown_model_is_refused(model: str) -> None:
     with pytest.raises(InputError, match=r"campaign.yaml:1: model"):
         request(f"model: {model}\nphase: decode\ntrace: gsm8k\n")
+
+
+@pytest.mark.parametrize(("kv_heads", "name"), [(1, "MQA"), (2, "GQA"), (4, "MHA")])
+def test_the_summary_names_the_attention_by_its_heads_of_keys(kv_heads, name, tmp_path):
+    path = tmp_path / "config.json"
+    path.write_text(json.dumps(LLAMA | {"num_key_value_heads": kv_heads}))
+    assert name in json.dumps(summary(load_model(str(path))))
+
+
+def test_a_bailing_model_without_a_number_of_shared_experts_has_none():
+    keys = bailing_keys({"moe_intermediate_size": 512})
+    assert keys == {"shared_expert_intermediate_size": None, "is_shared_expert_gated": True}
+    assert bailing_keys({"moe_intermediate_size": 512, "n_shared_experts": 2}) == {
+        "shared_expert_intermediate_size": 1024, "is_shared_expert_gated": False
+    }  # fmt: skip

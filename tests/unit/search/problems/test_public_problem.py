@@ -11,6 +11,7 @@ from codesign.insight.comparison.published_problems import differences
 from codesign.search.pareto import hypervolume
 from codesign.search.problems import problem_records
 from codesign.search.problems.problem_records import published, read_front, read_record
+from codesign.search.problems.public_problem import counts_to_show
 from tests.gate.publish_problems import KINDS, record_text
 
 RECORDS = published()
@@ -141,3 +142,8 @@ def test_samples_repeat_and_are_in_the_space():
 def test_a_record_reads_as_it_was_written():
     record = read_record(problem_records.FOLDER / "re21.v1.json")
     assert (problem_records.FOLDER / "re21.v1.json").read_text() == record_text(record)
+
+
+def test_shares_are_listed_at_round_numbers_of_evaluations_and_at_the_last():
+    assert counts_to_show(1200) == [10, 20, 50, 100, 200, 500, 1000, 1200]
+    assert counts_to_show(20) == [10, 20]

@@ -80,53 +80,31 @@ class FaultTarget:
     """A command in which calls fail.
 
     Attributes:
-        words: Of the command.
+        command: Words after ``codesign``.
+        results: Patterns of files that must be the same in the end.
         before: Commands that run undisturbed before it.
-        results: Files that must be the same in the end, as patterns.
     """
 
-    words: tuple[str, ...]
-    results: tuple[str, ...]
-    before: tuple[tuple[str, ...], ...] = ()
+    command: str
+    results: str
+    before: tuple[str, ...] = ()
 
 
-_RUN = ("run", "faulty", "--workers", "1")
+_RUN = "run faulty --workers 1"
 TARGETS = {
-    "run": FaultTarget(_RUN, ("runs/faulty/front.*", "runs/faulty/manifest.json")),
+    "run": FaultTarget(_RUN, "runs/faulty/front.* runs/faulty/manifest.json"),
     "enumerate": FaultTarget(
-        ("enumerate", "faulty", "--workers", "1", "--output", "exact.csv"),
-        ("exact.csv", "runs/faulty/exact-*.npz", "runs/faulty/manifest.json"),
+        "enumerate faulty --workers 1 --output exact.csv",
+        "exact.csv runs/faulty/exact-*.npz runs/faulty/manifest.json",
     ),
-    "compare": FaultTarget(
-        ("compare", "compare-faulty", "--workers", "1"), ("runs/compare-faulty/[!w]*.csv",)
-    ),
+    "compare": FaultTarget("compare compare-faulty --workers 1", "runs/compare-faulty/[!w]*.csv"),
     "quantize": FaultTarget(
-        (
-            "accuracy",
-            "quantize",
-            "--model",
-            "model",
-            "--text",
-            "text",
-            "--context",
-            "16",
-            "--sequences",
-            "2",
-            "--calibration",
-            "1",
-            "--formats",
-            "mxfp8,mxfp4",
-            "--output",
-            "table.json",
-        ),
-        ("table.json",),
+        "accuracy quantize --model model --text text --context 16 --sequences 2 --calibration 1 "
+        "--formats mxfp8,mxfp4 --output table.json",
+        "table.json",
     ),
-    "report": FaultTarget(
-        ("report", "faulty", "--samples", "0", "--output", "page.html"), ("page.html",), (_RUN,)
-    ),
-    "export": FaultTarget(
-        ("export", "faulty", "--scope", "all", "--output", "all.csv"), ("all.csv",), (_RUN,)
-    ),
+    "report": FaultTarget("report faulty --samples 0 --output page.html", "page.html", (_RUN,)),
+    "export": FaultTarget("export faulty --scope all --output all.csv", "all.csv", (_RUN,)),
 }
 
 
@@ -160,14 +138,14 @@ def _prepare(folder: Path, target: FaultTarget) -> None:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
     shutil.copytree(_MODEL, folder / "model", dirs_exist_ok=True)
-    for words in target.before:
-        code, _, messages = _forked(folder, words)
+    for command in target.before:
+        code, _, messages = _forked(folder, command)
         if code:
-            raise RuntimeError(f"{' '.join(words)}: exit code {code}: {messages}")
+            raise RuntimeError(f"{command}: exit code {code}: {messages}")
 
 
 def _forked(
-    folder: Path, words: Sequence[str], shim: Shim | None = None, k: int = 0, fault: str = "EIO"
+    folder: Path, command: str, shim: Shim | None = None, k: int = 0, fault: str = "EIO"
 ) -> tuple[int, list[str], str]:
     """Exit code, calls and messages of a command in a fork of this process."""
     with tempfile.TemporaryDirectory() as place:
@@ -184,7 +162,7 @@ def _forked(
                 logging.getLogger().handlers.clear()  # they write to this process's streams
                 if shim is not None:
                     shim.arm(k, fault, folder)
-                code = run_command(list(words))
+                code = run_command(command.split())
                 sys.stdout.flush()
                 if shim is not None:
                     names = shim.calls()
@@ -201,7 +179,7 @@ def _forked(
 
 
 def _results(folder: Path, target: FaultTarget) -> dict[str, bytes]:
-    paths = [path for pattern in target.results for path in folder.glob(pattern)]
+    paths = [path for pattern in target.results.split() for path in folder.glob(pattern)]
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
@@ -233,11 +211,11 @@ class Inquiry:
         imports = folder / "imports"
         _prepare(imports, replace(self._target, before=()))
         with chdir(imports), redirect_stdout(StringIO()), redirect_stderr(StringIO()):
-            for words in (*self._target.before, self._target.words):
-                run_command(list(words))
+            for command in (*self._target.before, self._target.command):
+                run_command(command.split())
         _prepare(self._template, self._target)
         shutil.copytree(self._template, first)
-        code, self.calls, messages = _forked(first, self._target.words, shim)
+        code, self.calls, messages = _forked(first, self._target.command, shim)
         if code:
             raise RuntimeError(f"{name}: exit code {code}: {messages}")
         self._expected = _results(first, self._target)
@@ -246,13 +224,13 @@ class Inquiry:
         """Run the command with a fault in its k-th call, then again without one."""
         folder = self._folder / f"{fault.replace(' ', '-')}-{k}"
         shutil.copytree(self._template, folder)
-        code, _, messages = _forked(folder, self._target.words, self._shim, k, fault)
+        code, _, messages = _forked(folder, self._target.command, self._shim, k, fault)
         findings = _unclear_end(code, messages)
         is_warned = "WARNING:" in messages
         if code == 0 and not is_warned and _results(folder, self._target) != self._expected:
             findings.append("exit code 0 with other results")
         if code != 0:
-            again, _, words = _forked(folder, self._target.words)
+            again, _, words = _forked(folder, self._target.command)
             if again and fault == "lost sync":  # a file is damaged, which has to be said
                 findings += _unclear_end(again, words)
             elif again:
@@ -298,7 +276,8 @@ def study(names: Sequence[str], share: float, seed: int, folder: Path) -> tuple[
             inquiry.check(k, fault)
         total = sum(inquiry.outcomes.values(), Counter[str]())
         words = ("as undisturbed", "one line", "killed")
-        counts = [len(inquiry.calls), total.total(), *(total[word] for word in words)]
+        cases_by_fault = [counter.total() for counter in inquiry.outcomes.values()]
+        counts = [len(inquiry.calls), *cases_by_fault, *(total[word] for word in words)]
         rows.append([name, *map(str, counts), str(len(inquiry.findings))])
         findings += [f"{name}: {line}" for line in inquiry.findings]
         print(
@@ -306,7 +285,7 @@ def study(names: Sequence[str], share: float, seed: int, folder: Path) -> tuple[
             file=sys.stderr,
             flush=True,
         )
-    header = ["command", "calls", "cases", "as undisturbed", "one line, then the same",
+    header = ["command", "calls", *FAULTS, "as undisturbed", "one line, then the same",
               "killed, then the same", "findings"]  # fmt: skip
     return markdown_table(header, rows, header[1:]), findings
 

@@ -19,7 +19,6 @@ from codesign.evaluators.npu.cost_metrics import COST_METRICS
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.insight.uncertainty.sweep import Sweep, draw, ranged_numbers
 from codesign.insight.uncertainty.uncertainty import (
-    _distances,
     _nearest,
     design_swings,
     design_uncertainty,
@@ -441,13 +440,6 @@ def test_a_number_that_is_best_at_its_typical_value_stays_there_in_a_corner(toy)
     assert interval.maximum_at == "hbm3e_8h access energy high"
 
 
-def test_the_distance_to_a_front_is_the_shift_that_reaches_it():
-    front = np.array([[0.0, 2.0], [1.0, 1.0], [2.0, 0.0]])
-    points = np.array([[1.0, 1.0], [1.5, 1.25], [3.0, 3.0], [0.0, 0.0]])
-    # (1.5, 1.25) is dominated by (1, 1) until both sink by 0.25; (3, 3) until they sink by 2.
-    assert _distances(points, front).tolist() == [0.0, 0.25, 2.0, -1.0]
-
-
 def test_of_many_designs_the_front_comes_first_then_the_feasible_by_distance():
     # The first is as near as can be, for it ties with the front in one objective.
     results = SimpleNamespace(
@@ -457,6 +449,10 @@ def test_of_many_designs_the_front_comes_first_then_the_feasible_by_distance():
     distinct, front = np.arange(5), np.array([1])
     chosen = [_nearest(results, distinct, front, most).tolist() for most in range(1, 6)]
     assert chosen == [[1], [0, 1], [0, 1, 4], [0, 1, 3, 4], [0, 1, 2, 3, 4]]
+    # (1.5, 1.25) is dominated by (1, 1) until both sink by 0.25; (3, 3) until they sink by 2.
+    results.objectives = np.array([[0.0, 2.0], [1.0, 1.0], [2.0, 0.0], [3.0, 3.0], [1.5, 1.25]])
+    results.feasible = np.full(5, True)
+    assert _nearest(results, distinct, np.arange(3), 4).tolist() == [0, 1, 2, 4]
 
 
 def test_an_evaluator_without_technologies_is_refused_in_one_line(toy):

@@ -105,6 +105,19 @@ def write_sheet(
     return save_svg(pieces, path, _WIDTH, is_print=True, height=_HEIGHT)
 
 
+def _worth(results: Results, answer: Fields) -> Iterator[str]:
+    """The gain from 5 % more of each resource, where there is one."""
+    metrics = results.problem.metrics
+    place = next(k for k, each in enumerate(answer["picks"]) if each["is_recommended"])
+    speed = metric_of(answer["speed"], metrics)
+    sign = "+" if speed.sense == "maximize" else "−"
+    for price in answer.get("prices", ()):
+        amount, least = price["of"][place], "" if price["exact"] else "at least "
+        if amount["gain"] > 0.0005 * abs(amount["best"]):
+            title = metric_title(metric_of(price["metric"], metrics))
+            yield f"{title}: {least}{sign}{format_metric(amount['gain'], speed, 3)}"
+
+
 def _reasons(
     results: Results, answer: Fields, pick: Fields, account: Account | None
 ) -> Iterator[_Line]:
@@ -122,18 +135,7 @@ def _reasons(
     close = [f"{limit['words']}: {100 * limit['left']:.2g} % left" for limit in pick["close"]]
     yield from _block("Limited by", [bound, *close])
     yield from _block("How sure", sure_words(results, pick, ()))
-    place = next(k for k, each in enumerate(answer["picks"]) if each["is_recommended"])
-    speed = metric_of(answer["speed"], metrics)
-    sign = "+" if speed.sense == "maximize" else "−"
-    gains = (
-        (metric_of(x["metric"], metrics), "" if x["exact"] else "at least ", x["of"][place])
-        for x in answer.get("prices", ())
-    )
-    yield from _block("Worth of 5 % more", (
-        f"{metric_title(metric)}: {least}{sign}{format_metric(amount['gain'], speed, 3)}"
-        for metric, least, amount in gains
-        if amount["gain"] > 0.0005 * abs(amount["best"])
-    ))  # fmt: skip
+    yield from _block("Worth of 5 % more", _worth(results, answer))
     if account is not None:
         values = account.evaluated.metrics
         swings = [

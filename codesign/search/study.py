@@ -150,7 +150,8 @@ class Study:
         if observations is None:
             return []
         positions = observations.front
-        return self._rows(positions[np.argsort(observations.objectives[positions, 0])])
+        order = np.argsort(observations.objectives[positions, 0])
+        return self._rows(observations, positions[order])
 
     def frame(self) -> pd.DataFrame:
         """Every design with its numbers, as a pandas data frame.
@@ -160,18 +161,15 @@ class Study:
         """
         with needing_extra("a data frame", "tables"):
             import pandas as pd
-        observations = self.observations
-        return pd.DataFrame(
-            [] if observations is None else self._rows(np.arange(len(observations)))
-        )
+        found = self.observations
+        return pd.DataFrame([] if found is None else self._rows(found, np.arange(len(found))))
 
-    def _rows(self, positions: IntArray) -> list[dict[str, Value]]:
-        assert self.observations is not None
-        designs = self.problem.space.decode(self.observations.rows[positions])
-        metrics = self.observations.metrics.items()
+    def _rows(self, observations: Observations, positions: IntArray) -> list[dict[str, Value]]:
+        designs = self.problem.space.decode(observations.rows[positions])
+        metrics = observations.metrics.items()
         return [
             {**design, **{name: float(values[position]) for name, values in metrics}}
-            for design, position in zip(designs, positions.tolist(), strict=True)
+            for design, position in zip(designs, positions, strict=True)
         ]
 
     def _repr_html_(self) -> str:

@@ -41,6 +41,7 @@ class GenzRules(ServingRules):
         "has_nodes": False,
         "router_all_reduce": True,
     }
+    limits_context: ClassVar[bool] = False
     has_mixed_passes: ClassVar[bool] = False
     unchecked_limits: ClassVar[frozenset[str]] = frozenset(
         {"attention_heads", "intermediate_size", "layers", "batch", "links"}

@@ -94,7 +94,7 @@ class PlatformEvaluator(Evaluator):
             expected = "expected profile 'fitted' or 'ideal'"
             message = f"{expected}; {self.profile!r} has no mixed passes"
             raise InputError(message, key=("mixed",))
-        if self.profile in PROFILES.own:  # papers count longer prompts than their models take
+        if rules_of(self.options).limits_context:
             names = [name for name in ("use_case", "trace") if getattr(workload, name)]
             key = (*names, "prompt_tokens")[0]
             n_tokens = workload.prompt + workload.generated

@@ -55,6 +55,8 @@ class ServingRules:
     """Options that may not be set, because kernels have fitted efficiencies of their own."""
     meaningless_parameters: ClassVar[tuple[str, ...]] = ()
     """Parameters that a design may not have, as messages have fitted latencies of their own."""
+    limits_context: ClassVar[bool] = True
+    """Whether a request beyond the model's context is refused; papers count longer ones."""
     has_mixed_passes: ClassVar[bool] = True
     """Whether a pass may carry a chunk of a prompt together with a decode step."""
     has_ideal_bounds: ClassVar[bool] = False

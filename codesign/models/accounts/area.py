@@ -77,7 +77,7 @@ class Floorplan:
     @property
     def outline_mm(self) -> FloatArray:
         """(n,) length of the four sides of the base."""
-        return np.asarray(4.0 * np.sqrt(self.base_mm2))
+        return 4.0 * np.sqrt(self.base_mm2)
 
 
 def mac_mtransistors(

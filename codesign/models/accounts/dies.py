@@ -65,7 +65,7 @@ def die_yield(area_mm2: FloatArray, constants: Constants) -> FloatArray:
     """
     fatal = area_mm2 / 100.0 * constants.defects_per_cm2 * constants.fatal_share
     clustering = constants.defect_clustering
-    return np.asarray((1.0 + fatal / clustering) ** -clustering)
+    return (1.0 + fatal / clustering) ** -clustering
 
 
 def die_usd(area_mm2: FloatArray, constants: Constants) -> FloatArray:
@@ -78,7 +78,7 @@ def die_usd(area_mm2: FloatArray, constants: Constants) -> FloatArray:
 def repeated(share: float, times: FloatArray) -> FloatArray:
     """(n,) a share to the power of whole numbers, of which there are few."""
     table = share ** np.arange(int(np.max(times, initial=0.0)) + 1.0)
-    return np.asarray(table[times.astype(np.int64)])
+    return table[times.astype(np.int64)]
 
 
 def distinct_few(values: FloatArray) -> tuple[FloatArray, IntArray | slice]:

@@ -318,7 +318,7 @@ def layer_keys(config: Config) -> JsonObject:
             raise ValueError(f"{key} of single layers (per_layer_config) is not modeled")
         common = _head_dim(config) if key == "head_dim" else pick(config, key)
         by_layer = [single_layers.get(i, {}).get(key, common) for i in _layers(config)]
-        values |= {key: max(by_layer), f"{key}_layer_values": by_layer}
+        values |= {key: max(by_layer), f"{key}_by_layer": by_layer}
     return values
 
 

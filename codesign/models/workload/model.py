@@ -41,7 +41,7 @@ HeadKey: TypeAlias = Literal[
     "num_attention_heads", "num_key_value_heads", "head_dim", "value_head_dim"
 ]  # fmt: skip
 """Numbers of softmax attention; all but the last may differ from layer to layer, by a key that ends
-in ``_layer_values``."""
+in ``_by_layer``."""
 
 MOST_LAYERS = 10_000
 """More layers than any model has; lists of them are made."""
@@ -591,7 +591,7 @@ class LanguageModel(Record):
     def _layer_values(self, key: HeadKey) -> tuple[int, ...]:
         if key == "value_head_dim" and self.value_head_dim is None:
             return self._layer_values("head_dim")
-        by_layer = getattr(self, f"{key}_layer_values", None)
+        by_layer = getattr(self, f"{key}_by_layer", None)
         return by_layer or (getattr(self, key),) * self.num_hidden_layers
 
     @property
@@ -696,7 +696,7 @@ def describe_unlike_attention(
             "expected a model whose layers attend to all tokens, got one with an indexer "
             "(index_topk), which platform takes"
         )
-    keys_by_layer = [f"{key}_layer_values" for key in get_args(HeadKey)]
+    keys_by_layer = [f"{key}_by_layer" for key in get_args(HeadKey)]
     if unlike := next(
         (key for key in keys_by_layer if len({*(getattr(model, key, None) or ())}) > 1), None
     ):

@@ -21,6 +21,7 @@ OF_SOMETHING_ELSE = {
     "search/optimizers/prediction.py": "of all values of an objective, before their logarithm",
     "models/quantization/transformations.py": "random, of a matrix",
     "search/derived_metrics.py": "of the change of a metric, which gets better or worse",
+    "space/nodes.py": "of an addend in an expression",
     "answers/accuracy.py": "of what a score measures: accuracy, or perplexity",
 }
 """Where a sign that multiplies is not that of an objective, and of what it is."""

@@ -107,7 +107,7 @@ class Engine:
 @dataclass(frozen=True)
 class EngineFlags:
     record: ClassVar[str] = f"{__name__}:Engine"
-    steps: int | None = token_flag(key="most_steps")
+    steps: int | None = token_flag("", key="most_steps")
     policy: str | None = flag("", None, "--rule")
     price: float | None = flag()
     is_open: bool | None = flag("", None, "--open")

@@ -183,7 +183,7 @@ class Greedy(RandomSearch):
 
 class GivesUp(RandomSearch):
     def ask(self, n):
-        return super().ask(n if self._n_told < 30 else 0)
+        return super().ask(n if self._n_told < 15 else 0)
 
 
 class Floats(RandomSearch):

@@ -161,8 +161,8 @@ class Study:
         """
         with needing_extra("a data frame", "tables"):
             import pandas as pd
-        found = self.observations
-        return pd.DataFrame([] if found is None else self._rows(found, np.arange(len(found))))
+        results = self.observations
+        return pd.DataFrame([] if results is None else self._rows(results, np.arange(len(results))))
 
     def _rows(self, observations: Observations, positions: IntArray) -> list[dict[str, Value]]:
         designs = self.problem.space.decode(observations.rows[positions])

@@ -262,8 +262,10 @@ def cases(calls: Sequence[str], share: float, chance: random.Random) -> list[tup
     return sorted(chance.sample(listed, max(1, round(share * len(listed)))))
 
 
-def study(names: Sequence[str], share: float, seed: int, folder: Path) -> tuple[str, list[str]]:
-    """A table of outcomes in Markdown, and the findings."""
+def study(
+    names: Sequence[str], share: float, seed: int, first: int, folder: Path
+) -> tuple[str, list[str]]:
+    """A table of outcomes in Markdown, and the findings, from the call ``first`` on."""
     shim, chance = Shim(), random.Random(seed)
     drawing = import_module("vl_convert")
     drawing.svg_to_png = cache(drawing.svg_to_png)  # type: ignore[attr-defined] # half the time
@@ -273,7 +275,8 @@ def study(names: Sequence[str], share: float, seed: int, folder: Path) -> tuple[
         gc.freeze()  # no fork shall copy what it never changes
         start = time.monotonic()
         for k, fault in cases(inquiry.calls, share, chance):
-            inquiry.check(k, fault)
+            if k >= first:
+                inquiry.check(k, fault)
         total = sum(inquiry.outcomes.values(), Counter[str]())
         words = ("as undisturbed", "one line", "killed")
         cases_by_fault = [counter.total() for counter in inquiry.outcomes.values()]
@@ -296,6 +299,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--command", choices=list(TARGETS), action="append")
     parser.add_argument("--share", type=float, default=1.0, help="of all cases")
     parser.add_argument("--seed", type=int, default=0, help="of the cases that are drawn")
+    parser.add_argument("--first", type=int, default=1, help="call from which on to fail them")
     parser.add_argument("--json", action="store_true", help="print findings as JSON")
     flags = parser.parse_args(arguments)
     if "CODESIGN_FAULTS" not in os.environ:
@@ -318,7 +322,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return subprocess.run(command, env=environment, check=False).returncode
     del os.environ["LD_PRELOAD"], os.environ["CODESIGN_FAULTS"]
     folder = Path(tempfile.mkdtemp(prefix="codesign-faults-"))
-    table, findings = study(flags.command or list(TARGETS), flags.share, flags.seed, folder)
+    table, findings = study(
+        flags.command or list(TARGETS), flags.share, flags.seed, flags.first, folder
+    )
     print(json.dumps(findings) if flags.json else "\n".join([table, *findings]))
     if not findings:
         shutil.rmtree(folder)

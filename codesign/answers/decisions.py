@@ -292,7 +292,7 @@ class MapAnswer(Answer):
     """The largest share first; no memories where no design is feasible."""
     designs: Sequence[PlaneDesign]
     strips: Sequence[StripEntry]
-    """By x, then by y."""
+    """Rectangles of the plane, in order of x, then of y."""
     precision: float
     """Share by which no other design is better at any node, if the products are linear."""
     is_linear: bool

@@ -191,10 +191,10 @@ class ForwardPass:
                 for shrink in range(1 if self.fixed.attention is not None else N_SHRINKS):
                     attention = self._attention(stage, layout, shrink, load)
                     for position, (work, block) in enumerate(zip(works, blocks, strict=True)):
-                        parts = attention.parts(work.tokens)
-                        read = np.asarray(parts.read_s + block.read_s)
-                        time = np.maximum(read, parts.arithmetic_s + block.arithmetic_s)
-                        time += parts.network_s
+                        times = attention.parts(work.tokens)
+                        read = np.asarray(times.read_s + block.read_s)
+                        time = np.maximum(read, times.arithmetic_s + block.arithmetic_s)
+                        time += times.network_s
                         time += block.network_s
                         time *= shape.n_layers
                         if excluded is not None:

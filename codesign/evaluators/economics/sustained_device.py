@@ -101,11 +101,11 @@ def device_machine(name: str, weight_format: str, options: EconomicsOptions) -> 
         UnknownNameError: No such device, or none of its rates serves the weights.
     """
     device = load_device(name, "--on")
-    wanted = product_format(weight_format, weight_format).multiply
-    multiplied, notes = device.multiply_format(wanted), []
-    if multiplied not in SAME_RATE[wanted]:
+    product = product_format(weight_format, weight_format).multiply
+    multiplied, notes = device.multiply_format(product), []
+    if multiplied not in SAME_RATE[product]:
         notes = [
-            f"{device.name} states no {wanted} rate: {weight_format} weights take "
+            f"{device.name} states no {product} rate: {weight_format} weights take "
             f"{bits_per_element(weight_format, 'plain'):g} bits in memory and multiply in "
             f"{multiplied}"
         ]

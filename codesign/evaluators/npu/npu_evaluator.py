@@ -258,7 +258,7 @@ class NpuEvaluator(PhaseMachine):
 
     @cached_property
     def preparation(self) -> Preparation:
-        """What all designs share."""
+        """Tables that all designs share."""
         return Preparation(
             self.workload, self.part, self.options, self._library, self._largest_activations
         )

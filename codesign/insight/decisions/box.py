@@ -238,9 +238,9 @@ def rivals_over(
     share = 1.0
     while True:
         search = _Search(box.shrunk(share), row, folder, most)
-        parts = search.rows_of({})
-        if parts is not None:
-            rows = np.concatenate([row, *parts])
+        rivals = search.rows_of({})
+        if rivals is not None:
+            rows = np.concatenate([row, *rivals])
             _, first = np.unique(box.problem.space.keys(rows), return_index=True)
             return RivalList(search.box, share, rows[np.sort(first)], search.n_searches)
         share /= 2
@@ -276,13 +276,13 @@ class _Search:
         following = next((k for k in self.order if k not in values), None)
         if following is None:
             return None
-        parts: list[IntArray] = []
+        rivals: list[IntArray] = []
         for end in self.box.ends[following].tolist():
             face = self.rows_of(values | {following: end})
             if face is None:
                 return None
-            parts += face
-        return parts
+            rivals += face
+        return rivals
 
     def _within(self, values: dict[int, float]) -> IntArray | None:
         box = self.box

@@ -58,7 +58,7 @@ class DecisionPlane:
     """Memories over a plane of two constants.
 
     Attributes:
-        strips: By x, then by y.
+        strips: Rectangles of the plane, in order of x, then of y.
         rows: (n, d) designs that strips name.
         memories: Technologies of each design, the fastest first.
         shares: Share of the plane by memories, the largest first.

@@ -24,7 +24,7 @@ _BUDGETS = {
     "TDP (W)": ("power", "name", "tdp_watts"),
     "price (USD)": ("costs", "part", "usd"),
 }
-"""By header: rows of an explanation, the key of their names and the key of their numbers."""
+"""Rows of an explanation by header, with the key of their names and of their numbers."""
 BUDGET_COLUMNS = ("part", *_BUDGETS)
 NOT_MODELLED = (
     "floor plan: where blocks are on a die, and how wires reach them; areas are sums",

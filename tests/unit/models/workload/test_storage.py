@@ -79,8 +79,8 @@ CACHE = Operator(
               "state_read_bytes_per_request": 8.0})],
 )  # fmt: skip
 def test_data_that_are_moved_and_not_stored_are_refused(
-    operator: Operator, change: dict[str, float]
+    operator: Operator, change: dict[str, Any]
 ) -> None:
     build_table([operator], 1, 1)
     with pytest.raises(InputError, match=f"operator {operator.name}: expected stored_"):
-        build_table([replace(operator, **change)], 1, 1)  # type: ignore[arg-type]
+        build_table([replace(operator, **change)], 1, 1)

@@ -1,4 +1,4 @@
-"""The way of one design through the evaluator, as ``docs/npu.md`` tells it."""
+"""The way of one design through the evaluator, as the docstring of its package tells it."""
 
 from __future__ import annotations
 
@@ -6,12 +6,9 @@ import importlib
 import pkgutil
 import re
 from dataclasses import is_dataclass
-from pathlib import Path
 
 from codesign.evaluators import npu as evaluator
 from codesign.models.machines import npu as machine
-
-DOCUMENT = Path(__file__).parents[3] / "docs" / "npu.md"
 
 
 def definitions() -> dict[str, object]:
@@ -35,8 +32,7 @@ def is_record(value: object) -> bool:
 
 
 def test_the_documented_way_of_a_design_names_every_record() -> None:
-    section = DOCUMENT.read_text("utf-8").split("## The way of one design")[1].split("\n## ")[0]
-    named, defined = set(re.findall(r"`(\w+)`", section)), definitions()
+    named, defined = set(re.findall(r"(?<!`)`(\w+)`", evaluator.__doc__ or "")), definitions()
     assert named <= set(defined)
     records = {name for name, value in defined.items() if is_record(value)}
     assert {name for name in records if not name.startswith("_")} <= named

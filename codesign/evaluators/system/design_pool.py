@@ -25,7 +25,6 @@ from codesign.base.evaluator import Evaluation, Evaluator, Explanation, Offer, P
 from codesign.base.metrics import EXCHANGED, POOL_METRICS, Metric
 from codesign.base.schema import Record
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
-from codesign.evaluators.system.decisive_metrics import metrics_of_pool
 from codesign.evaluators.system.hand_over import (
     OWN_METRICS,
     TIME_METRIC,
@@ -67,9 +66,9 @@ def design_pool(
     machine = machine_for(factory, request, options)
     pool = DesignPool(name, machine, HandOverBytes(stage, workload))
     reported = {metric.name for metric in pool.metrics}
-    needed = metrics_of_pool(
-        ["throughput_tokens_per_s", TIME_METRIC[stage.phase]], task, False, False
-    )
+    needed = ["throughput_tokens_per_s", TIME_METRIC[stage.phase]]
+    needed += ["held_requests"] if task.layers == "attention" and stage.phase == "decode" else []
+    needed += [] if task.layers == "all" else EXCHANGED
     if missing := [metric for metric in needed if metric not in reported]:
         raise InputError(
             f"its machines report {', '.join(missing)}, which evaluator {name!r} does not"
@@ -112,7 +111,7 @@ class DesignPool(Evaluator):
 
     def offers(self, method: Offer) -> bool:
         """True if the evaluator of the machines offers it, or the pool does for any evaluator."""
-        from_machine = method in ("best_case", "superseded", "features")
+        from_machine = method in ("best_case", "superseded", "features", "with_library")
         return self.evaluator.offers(method) if from_machine else super().offers(method)
 
     @property
@@ -142,6 +141,18 @@ class DesignPool(Evaluator):
 
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
         return self.evaluator.choosing_metrics(parameters)
+
+    def technologies(self) -> Fields:
+        return self.evaluator.technologies()
+
+    def with_library(self, library: Fields) -> Self:
+        return self.changed(self.evaluator.with_library(library))
+
+    def constant_ranges(self, metrics: Sequence[str]) -> Fields:
+        return self.evaluator.constant_ranges(metrics)
+
+    def with_constants(self, values: Mapping[str, float]) -> Self:
+        return self.changed(self.evaluator.with_constants(values))
 
     def known_violations(self, designs: Columns) -> Arrays:
         return self.evaluator.known_violations(designs)

@@ -40,7 +40,7 @@ _OF_MACHINES = (
     "lifetime_years",
 )
 """Metrics that a system of one pool has from its machines."""
-_SUMS = ("area_mm2", "embodied_kgco2e", "n_devices")
+SUMS = ("n_devices", "area_mm2", "embodied_kgco2e")
 """Metrics that add up over all machines."""
 _WORST = {
     "accuracy_recovery": np.minimum,
@@ -249,7 +249,7 @@ class SystemFlow:
             return self.utilization(name.removesuffix("_utilization"))
         if name in _OF_MACHINES and self._alone is not None:
             return self._alone.metrics[name]
-        if name in _SUMS:
+        if name in SUMS:
             return self._machine_sum(name)
         if name in _WORST:
             return np.asarray(_WORST[name].reduce([pool.metrics[name] for pool in self.pools]))

@@ -8,8 +8,10 @@ with the pool's name in front, the numbers of machines, and what the links are.
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import ClassVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import ClassVar, TypeAlias, cast
+
+import numpy as np
 
 from codesign.base.columns import (
     Arrays,
@@ -28,19 +30,17 @@ from codesign.base.evaluator import (
     PoolAccount,
     PoolDescription,
 )
-from codesign.base.metrics import FORMAT_METRICS, SYSTEM_METRICS, Metric, chosen_metrics
-from codesign.base.schema import Record
-from codesign.evaluators.system import ranges
-from codesign.evaluators.system.decisive_metrics import (
-    OF_HAND_OVER,
-    QUEUED,
-    SUMS,
-    metrics_of_alone,
-    metrics_of_pool,
+from codesign.base.metrics import (
+    ALL_METRICS,
+    FORMAT_METRICS,
+    SYSTEM_METRICS,
+    Metric,
+    chosen_metrics,
 )
+from codesign.base.schema import Record
 from codesign.evaluators.system.design_pool import DesignPool
 from codesign.evaluators.system.device_pool import DevicePool
-from codesign.evaluators.system.flow import SystemFlow
+from codesign.evaluators.system.flow import SUMS, SystemFlow
 from codesign.evaluators.system.hand_over import TIME_METRIC
 from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow, StageFlow
 from codesign.evaluators.system.pool_links import (
@@ -62,14 +62,28 @@ from codesign.models.memtech import (
 
 MACHINES = "machines"
 """Parameter of a pool: its number of machines."""
-_NEEDS_PREFILL = QUEUED | {"time_to_first_token_s", "time_to_second_token_s"}
+_QUEUED = frozenset({"queue_wait_s", "time_to_first_token_p90_s"})
+"""Metrics at a stated rate of arrivals."""
+_NEEDS_PREFILL = _QUEUED | {"time_to_first_token_s", "time_to_second_token_s"}
 _NEEDS_DECODE = frozenset({"time_per_output_token_s", "time_to_second_token_s"})
+_NEEDS_HAND_OVER = frozenset({"handover_bytes", "handover_s", "handover_exposed_s"})
 _NOT_MONOTONE = frozenset({"average_power_watts", "handover_exposed_s", "lifetime_years"})
 """A faster pool draws more power and wears the others out sooner, and a faster prefill hides less
 of the hand-over."""
 
 _HINTED = ("throughput_tokens_per_s", "energy_joules_per_token", "tdp_watts")
 """Metrics whose bounds are features for models of the metrics."""
+_ANY_COST = ("unit_cost_usd",)
+"""A metric for which constants have ranges."""
+
+_Machine: TypeAlias = DesignPool | DevicePool
+
+
+class _ReadValues(dict[str, FloatArray]):
+    """Ones for every name that is asked for; its keys are the names that were read."""
+
+    def __missing__(self, name: str) -> FloatArray:
+        return self.setdefault(name, np.ones(1))
 
 
 class SystemEvaluator(Evaluator):
@@ -92,10 +106,11 @@ class SystemEvaluator(Evaluator):
     def __init__(self, workload: SystemWorkload, options: SystemOptions | None = None) -> None:
         self.workload = workload
         self.options = options or SystemOptions()
-        self.machines: dict[str, DesignPool | DevicePool] = {}
+        self.machines: dict[str, _Machine] = {}
         self._tasks: dict[str, PoolTask] = {}
         self._links: list[LinkDescription] = []
         self._exchanges: list[LinkDescription] = []
+        self._sources: dict[str, dict[str, set[str]]] = {}
         self.metrics: tuple[Metric, ...] = tuple(SYSTEM_METRICS.values())
 
     def with_pools(
@@ -128,14 +143,20 @@ class SystemEvaluator(Evaluator):
         phases = {task.stage.phase for task in self._tasks.values()}
         absent = set() if "prefill" in phases else set(_NEEDS_PREFILL)
         absent |= set() if "decode" in phases else set(_NEEDS_DECODE)
-        absent |= set() if self._links else set(OF_HAND_OVER)
-        absent |= set() if self.workload.requests_per_s else QUEUED
-        possible = SYSTEM_METRICS | FORMAT_METRICS
-        absent |= {metric for pool in self._tasks for metric in self.unreported(pool, possible)}
-        self.metrics = (
-            *(metric for name, metric in possible.items() if name not in absent),
-            *map(_utilization, (*self._tasks, *(link.name for link in self._all_links))),
-        )
+        absent |= set() if self._links else _NEEDS_HAND_OVER
+        absent |= set() if self.workload.requests_per_s else _QUEUED
+        declared = {
+            name: metric
+            for name, metric in (SYSTEM_METRICS | FORMAT_METRICS).items()
+            if name not in absent
+        }
+        for member in (*self._tasks, *(link.name for link in self._all_links)):
+            name = f"{member}_utilization"
+            meaning = f"share of the time in which {member} is busy"
+            declared[name] = Metric(name, "maximize", "", meaning)
+        self._sources = {name: self._metrics_read(name) for name in declared}
+        unreported = {name for pool in self._tasks for name in self.unreported(pool)}
+        self.metrics = tuple(metric for name, metric in declared.items() if name not in unreported)
         required = {f"{name}_{MACHINES}" for name in self._tasks}
         optional: set[str] = set()
         for name, machine in self.machines.items():
@@ -154,12 +175,16 @@ class SystemEvaluator(Evaluator):
         self.required_parameters = frozenset(required)
         self.optional_parameters = frozenset(optional)
 
-    def unreported(self, pool: str, metrics: Iterable[str]) -> list[str]:
+    def _metrics_read(self, name: str) -> dict[str, set[str]]:
+        """Metrics of machines from which a metric of systems follows, by pool."""
+        pools = {pool: _ReadValues() for pool in self._tasks}
+        self.flow(pools, _ReadValues()).value(name)
+        return {pool: set(read) for pool, read in pools.items()}
+
+    def unreported(self, pool: str) -> list[str]:
         """Metrics of systems on which more decides than a pool's machines report."""
         reported = {metric.name for metric in self.machines[pool].metrics}
-        return [
-            name for name in metrics if not reported.issuperset(self._metrics_of_pool(pool, {name}))
-        ]
+        return [name for name, sources in self._sources.items() if sources[pool] - reported]
 
     @property
     def _all_links(self) -> list[LinkDescription]:
@@ -194,52 +219,76 @@ class SystemEvaluator(Evaluator):
 
     def within_limits(self, limits: Mapping[str, float]) -> SystemEvaluator:
         """The same evaluator; pools choose batch sizes that keep the limits on latency."""
-        evaluator = copy.copy(self)
-        evaluator.machines = {
-            name: machine.within_limits(latencies)
-            if isinstance(machine, DesignPool)
-            and (latencies := _latencies(limits, self._tasks[name]))
-            else machine
-            for name, machine in self.machines.items()
-        }
-        return evaluator
+        return self._changed(
+            lambda name, machine: (
+                machine.within_limits(latencies)
+                if (latencies := _latencies(limits, self._tasks[name]))
+                else machine
+            )
+        )
 
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
         """The latencies of which a pool is told, where its machines choose a batch size."""
         return frozenset(
             TIME_METRIC[task.stage.phase]
             for name, task in self._tasks.items()
-            if isinstance(machine := self.machines[name], DesignPool)
-            and machine.choosing_metrics(
+            if self.machines[name].choosing_metrics(
                 [parameter.removeprefix(f"{name}_") for parameter in parameters]
             )
         )
 
     # --- ranges ------------------------------------------------------------------------------
 
-    @property
-    def _designs(self) -> dict[str, DesignPool]:
-        return {name: pool for name, pool in self.machines.items() if isinstance(pool, DesignPool)}
-
     def technologies(self) -> Technologies:
         """Technologies that can be replaced; devices of datasheets have none."""
-        return ranges.technologies(self._designs)
+        return {
+            name: technology
+            for machine in self.machines.values()
+            for name, technology in machine.technologies().items()
+        }
 
     def with_library(self, library: Technologies) -> SystemEvaluator:
         """The same evaluator over other memory technologies, the same in all pools."""
-        return self._with(ranges.with_library(self._designs, library))
+        return self._changed(lambda _, machine: machine.with_library(library))
 
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
-        """Ranges of the constants of what machines cost; see :mod:`.ranges`."""
-        return ranges.constant_ranges(self._designs, metrics)
+        """Ranges of the constants of what machines cost, by name.
+
+        A constant is the same for all pools where they have the same range of it. Pools of other
+        processes have constants of their own, called by the pool's name in front.
+        """
+        return dict(self._constants(metrics).values())
 
     def with_constants(self, values: Mapping[str, float]) -> SystemEvaluator:
         """The same evaluator with other constants of what machines cost."""
-        return self._with(ranges.with_constants(self._designs, values))
+        by_pool: dict[str, dict[str, float]] = {pool: {} for pool in self.machines}
+        for (pool, name), (name_in_system, _) in self._constants(_ANY_COST).items():
+            if name_in_system in values:  # those without a width are not varied
+                by_pool[pool][name] = values[name_in_system]
+        return self._changed(lambda pool, machine: machine.with_constants(by_pool[pool]))
 
-    def _with(self, pools: Mapping[str, DesignPool]) -> SystemEvaluator:
+    def _constants(self, metrics: Sequence[str]) -> dict[tuple[str, str], tuple[str, Range]]:
+        """The name in the system, and the range, of each pool's constant."""
+        of_pools = [
+            (pool, name, constant_range)
+            for pool, machine in self.machines.items()
+            for name, constant_range in machine.constant_ranges(metrics).items()
+        ]
+        distinct: dict[str, list[Range]] = {}
+        for _, name, constant_range in of_pools:
+            ranges_of_name = distinct.setdefault(name, [])
+            ranges_of_name += [] if constant_range in ranges_of_name else [constant_range]
+        return {
+            (pool, name): (name if len(distinct[name]) == 1 else f"{pool}_{name}", constant_range)
+            for pool, name, constant_range in of_pools
+        }
+
+    def _changed(self, change: Callable[[str, _Machine], Evaluator]) -> SystemEvaluator:
+        """The same evaluator with changed machines."""
         evaluator = copy.copy(self)
-        evaluator.machines = self.machines | dict(pools)
+        evaluator.machines = {
+            name: cast("_Machine", change(name, machine)) for name, machine in self.machines.items()
+        }
         return evaluator
 
     def provenance(self) -> Fields:
@@ -390,14 +439,14 @@ class SystemEvaluator(Evaluator):
 
     def pool_metrics(self, metrics: Sequence[str]) -> Mapping[str, Sequence[str]]:
         """Metrics of one machine that decide on these metrics of systems, by pool."""
-        return {name: self._metrics_of_pool(name, set(metrics)) for name in self._tasks}
-
-    def _metrics_of_pool(self, pool: str, metrics: set[str]) -> list[str]:
-        task = self._tasks[pool]
-        if len(self._tasks) == 1:
-            return metrics_of_alone(metrics, task)
-        is_sender = any(link.sender == pool for link in self._links)
-        return metrics_of_pool(metrics, task, is_sender, self.options.first_token == "decode")
+        return {
+            pool: [
+                name
+                for name in ALL_METRICS
+                if any(name in self._sources[metric][pool] for metric in metrics)
+            ]
+            for pool in self._tasks
+        }
 
     def pool_limits(self, limits: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
         """Limits that every machine of a system within limits keeps, by pool."""
@@ -405,7 +454,7 @@ class SystemEvaluator(Evaluator):
         for name, task in self._tasks.items():
             of_pool = {
                 metric: limits[metric]
-                for metric in ("tdp_watts", *SUMS, *sorted(self.kept_by_pools))
+                for metric in ("tdp_watts", "unit_cost_usd", *SUMS, *sorted(self.kept_by_pools))
                 if metric in limits
             }
             bounds[name] = of_pool | _latencies(limits, task)
@@ -420,11 +469,6 @@ def _failures_of_pool(pool: str, failures: Mapping[int, str | Failure]) -> dict[
         else f"{pool}: {reason}"
         for position, reason in failures.items()
     }
-
-
-def _utilization(name: str) -> Metric:
-    meaning = f"share of the time in which {name} is busy"
-    return Metric(f"{name}_utilization", "maximize", "", meaning)
 
 
 def _latencies(limits: Mapping[str, float], task: PoolTask) -> dict[str, float]:

@@ -169,7 +169,7 @@ def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow, designs: Columns)
             f"it; pairs of machines send side by side; the {first} pool gives the first token"
         )
     for pool, machine in evaluator.machines.items():
-        lacking = evaluator.unreported(pool, SYSTEM_METRICS)
+        lacking = [name for name in evaluator.unreported(pool) if name in SYSTEM_METRICS]
         if lacking and isinstance(machine, DesignPool):
             yield (
                 f"no {', '.join(lacking)}: evaluator {machine.evaluator_name!r} of pool {pool} "

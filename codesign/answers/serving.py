@@ -12,7 +12,7 @@ from codesign.base.columns import Fields
 from codesign.evaluators.forecast.variants import Variant
 from codesign.models.deployments.queueing import ServedRequests
 from codesign.models.deployments.queueing.fleet import Routing
-from codesign.models.deployments.queueing.service_levels import ServiceLevel
+from codesign.models.deployments.queueing.service_levels import LatencyLimits
 
 
 class PoolInputs(Entry):
@@ -122,7 +122,7 @@ class ServeModelAnswer(Answer):
         inputs: Fields,
         pools: Sequence[PoolInputs],
         served: ServedRequests,
-        level: ServiceLevel | None,
+        level: LatencyLimits | None,
     ) -> Self:
         """The answer about served requests.
 

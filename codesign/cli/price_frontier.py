@@ -136,8 +136,8 @@ def _fitted(question: FrontierQuestion) -> SizeAnswer:
     from codesign.evaluators.economics.economics_options import DevicePrice, FrontierSettings
     from codesign.evaluators.platform.deployments import DeploymentSearch
     from codesign.evaluators.platform.instances import Demand
-    from codesign.evaluators.platform.requirements import LatencyLimits
     from codesign.models.accounts.rents import list_rents
+    from codesign.models.deployments.queueing.service_levels import LatencyLimits
     from codesign.models.machines.device.expected_error import (
         describe_expected_error,
         energy_range,

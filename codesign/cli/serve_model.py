@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         CacheLink,
         ServedRequests,
     )
-    from codesign.models.deployments.queueing.service_levels import ServiceLevel
+    from codesign.models.deployments.queueing.service_levels import LatencyLimits
     from codesign.models.deployments.queueing.serving_machine import ServingMachine
 
 
@@ -380,9 +380,9 @@ def _stated_stream(requests: StreamFlags) -> Arrivals:
     return session_arrivals(session, rate, n_sessions, requests.seed)
 
 
-def _service_level(request: RequestFlags) -> ServiceLevel | None:
+def _service_level(request: RequestFlags) -> LatencyLimits | None:
     """The limits on the two times; None if there are none."""
-    from codesign.models.deployments.queueing.service_levels import ServiceLevel
+    from codesign.models.deployments.queueing.service_levels import LatencyLimits
 
     first, output = request.limits()
     if first is None and output is None:
@@ -390,7 +390,7 @@ def _service_level(request: RequestFlags) -> ServiceLevel | None:
     if first is None or output is None:
         missing = "--first-token" if first is None else "--output-token"
         raise InputError("expected a time: set both limits or neither", missing)
-    return ServiceLevel(first, output)
+    return LatencyLimits(first, output)
 
 
 def _present(flags: Mapping[str, object]) -> set[str]:

@@ -125,9 +125,9 @@ class _Search:
         import numpy as np
 
         from codesign.evaluators.platform.machine_pools import prompt_stores, serving_machine
-        from codesign.evaluators.platform.requirements import LatencyLimits
         from codesign.evaluators.platform.session_sizing import session_rate
         from codesign.models.deployments.queueing import Arrivals
+        from codesign.models.deployments.queueing.service_levels import LatencyLimits
 
         model, settings = self.evaluator.workload.language_model, self.settings
         design = {**self.question.formats, "device": device, "tensor_parallel": tensor_parallel}

@@ -78,7 +78,7 @@ class DemandFlags:
             InputError: Two are stated, or a limit is missing.
         """
         from codesign.evaluators.platform.instances import Demand
-        from codesign.evaluators.platform.requirements import LatencyLimits
+        from codesign.models.deployments.queueing.service_levels import LatencyLimits
 
         demands = {
             "--users": self.users, "--requests-per-s": self.requests_per_s, "--burst": self.burst
@@ -97,7 +97,10 @@ class DemandFlags:
         if first is None or output is None:
             missing = "--first-token" if first is None else "--output-token"
             raise InputError("expected a time, or --use-case, which has one", missing)
-        return Demand(LatencyLimits(first, output), self.users, self.requests_per_s, self.burst)
+        return Demand(
+            LatencyLimits(first, output), self.users, self.requests_per_s, self.burst,
+            self.attainment, self.seed,
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -184,7 +187,7 @@ def size(
         return
     evaluator = build(workload, settings, named_devices(on))
     if stated_demand is not None:
-        fleet = _Fleet(evaluator, stated_demand, others, degrees_of(split), search, demand)
+        fleet = _Fleet(evaluator, stated_demand, others, degrees_of(split), search)
         _report_fleet(fleet, study, as_json)
         return
     if len(evaluator.devices) > 1:
@@ -240,7 +243,6 @@ class _Fleet:
     formats: Mapping[str, str]
     fixed: Mapping[str, int]
     search: Fields
-    flags: DemandFlags
 
     def deployments(self, ranked_by: str) -> list[Deployment]:
         """The best deployment of each policy, the best first."""
@@ -295,22 +297,16 @@ class _Fleet:
 
     def _simulated(self, deployments: list[Deployment]) -> list[tuple[Deployment, JsonObject]]:
         """The deployments that keep the limits request by request, with what was simulated."""
-        from codesign.evaluators.platform.fleet_sizing import OfferedLoad, simulated_fleet
-        from codesign.models.deployments.queueing.service_levels import ServiceLevel
+        from codesign.evaluators.platform.fleet_sizing import simulated_fleet
 
-        request, limits = self.evaluator.workload, self.demand.limits
-        if request.n_beams > 1:
-            raise InputError(f"expected 1 beam with --requests-per-s, got {request.n_beams}")
-        rate = self.demand.requests_per_s
-        assert rate is not None
-        level = ServiceLevel(limits.time_to_first_token_s, limits.time_per_output_token_s)
-        load = OfferedLoad(
-            rate, request.prompt, request.generated, level, self.flags.attainment, self.flags.seed
-        )
+        if (beams := self.evaluator.workload.n_beams) > 1:
+            raise InputError(f"expected 1 beam with --requests-per-s, got {beams}")
         fleets, problems = [], []
         for deployment in deployments:
             try:
-                fleets.append(simulated_fleet(self.evaluator, load, deployment, self.formats))
+                fleets.append(
+                    simulated_fleet(self.evaluator, self.demand, deployment, self.formats)
+                )
             except InputError as error:
                 problems.append(f"{deployment.policy}: {'; '.join(error.problems)}")
         if not fleets:
@@ -335,7 +331,7 @@ class _Fleet:
         if demand.users is not None:
             words["users"] = user_words(demand.users)
         elif demand.requests_per_s is not None:
-            share = f"{self.flags.attainment:.0%} of them within both limits"
+            share = f"{demand.attainment:.0%} of them within both limits"
             words["requests"] = f"{demand.requests_per_s:g} a second at random, {share}"
         else:
             words["requests"] = f"{demand.burst:,} that arrive together"
@@ -377,7 +373,7 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags, as_json: bool) -> None:
         if (value := getattr(demand, name)) is not None
     }
     if demand.requests_per_s is not None:
-        stated["attainment"] = fleet.flags.attainment
+        stated["attainment"] = demand.attainment
     answer = SizeAnswer(
         model=evaluator.workload.model,
         **question_inputs(evaluator, {**fleet.formats, **fleet.fixed}),

@@ -10,7 +10,7 @@ from codesign.answers.serving import PoolInputs
 from codesign.base.units import format_engineering
 from codesign.models.deployments.queueing import ServedRequests
 from codesign.models.deployments.queueing.served_requests import PERCENTILES
-from codesign.models.deployments.queueing.service_levels import ServiceLevel
+from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.report.labels import memory_words
 from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
 
@@ -26,7 +26,7 @@ def arrivals_tables(
     question: Mapping[str, str],
     pools: Sequence[PoolInputs],
     served: ServedRequests,
-    level: ServiceLevel | None,
+    level: LatencyLimits | None,
 ) -> list[RenderableType]:
     """Served requests for the terminal."""
     headers = [*(f"{p} %" for p in PERCENTILES), "mean"]

@@ -12,8 +12,8 @@ from codesign.base.columns import Fields
 from codesign.base.metrics import PLATFORM_METRICS
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
-from codesign.evaluators.platform.requirements import LatencyLimits
 from codesign.evaluators.platform.scaling import Scaling
+from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.machines.device.expected_error import describe_expected_error
 from codesign.report.labels import format_metric, format_value, metric_title
 from codesign.report.question import context_words, format_words

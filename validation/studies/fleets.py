@@ -15,7 +15,7 @@ import numpy as np
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.deployments import Deployment, DeploymentSearch
 from codesign.evaluators.platform.instances import Demand
-from codesign.evaluators.platform.requirements import LatencyLimits
+from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import load_device
 from validation.studies.device_pools import DATA
 from validation.studies.measured_rows import read_rows

@@ -20,8 +20,9 @@ import yaml
 from codesign.base.columns import FloatArray, column_of
 from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.requirements import LatencyLimits, Requirements, size_requirements
+from codesign.evaluators.platform.requirements import Requirements, size_requirements
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
+from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import load_device
 from codesign.models.workload.model_library import list_models, load_model
 from codesign.models.workload.precision import FORMAT_KEYS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.evaluators.platform.deployments import Deployment
+from codesign.evaluators.platform.instances import Demand
 from codesign.evaluators.platform.machine_pools import cache_link, serving_machine
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.models.deployments.queueing import (
@@ -22,7 +23,6 @@ from codesign.models.deployments.queueing import (
     poisson_arrivals,
     simulate,
 )
-from codesign.models.deployments.queueing.service_levels import ServiceLevel
 from codesign.models.deployments.queueing.serving_machine import ServingMachine
 
 LEAST_REQUESTS = 500
@@ -37,44 +37,9 @@ PERCENTILE = 90
 """Percentile of the times that are reported beside a fleet; DistServe counts 90 % of requests."""
 
 
-@dataclass(frozen=True)
-class OfferedLoad:
-    """Requests that are alike and arrive at random, and what they expect.
-
-    Attributes:
-        requests_per_s: Mean rate.
-        level: Limits on the two times.
-        attainment: Share of the requests that must be within both.
-    """
-
-    requests_per_s: float
-    prompt_tokens: int
-    generated_tokens: int
-    level: ServiceLevel
-    attainment: float
-    seed: int
-
-    @property
-    def latency_s(self) -> float:
-        """Time of a request that just keeps both limits."""
-        steps_s = self.level.time_per_output_token_s * (self.generated_tokens - 1)
-        return self.level.time_to_first_token_s + steps_s
-
-    @property
-    def users(self) -> int:
-        """Requests in the system at these latencies: rate times latency (Little's law)."""
-        return max(ceil(self.requests_per_s * self.latency_s), 1)
-
-    def arrivals(self) -> Arrivals:
-        """The requests, enough for a steady state."""
-        n = max(LEAST_REQUESTS, ceil(LATENCIES * self.requests_per_s * self.latency_s))
-        tokens = (self.prompt_tokens, self.generated_tokens)
-        return poisson_arrivals(self.requests_per_s, n, *tokens, self.seed)
-
-
 def simulated_fleet(
     evaluator: PlatformEvaluator,
-    load: OfferedLoad,
+    demand: Demand,
     deployment: Deployment,
     formats: Mapping[str, str],
 ) -> tuple[Deployment, JsonObject]:
@@ -85,7 +50,7 @@ def simulated_fleet(
 
     Args:
         evaluator: The evaluator of the requests.
-        load: Requests that arrive, and the limits.
+        demand: Requests that arrive at random, enough of them for a steady state.
         deployment: Pools for the same requests without a queue.
 
     Returns:
@@ -94,7 +59,13 @@ def simulated_fleet(
     Raises:
         InputError: No fleet of up to 64 times as many instances keeps the limits; says why.
     """
-    arrivals = load.arrivals()
+    limits, rate, request = demand.limits, demand.requests_per_s or 0.0, evaluator.workload
+    steps_s = limits.time_per_output_token_s * (request.generated - 1)
+    # Requests that just keep both limits take so long.
+    n_requests = ceil(LATENCIES * rate * (limits.time_to_first_token_s + steps_s))
+    arrivals = poisson_arrivals(
+        rate, max(LEAST_REQUESTS, n_requests), request.prompt, request.generated, demand.seed
+    )
     machines, link = _machines(evaluator, deployment, formats, arrivals)
     last = deployment.pools[-1]
 
@@ -113,18 +84,18 @@ def simulated_fleet(
     first_request = Arrivals(
         arrivals.arrival_s[:1], arrivals.prompt_tokens[:1], arrivals.generated_tokens[:1]
     )
-    if (miss := load.level.nearest_miss(serve(1, first_request))) is not None:
+    if (miss := limits.nearest_miss(serve(1, first_request))) is not None:
         raise InputError(f"a request alone: {miss.words}")
     served: dict[int, ServedRequests] = {}
 
     def keeps(n_last: int) -> bool:
         served[n_last] = serve(n_last, arrivals)
-        return load.level.attainment(served[n_last]) >= load.attainment
+        return limits.attainment(served[n_last]) >= demand.attainment
 
     most = MOST_TIMES * last.n_instances
     n_last = fewest(keeps, last.n_instances, most)
     if n_last is None:
-        best = load.level.attainment(served[most])
+        best = limits.attainment(served[most])
         raise InputError(
             f"{best:.0%} of the requests within both limits with {MOST_TIMES} times the "
             f"{deployment.n_devices} devices of a steady state"
@@ -138,7 +109,7 @@ def simulated_fleet(
     fields = {
         "time_to_first_token_s": float(np.percentile(result.time_to_first_token_s, PERCENTILE)),
         "time_per_output_token_s": float(np.nanpercentile(steps, PERCENTILE)),
-        "attainment": load.level.attainment(result),
+        "attainment": limits.attainment(result),
         "utilization": float(
             np.mean(np.concatenate([result.utilization(pool) for pool in result.pools]))
         ),

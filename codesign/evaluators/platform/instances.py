@@ -24,8 +24,8 @@ from codesign.base.columns import (
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_limits import limits as limits_of
 from codesign.evaluators.platform.platform_serving import PlatformServing
-from codesign.evaluators.platform.requirements import LatencyLimits
 from codesign.models.deployments.parallelism import SEARCHED_DEGREES, divisors
+from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import Device
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.precision import bits_per_element
@@ -55,12 +55,16 @@ class Demand:
         users: Users at once, each of whom has the next request when the last is answered.
         requests_per_s: Requests that begin in a second.
         burst: Requests that arrive together.
+        attainment: Share of requests at random that must be within both limits.
+        seed: Seed of the times at which they arrive.
     """
 
     limits: LatencyLimits
     users: int | None = None
     requests_per_s: float | None = None
     burst: int | None = None
+    attainment: float = 0.9
+    seed: int = 0
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from codesign.base.columns import Fields, design_columns
 from codesign.base.errors import InputError
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_serving import PlatformServing
+from codesign.models.deployments.queueing.service_levels import LatencyLimits
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,6 @@ class Requirements:
     capacity_bytes: float
     weight_bytes: float
     kv_bytes: float
-
-
-@dataclass(frozen=True)
-class LatencyLimits:
-    """The times that users set, in seconds."""
-
-    time_to_first_token_s: float
-    time_per_output_token_s: float
 
 
 def size_requirements(

@@ -17,9 +17,9 @@ import numpy as np
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
 from codesign.base.units import format_engineering
-from codesign.evaluators.platform.requirements import LatencyLimits
 from codesign.models.deployments.cache_levels import CachedTurns, CacheLevels, TurnCosts
 from codesign.models.deployments.queueing import EngineStep, PromptChunk
+from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.deployments.queueing.serving_machine import ServingMachine
 from codesign.models.workload.reuse import SessionReuse
 

@@ -92,13 +92,13 @@ def spread_experts(table: OperatorTable, model: LanguageModel, n_groups: int) ->
         [rule.kernel == "experts" and rule.role != "combination" for rule in table.rules]
     )
     load = np.where(of_experts, busier, 1.0)
-    return replace(
-        table,
-        m_per_request=table.m_per_request * np.where(routed, n_groups, 1.0),
-        n_experts=np.where(routed, held, table.n_experts),
-        experts_per_token=table.experts_per_token * np.where(routed, share, 1.0),
-        input_elements_per_request=table.input_elements_per_request * load,
-        output_elements_per_request=table.output_elements_per_request * load,
-        vector_ops_per_request=table.vector_ops_per_request * load,
-        stored_weight_elements=table.stored_weight_elements * np.where(routed, share, 1.0),
-    )
+    part = np.where(routed, share, 1.0)
+    moved = ("input_elements", "output_elements", "vector_ops")
+    factors = {
+        "m_per_request": np.where(routed, n_groups, 1.0),
+        "experts_per_token": part,
+        "stored_weight_elements": part,
+        **dict.fromkeys([f"{name}_per_request" for name in moved], load),
+    }
+    spread = table.scaled(factors)
+    return replace(spread, n_experts=np.where(routed, held, table.n_experts))

@@ -139,32 +139,42 @@ def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> O
     outputs = np.where(
         columns & (table.k > 0), (outputs + written) * part - written * own, outputs * narrower
     )
+    in_rows = np.where(rows, part, 1.0)
+    factors = {
+        "m_per_request": np.where(heads & is_attention, part / products, 1.0),
+        "k": in_rows,
+        "n": np.where(columns, part, 1.0),
+        "products_per_request": np.where(heads, products, 1.0),
+        "n_experts": matrices,
+        "experts_per_token": matrices,
+        "weight_elements": stored_weights,
+        "lookup_elements_per_request": in_rows,
+        "input_elements_per_request": np.where(rows | heads, part, 1.0),
+        "stored_weight_elements": stored_weights,
+        **dict.fromkeys(_NARROWER, narrower),
+        **dict.fromkeys(_BY_KEYS, own),
+        **dict.fromkeys(_STORED, stored),
+    }
+    cut = table.scaled(factors)
     return replace(
-        table,
-        m_per_request=table.m_per_request * np.where(heads & is_attention, part / products, 1.0),
-        k=table.k * np.where(rows, part, 1.0),
-        n=table.n * np.where(columns, part, 1.0),
-        products_per_request=table.products_per_request * np.where(heads, products, 1.0),
-        n_experts=table.n_experts * matrices,
-        experts_per_token=table.experts_per_token * matrices,
-        weight_elements=table.weight_elements * stored_weights / matrices,
-        lookup_elements_per_request=table.lookup_elements_per_request * np.where(rows, part, 1.0),
-        input_elements_per_request=table.input_elements_per_request
-        * np.where(rows | heads, part, 1.0),
+        cut,
+        weight_elements=cut.weight_elements / matrices,
         output_elements_per_request=outputs,
-        score_read_elements_per_request=table.score_read_elements_per_request * narrower,
-        score_written_elements_per_request=table.score_written_elements_per_request * narrower,
-        kv_read_elements_per_request=table.kv_read_elements_per_request * own,
-        kv_written_elements_per_request=written * own,
-        state_read_bytes_per_request=table.state_read_bytes_per_request * own,
-        state_written_bytes_per_request=table.state_written_bytes_per_request * own,
-        vector_ops_per_request=table.vector_ops_per_request * narrower,
-        kv_reused_elements_per_request=table.kv_reused_elements_per_request * own,
-        stored_weight_elements=table.stored_weight_elements * stored_weights,
-        stored_kv_elements_per_token=table.stored_kv_elements_per_token * stored,
-        stored_bytes_per_token=table.stored_bytes_per_token * stored,
-        stored_bytes_per_request=table.stored_bytes_per_request * stored,
     )
+
+
+_NARROWER = (
+    "score_read_elements_per_request", "score_written_elements_per_request",
+    "vector_ops_per_request",
+)  # fmt: skip
+"""Columns of what has the width of an operator's output."""
+_BY_KEYS = (
+    "kv_read_elements_per_request", "kv_written_elements_per_request",
+    "kv_reused_elements_per_request", "state_read_bytes_per_request",
+    "state_written_bytes_per_request",
+)  # fmt: skip
+"""Columns of what belongs to heads of keys and values, or to states."""
+_STORED = ("stored_kv_elements_per_token", "stored_bytes_per_token", "stored_bytes_per_request")
 
 
 def _layer_share(model: LanguageModel, n_stages: int) -> float:
@@ -178,7 +188,7 @@ def _stage(table: OperatorTable, model: LanguageModel, n_stages: int) -> Operato
         return table
     table = table.take(np.flatnonzero([group != "embedding" for group in table.groups]))
     share = np.where(table.is_in_layers, _layer_share(model, n_stages), 1.0)
-    return replace(table, count=table.count * share)
+    return table.scaled({"count": share})
 
 
 def _messages(table: OperatorTable, model: LanguageModel, parallelism: Parallelism) -> Messages:

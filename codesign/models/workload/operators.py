@@ -19,7 +19,7 @@ from typing import Any, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, FloatArray, JsonObject
+from codesign.base.columns import Arrays, BoolArray, FloatArray, JsonObject
 from codesign.base.errors import InputError
 from codesign.models.workload.expert_routing import expected_distinct_experts
 from codesign.models.workload.operator_rules import OperatorRule, operator_rule
@@ -118,6 +118,11 @@ class OperatorTable:
         columns: JsonObject = {name: getattr(self, name)[positions] for name in NUMERIC_COLUMNS}
         for name in ("names", "kinds", "groups", "rules"):
             columns[name] = tuple(getattr(self, name)[i] for i in positions)
+        return replace(self, **columns)
+
+    def scaled(self, factors: Arrays) -> OperatorTable:
+        """The table with some columns, by name, times (o,) factors."""
+        columns: JsonObject = {name: getattr(self, name) * factors[name] for name in factors}
         return replace(self, **columns)
 
     def is_kind(self, *kinds: Kind) -> BoolArray:

@@ -10,10 +10,9 @@ import pytest
 from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.deployments import Deployment, DeploymentSearch
-from codesign.evaluators.platform.fleet_sizing import OfferedLoad, simulated_fleet
+from codesign.evaluators.platform.fleet_sizing import simulated_fleet
 from codesign.evaluators.platform.instances import Demand, columns_of, fitting, splits
-from codesign.evaluators.platform.requirements import LatencyLimits
-from codesign.models.deployments.queueing.service_levels import ServiceLevel
+from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import load_device
 from codesign.models.workload import load_model
 
@@ -163,13 +162,11 @@ def test_a_simulated_fleet_keeps_the_limits_and_a_smaller_one_does_not() -> None
     evaluator = evaluator_of()
     demand = Demand(LIMITS, requests_per_s=60.0)
     policies = ["co-located", "disaggregated"]
-    level = ServiceLevel(LIMITS.time_to_first_token_s, LIMITS.time_per_output_token_s)
-    load = OfferedLoad(60.0, 1000, 200, level, 0.9, seed=0)
     for deployment in best(evaluator, demand, policies=policies, has_stages=False).values():
-        fleet, fields = simulated_fleet(evaluator, load, deployment, FP8)
+        fleet, fields = simulated_fleet(evaluator, demand, deployment, FP8)
         assert fields["attainment"] >= 0.9 and 0.0 < fields["utilization"] <= 1.0
         assert fleet.n_devices >= deployment.n_devices - 1
         assert fields["time_per_output_token_s"] <= 0.02
-    hasty = OfferedLoad(1.0, 1000, 200, ServiceLevel(1e-6, 1.0), 0.9, seed=0)
+    hasty = Demand(LatencyLimits(1e-6, 1.0), requests_per_s=1.0)
     with pytest.raises(InputError, match="a request alone: "):
         simulated_fleet(evaluator, hasty, deployment, FP8)

@@ -18,13 +18,13 @@ from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, Pla
 from codesign.evaluators.platform.instances import columns_of, factorizations, fitting, splits
 from codesign.evaluators.platform.platform_limits import describe_limits, limits
 from codesign.evaluators.platform.requirements import (
-    LatencyLimits,
     size_requirements,
     size_steady_state,
 )
 from codesign.evaluators.platform.scaling import AXES, scale
 from codesign.evaluators.platform.use_cases import load_use_case
 from codesign.models.accounts.rents import list_rents
+from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import load_device
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.engine import EngineConstants

@@ -114,10 +114,6 @@ class ServedRequests:
         is_in_time = self.time_to_first_token_s <= first_token_s
         return np.asarray(is_in_time & (tpot <= output_token_s))
 
-    def goodput_requests_per_s(self, first_token_s: float, output_token_s: float) -> float:
-        """Requests within both limits over the makespan."""
-        return float(self.meets(first_token_s, output_token_s).sum()) / self.makespan_s
-
     def utilization(self, pool: PoolLoad) -> FloatArray:
         """(machines,) part of the makespan in which each machine of a pool ran steps."""
         return pool.busy_s / self.makespan_s

@@ -25,7 +25,7 @@ class NearestMiss:
 
 
 @dataclass(frozen=True)
-class ServiceLevel:
+class LatencyLimits:
     """The two times within which a request should be served, in seconds."""
 
     time_to_first_token_s: float

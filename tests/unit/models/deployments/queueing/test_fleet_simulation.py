@@ -21,6 +21,7 @@ from codesign.models.deployments.queueing import (
     simulate,
 )
 from codesign.models.deployments.queueing.engine_limits import StepPolicy
+from codesign.models.deployments.queueing.service_levels import LatencyLimits
 
 
 @dataclass(frozen=True)
@@ -288,7 +289,8 @@ def test_goodput_counts_the_requests_that_keep_both_limits() -> None:
     assert served.meets(ttft[0], tpot[0]).tolist() == [True, False, True]
     assert served.meets(1.0, tpot[0] / 2).tolist() == [False, True, True]
     expected = 2 / served.makespan_s
-    assert served.goodput_requests_per_s(ttft[0], tpot[0]) == pytest.approx(expected)
+    limits = LatencyLimits(ttft[0], tpot[0])
+    assert limits.goodput_requests_per_s(served) == pytest.approx(expected)
     empty = replace(served, last_token_s=served.first_token_s)
     assert empty.percentiles()["time_per_output_token_s"]["p50"] == 0.0
 

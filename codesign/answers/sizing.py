@@ -15,7 +15,7 @@ from codesign.base.columns import Fields
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.deployments import Deployment, Pool
-from codesign.evaluators.platform.instances import Policy, Role
+from codesign.evaluators.platform.instances import Policy
 from codesign.evaluators.platform.requirements import Requirements
 from codesign.evaluators.platform.session_sizing import SessionRate
 from codesign.models.hardware.device import Device
@@ -52,41 +52,6 @@ class DemandEntry(Entry):
     """Limit; null for none."""
 
 
-class PoolEntry(Entry):
-    """Instances of a deployment that are alike."""
-
-    role: Role
-    device: str
-    instances: int
-    devices: int
-    """Devices of all instances."""
-    tensor_parallel: int
-    pipeline_parallel: int
-    expert_parallel: int
-    batch_size: int
-    """Requests of an instance at once."""
-    overlapped_batches: int
-    """Micro-batches that hide each other's messages; 1 if none do."""
-    chunk_tokens: int | None
-    """Tokens of a chunk of a prompt; null for whole prompts."""
-    expert_copies: int
-    """Copies of experts beside the model's own."""
-    limited_by: str
-    """Limit that forbids a larger batch."""
-
-    @classmethod
-    def describe(cls, pool: Pool) -> Self:
-        """The entry of a pool."""
-        return cls.read(
-            pool,
-            **{name: pool.degrees[name] for name in pool.degrees if name != "data_parallel"},
-            instances=pool.n_instances,
-            devices=pool.n_devices,
-            batch_size=pool.batch,
-            overlapped_batches=pool.waves,
-        )
-
-
 class DeploymentEntry(Entry):
     """Machines that serve the demand, and the cost of a served token.
 
@@ -120,7 +85,7 @@ class DeploymentEntry(Entry):
     percentile."""
     utilization: float | None = None
     """Mean share of the time in which a simulated machine ran steps."""
-    pools: Sequence[PoolEntry]
+    pools: Sequence[Pool]
 
     @classmethod
     def describe(
@@ -145,13 +110,13 @@ class DeploymentEntry(Entry):
         machines = racks = 0
         for pool in deployment.pools:
             device = devices[pool.device]
-            n_machines = math.ceil(pool.n_devices / device.n_linked)
+            n_machines = math.ceil(pool.devices / device.n_linked)
             machines += n_machines
             if device.power is None or watts is None:
                 watts = None
                 racks += n_machines
                 continue
-            watts += pool.n_devices * device.power
+            watts += pool.devices * device.power
             each = max(int(RACK_WATTS / (device.n_linked * device.power * HOST_FACTOR)), 1)
             racks += math.ceil(n_machines / each)
         rent = deployment.usd_per_hour(usd)
@@ -175,7 +140,7 @@ class DeploymentEntry(Entry):
                 "time_per_output_token_s": deployment.time_per_output_token_s,
                 **simulated,
             },
-            pools=[PoolEntry.describe(pool) for pool in deployment.pools],
+            pools=deployment.pools,
         )
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from codesign.base.errors import InputError
@@ -14,13 +12,11 @@ from codesign.cli.flags import flag_by_key, naming
 from codesign.cli.output import report
 from codesign.cli.serving_flags import (
     FLAGS,
-    FormatFlags,
-    RequestFlags,
     build,
     named_devices,
     settings_by_record,
-    stated_settings,
 )
+from codesign.cli.size_flags import SizeQuestion
 
 if TYPE_CHECKING:
     from codesign.answers.economics import PricedDevice
@@ -41,34 +37,18 @@ _ROWS = 12
 """Points of the frontier that are printed."""
 
 
-@dataclass(frozen=True)
-class FrontierQuestion:
-    """Flags of a frontier."""
+def _device_of(question: SizeQuestion) -> str:
+    """The device of ``--on``.
 
-    model: str
-    on: list[str] | None
-    design: str | None
-    space: str | None
-    request: RequestFlags
-    formats: FormatFlags
-    convention: str | None
-    price_per_hour: float | None
-    option: list[str] | None
-    figure: Path | None
-
-    @property
-    def device(self) -> str:
-        """The device of ``--on``.
-
-        Raises:
-            InputError: No device is given, or several are.
-        """
-        if not self.on or len(self.on) > 1 or self.on == ["all"]:
-            raise InputError("expected one device, such as h200", "--on")
-        return self.on[0]
+    Raises:
+        InputError: No device is given, or several are.
+    """
+    if not question.on or len(question.on) > 1 or question.on == ["all"]:
+        raise InputError("expected one device, such as h200", "--on")
+    return question.on[0]
 
 
-def answer_frontier(question: FrontierQuestion, as_json: bool) -> None:
+def answer_frontier(question: SizeQuestion, as_json: bool) -> None:
     """Report the frontier of an offer."""
     from codesign.report.economics_tables import economics_tables
 
@@ -77,19 +57,19 @@ def answer_frontier(question: FrontierQuestion, as_json: bool) -> None:
     assert frontier is not None
     title = f"{question.model} on {frontier.device.name}"
     lines = [f"Note: {note}" for note in answer.notes]
-    if question.figure is not None:
+    if question.study.figure is not None:
         from codesign.report.economics_figures import save_frontier
 
         formats, rent = (frontier.conventions[name] for name in ("formats", "rent"))
         words = f"{formats.split(',')[0]}, {rent.split(' (')[0]}"
-        path = str(save_frontier(frontier, words, question.figure, title))
+        path = str(save_frontier(frontier, words, question.study.figure, title))
         answer = answer.model_copy(update={"files": [path]})
         lines.append(f"wrote {path}")
     report(as_json, lambda: answer, lambda: economics_tables(title, frontier, _ROWS, lines))
 
 
 def _answer(
-    question: FrontierQuestion,
+    question: SizeQuestion,
     formats: Mapping[str, str],
     counted: Mapping[str, str],
     pricing: DevicePrice,
@@ -130,7 +110,7 @@ def _answer(
     )
 
 
-def _fitted(question: FrontierQuestion) -> SizeAnswer:
+def _fitted(question: SizeQuestion) -> SizeAnswer:
     """The answer from every split and batch, with fitted or ideal kernel times."""
     from codesign.answers.economics import PricedDevice
     from codesign.evaluators.economics.economics_options import DevicePrice, FrontierSettings
@@ -145,11 +125,8 @@ def _fitted(question: FrontierQuestion) -> SizeAnswer:
     from codesign.report.question import context_words, limit_words
 
     owned = sorted(DevicePrice.model_fields.keys() - {"price_usd_per_hour"})
-    workload, settings, bought, more = stated_settings(
-        question.model, question.request, question.convention, question.price_per_hour,
-        question.option, owned, ("alpha", "most_devices"),
-    )  # fmt: skip
-    evaluator = build(workload, settings, named_devices([question.device]))
+    workload, settings, bought, more = question.settings(owned, ("alpha", "most_devices"))
+    evaluator = build(workload, settings, named_devices([_device_of(question)]))
     (device,) = evaluator.devices.values()
     search = _record(FrontierSettings, more)
     stated = {"price_usd_per_hour": evaluator.options.device_usd_per_hour}
@@ -248,7 +225,7 @@ def _record(record: Any, values: Fields) -> Any:
         return to_record(Document("option", dict(values), {}), record)
 
 
-def _papers(question: FrontierQuestion) -> SizeAnswer:
+def _papers(question: SizeQuestion) -> SizeAnswer:
     """The answer of Epoch's paper, whose devices, requests and degrees are real numbers."""
     from codesign.answers.economics import PricedDevice
     from codesign.evaluators.economics.economics_options import (
@@ -350,12 +327,12 @@ def _paper_words(
     }
 
 
-def _offer(question: FrontierQuestion, options: EconomicsOptions) -> tuple[Offer, Fields]:
+def _offer(question: SizeQuestion, options: EconomicsOptions) -> tuple[Offer, Fields]:
     """The rented device, and the settings of the design that describes it."""
     from codesign.evaluators.economics.serving_offer import Offer, device_offer
 
     if question.design is None:
-        return device_offer(question.device, options), {}
+        return device_offer(_device_of(question), options), {}
     if question.on is not None:
         raise InputError("expected --on or --design, got both")
     import numpy as np

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
@@ -221,25 +221,6 @@ def settings_by_record(option: list[str] | None, *records: Any) -> list[JsonObje
                                    "--option")  # fmt: skip
         settings[position][key] = value
     return settings
-
-
-def stated_settings(
-    model: str,
-    request: RequestFlags,
-    convention: str | None,
-    price_per_hour: float | None,
-    option: list[str] | None,
-    *more: Iterable[str],
-) -> list[JsonObject]:
-    """Keys of the request, of the evaluator's options, and of each further list of keys."""
-    from codesign.evaluators.platform import PlatformOptions, PlatformRequest
-
-    keys, settings, *further = settings_by_record(option, PlatformRequest, PlatformOptions, *more)
-    if convention is not None:
-        settings["profile"] = convention
-    if price_per_hour is not None:
-        settings["device_usd_per_hour"] = price_per_hour
-    return [{**request.workload(model), **keys}, settings, *further]
 
 
 def engine_settings(stated: Fields) -> EngineSettings:

@@ -13,12 +13,13 @@ from codesign.cli.output import report
 from codesign.cli.serving_flags import (
     RequestFlags,
     build,
+    degrees_of,
     engine_settings,
     named_devices,
     question_inputs,
-    stated_settings,
     store_units,
 )
+from codesign.cli.size_flags import SizeQuestion
 
 if TYPE_CHECKING:
     from codesign.answers.sizing import SessionEntry
@@ -31,24 +32,7 @@ _DEGREES = (1, 2, 4, 8)
 """Tensor parallelism that is tried if none is stated."""
 
 
-@dataclass(frozen=True)
-class SessionQuestion:
-    """Sessions to serve, and the devices and caches that may serve them."""
-
-    model: str
-    on: list[str] | None
-    session: str
-    sessions_per_s: str | None
-    limits: tuple[float | None, float | None]
-    formats: Mapping[str, str]
-    degrees: Mapping[str, int]
-    cache: list[str] | None
-    convention: str | None
-    price_per_hour: float | None
-    option: list[str] | None
-
-
-def answer_sessions(question: SessionQuestion, as_json: bool) -> None:
+def answer_sessions(question: SizeQuestion, as_json: bool) -> None:
     """Report the fewest devices that serve sessions."""
     from codesign.answers.sizing import SizeAnswer
     from codesign.evaluators.platform.engine_settings import EngineSettings
@@ -56,22 +40,24 @@ def answer_sessions(question: SessionQuestion, as_json: bool) -> None:
     from codesign.models.workload.sessions import check_length, load_session
     from codesign.report.size_tables import session_tables
 
-    if question.sessions_per_s is None:
+    session, rate = str(question.demand.session), question.demand.sessions_per_s
+    if rate is None:
         raise InputError("expected a rate with --session", "--sessions-per-s")
-    rates = numbers("--sessions-per-s", question.sessions_per_s, above=0)
-    tokens = RequestFlags(None, 1, 1)
-    workload, options, stated = stated_settings(
-        question.model, tokens, question.convention, question.price_per_hour, question.option,
-        EngineSettings.model_fields,
-    )  # fmt: skip
+    rates = numbers("--sessions-per-s", rate, above=0)
+    workload, options, stated = question.settings(
+        EngineSettings.model_fields, request=RequestFlags(None, 1, 1)
+    )
     evaluator = build(workload, options, named_devices(question.on))
-    reuse = SessionReuse(load_session(question.session))
+    reuse = SessionReuse(load_session(session))
     with mistakes_at("--session"):
         check_length(reuse.longest_tokens, evaluator.workload.language_model)
-    search = _Search(question, evaluator, engine_settings(stated), reuse, rates)
+    search = _Search(
+        question, evaluator, engine_settings(stated), reuse, rates,
+        question.formats.formats(question.model), degrees_of(question.split),
+    )  # fmt: skip
     answer = SizeAnswer(
         model=question.model,
-        **question_inputs(evaluator, {**question.formats, **question.degrees}),
+        **question_inputs(evaluator, {**search.formats, **search.degrees}),
         sessions_per_s=rates,
         sessions=[
             search.best(device, has_caches)
@@ -83,18 +69,20 @@ def answer_sessions(question: SessionQuestion, as_json: bool) -> None:
             "the rent includes the host; caches beyond it are not priced",
         ],
     )
-    report(as_json, lambda: answer, lambda: session_tables(answer, question.session))
+    report(as_json, lambda: answer, lambda: session_tables(answer, session))
 
 
 @dataclass(frozen=True)
 class _Search:
     """Machines that may serve the sessions of a question."""
 
-    question: SessionQuestion
+    question: SizeQuestion
     evaluator: PlatformEvaluator
     settings: EngineSettings
     reuse: SessionReuse
     rates: Sequence[float]
+    formats: Mapping[str, str]
+    degrees: Mapping[str, int]
 
     def best(self, device: str, has_caches: bool) -> SessionEntry:
         """The machine of a device that needs the fewest devices for all rates."""
@@ -105,7 +93,7 @@ class _Search:
         tokens = classes.context_tokens + classes.new_tokens + classes.generated_tokens
         usd = rent_usd_per_hour(device, self.question.price_per_hour)
         entries = []
-        for tp in self.question.degrees.values() or _DEGREES:
+        for tp in self.degrees.values() or _DEGREES:
             machine = {"device": device, "tensor_parallel": tp, "has_caches": has_caches}
             try:
                 rate: SessionRate | str = self._rate(device, tp, has_caches)
@@ -130,7 +118,7 @@ class _Search:
         from codesign.models.deployments.queueing.service_levels import LatencyLimits
 
         model, settings = self.evaluator.workload.language_model, self.settings
-        design = {**self.question.formats, "device": device, "tensor_parallel": tensor_parallel}
+        design = {**self.formats, "device": device, "tensor_parallel": tensor_parallel}
         longest = Arrivals(
             np.zeros(1), np.array([self.reuse.longest_tokens]), np.ones(1, dtype=int)
         )
@@ -139,7 +127,7 @@ class _Search:
         )
         with mistakes_at("--cache"):
             stores = prompt_stores(model, design, settings, store_units(self.question.cache))
-        first, output = self.question.limits
+        first, output = self.question.request.limits()
         limits = LatencyLimits(first or math.inf, output or math.inf)
         layers = model.num_hidden_layers
         return session_rate(

@@ -5,16 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from codesign.base.errors import InputError, check_known
-from codesign.cli.flag_records import flag, set_flags
-from codesign.cli.flags import check_figure, count, naming, number, numbers
+from codesign.cli.flag_records import set_flags
+from codesign.cli.flags import check_figure, count, naming, numbers
 from codesign.cli.output import AsJson, make_console, report, say
-from codesign.cli.price_frontier import FrontierQuestion, answer_frontier
+from codesign.cli.price_frontier import answer_frontier
 from codesign.cli.serving_flags import (
     FLAGS,
     SPLIT,
@@ -30,9 +29,9 @@ from codesign.cli.serving_flags import (
     degrees_of,
     named_devices,
     question_inputs,
-    stated_settings,
 )
-from codesign.cli.session_size import SessionQuestion, answer_sessions
+from codesign.cli.session_size import answer_sessions
+from codesign.cli.size_flags import DemandFlags, SizeQuestion, StudyFlags
 
 if TYPE_CHECKING:
     from codesign.answers.sizing import DeploymentEntry
@@ -44,80 +43,6 @@ if TYPE_CHECKING:
 _MOST_CHOICES = 20
 _SEARCH_KEYS = ("most_devices", "policies")
 """Settings of the search, among the pairs of ``--option``."""
-
-
-@dataclass(frozen=True)
-class DemandFlags:
-    """Requests to serve: of users at once, at random, or together."""
-
-    users: int | None = flag(
-        "Users served at once, each with the next request when the last is answered.", min=1
-    )
-    requests_per_s: float | None = flag(
-        "Instead of --users: requests that begin in a second, at random; simulated."
-    )
-    burst: int | None = flag(
-        "Instead of --users: requests that arrive together; all are prefilled in time.", min=1
-    )
-    session: str | None = flag(
-        "Instead of --users: a session of 'codesign list workloads', or a YAML file."
-    )
-    sessions_per_s: str | None = flag(
-        "Sessions that begin in a second; one rate, or one for each hour, such as 0.1,0.4,0.2."
-    )
-    attainment: float = flag("Share of random requests that must keep both limits.", 0.9)
-    seed: int = flag("Seed of random requests.", 0, min=0)
-
-    def demand(self, limits: tuple[float | None, float | None]) -> Demand | None:
-        """The demand, if one is stated.
-
-        Args:
-            limits: Limits on the two times.
-
-        Raises:
-            InputError: Two are stated, or a limit is missing.
-        """
-        from codesign.evaluators.platform.instances import Demand
-        from codesign.models.deployments.queueing.service_levels import LatencyLimits
-
-        demands = {
-            "--users": self.users, "--requests-per-s": self.requests_per_s, "--burst": self.burst
-        }  # fmt: skip
-        stated = [name for name, value in demands.items() if value is not None]
-        if not stated:
-            return None
-        if len(stated) > 1:
-            raise InputError(f"expected one of {', '.join(demands)}, got {' and '.join(stated)}")
-        if self.requests_per_s is not None:
-            number("--requests-per-s", self.requests_per_s, "a rate", above=0)
-            number("--attainment", self.attainment, "a share", above=0, most=1)
-        first, output = limits
-        if first is None and self.users is not None:
-            first = math.inf  # the output tokens alone set a rate
-        if first is None or output is None:
-            missing = "--first-token" if first is None else "--output-token"
-            raise InputError("expected a time, or --use-case, which has one", missing)
-        return Demand(
-            LatencyLimits(first, output), self.users, self.requests_per_s, self.burst,
-            self.attainment, self.seed,
-        )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class StudyFlags:
-    """Other questions than a demand."""
-
-    devices: int | None = flag("Rank every way to run --batch on so many devices.")
-    best: str | None = flag(
-        "Rank by: devices or usd for a demand; a metric with --devices. [devices]"
-    )
-    vary: str | None = flag(
-        "Vary a number of one instance (GenZ section VI): flops, bandwidth, link-bandwidth, "
-        "link-latency or offload."
-    )
-    factors: str | None = flag("Factors of --vary, or its batches, such as 1,2,4. [the paper's]")
-    launch: str | None = flag("Print command lines of vllm, sglang or trtllm, or all; untested.")
-    figure: Path | None = flag("Draw price against speed, or --vary: a .png or .svg file.")
 
 
 def size(
@@ -155,6 +80,10 @@ def size(
     if design is not None and convention != "epoch":
         raise InputError("expected --convention epoch, as designs have no fitted kernels",
                          "--design")  # fmt: skip
+    asked = SizeQuestion(
+        model, on, design, space, demand, cache, request, formats, split, batch, study, convention,
+        price_per_hour, option,
+    )  # fmt: skip
     flags = [*set_flags(request), *set_flags(demand), *set_flags(study), *set_flags(split)]
     flags += [name for name, value in {"--batch": batch, "--cache": cache}.items() if value]
     is_paper = convention == "epoch"
@@ -164,28 +93,17 @@ def size(
     if strays := [each for each in flags if each not in QUESTIONS[question]]:
         raise InputError([_stray_words(stray, question) for stray in strays])
     if question in ("--convention epoch", "price against speed"):
-        priced = FrontierQuestion(
-            model, on, design, space, request, formats, convention, price_per_hour, option,
-            study.figure,
-        )  # fmt: skip
-        answer_frontier(priced, as_json)
+        answer_frontier(asked, as_json)
         return
     if question == "--session":
-        sessions = SessionQuestion(
-            model, on, str(demand.session), demand.sessions_per_s, limits, formats.formats(model),
-            degrees_of(split), cache, convention, price_per_hour, option,
-        )  # fmt: skip
-        answer_sessions(sessions, as_json)
+        answer_sessions(asked, as_json)
         return
     searched = _SEARCH_KEYS if stated_demand is not None else ()
-    workload, settings, search = stated_settings(
-        model, request, convention, price_per_hour, option, searched
-    )
-    others = formats.formats(model)
+    workload, settings, search = asked.settings(searched)
     if study.vary is not None:
-        _vary(on, workload, settings, others, split, batch, study, as_json)
+        _vary(asked, workload, settings, as_json)
         return
-    evaluator = build(workload, settings, named_devices(on))
+    evaluator, others = build(workload, settings, named_devices(on)), formats.formats(model)
     if stated_demand is not None:
         fleet = _Fleet(evaluator, stated_demand, others, degrees_of(split), search)
         _report_fleet(fleet, study, as_json)
@@ -194,7 +112,7 @@ def size(
         raise InputError(f"expected one device, got {len(evaluator.devices)}", "--on")
     instance: JsonObject = {"device": next(iter(evaluator.devices)), **others}
     if study.devices is None:
-        _report_instance(evaluator, instance, split, batch, limits, as_json)
+        _report_instance(evaluator, instance, asked, as_json)
         return
     instance["batch_size"] = _requests(None, instance, batch)
     _report_choices(evaluator, instance, count("--devices", study.devices), study.best, as_json)
@@ -404,9 +322,7 @@ def _requests(evaluator: PlatformEvaluator | None, design: Fields, batch: str | 
 def _report_instance(
     evaluator: PlatformEvaluator,
     design: Fields,
-    split: SplitFlags,
-    batch: str | None,
-    limits: tuple[float | None, float | None],
+    question: SizeQuestion,
     as_json: bool,
 ) -> None:
     from codesign.answers.sizing import InstanceAccount, SizeAnswer
@@ -414,9 +330,9 @@ def _report_instance(
     from codesign.evaluators.platform.platform_limits import describe_limits
     from codesign.report import size_tables
 
-    degrees = dict.fromkeys(SPLIT, 1) | degrees_of(split)
+    degrees = dict.fromkeys(SPLIT, 1) | degrees_of(question.split)
     instance = {**design, **degrees}
-    instance |= {"batch_size": _requests(evaluator, instance, batch)}
+    instance |= {"batch_size": _requests(evaluator, instance, question.batch)}
     columns = design_columns(instance)
     with naming(FLAGS):
         broken = describe_limits(evaluator.serving(columns))
@@ -438,7 +354,7 @@ def _report_instance(
     answer = SizeAnswer(
         model=evaluator.workload.model,
         **question_inputs(evaluator, instance),
-        instance=InstanceAccount.describe(explanation, *limits),
+        instance=InstanceAccount.describe(explanation, *question.request.limits()),
     )
     report(
         as_json, lambda: answer, lambda: size_tables.instance_tables(answer, make_console().width)
@@ -527,31 +443,23 @@ def _report_choices(
     )
 
 
-def _vary(
-    on: list[str] | None,
-    workload: Fields,
-    settings: JsonObject,
-    formats: Mapping[str, str],
-    split: SplitFlags,
-    batch: str | None,
-    study: StudyFlags,
-    as_json: bool,
-) -> None:
+def _vary(question: SizeQuestion, workload: Fields, settings: JsonObject, as_json: bool) -> None:
     from codesign.answers.sizing import ScalingStudy, SizeAnswer
     from codesign.evaluators.platform import scaling
     from codesign.report import size_tables
 
-    axis = study.vary or ""
+    study, axis = question.study, question.study.vary or ""
     check_known("axis", axis, scaling.AXES, "--vary")
     varied = scaling.AXES[axis]
     # GenZ varies numbers of an accelerator that nobody measured, so bounds are the default.
     settings = {"profile": "ideal", **settings} | ({"offload": True} if axis == "offload" else {})
-    devices = named_devices(on or [str(scaling.REFERENCE_FILE)])
+    devices = named_devices(question.on or [str(scaling.REFERENCE_FILE)])
     evaluator = build(workload, settings, devices)
+    degrees = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "sequence_parallel")
     design = {
-        "device": next(iter(devices)), "batch_size": _requests(None, {}, batch), **formats,
-        **dict.fromkeys(("tensor_parallel", "pipeline_parallel"), 1),
-        **dict.fromkeys(("expert_parallel", "sequence_parallel"), 1), **degrees_of(split),
+        "device": next(iter(devices)), "batch_size": _requests(None, {}, question.batch),
+        **question.formats.formats(question.model), **dict.fromkeys(degrees, 1),
+        **degrees_of(question.split),
     }  # fmt: skip
     factors = None if study.factors is None else numbers("--factors", study.factors, above=0)
     for value in factors or ():
@@ -572,8 +480,8 @@ def _vary(
         scaling=ScalingStudy(axis=axis, paper=varied.section, rows=scaled.rows()),
         files=files,
     )
-    question = size_tables.scaling_question(evaluator, design, varied.parameter)
-    report(as_json, lambda: answer, lambda: size_tables.scaling_tables(title, question, scaled))
+    words = size_tables.scaling_question(evaluator, design, varied.parameter)
+    report(as_json, lambda: answer, lambda: size_tables.scaling_tables(title, words, scaled))
     for name, values in scaled.violations.items():
         if n_broken := int((values > 0).sum()):
             say(f"warning: {n_broken} of {len(values)} values break the limit {name!r}")

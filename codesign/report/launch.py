@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from codesign.answers.sizing import DeploymentEntry, PoolEntry
+from codesign.answers.sizing import DeploymentEntry
+from codesign.evaluators.platform.deployments import Pool
 from codesign.evaluators.platform.machine_pools import MEMORY_FRACTION
 
 _CHUNK_TOKENS = 8192
@@ -41,7 +42,7 @@ def launch_lines(
     }
 
 
-def _vllm(model: str, formats: Mapping[str, str], pool: PoolEntry) -> list[str]:
+def _vllm(model: str, formats: Mapping[str, str], pool: Pool) -> list[str]:
     groups = pool.expert_parallel
     words = ["vllm serve", model, f"--tensor-parallel-size {pool.tensor_parallel}"]
     words += _stated("--pipeline-parallel-size", pool.pipeline_parallel)
@@ -63,7 +64,7 @@ def _vllm(model: str, formats: Mapping[str, str], pool: PoolEntry) -> list[str]:
     return words
 
 
-def _sglang(model: str, formats: Mapping[str, str], pool: PoolEntry) -> list[str]:
+def _sglang(model: str, formats: Mapping[str, str], pool: Pool) -> list[str]:
     groups = pool.expert_parallel
     words = ["python -m sglang.launch_server --model-path", model]
     words += [f"--tp-size {pool.tensor_parallel * groups}"]
@@ -83,7 +84,7 @@ def _sglang(model: str, formats: Mapping[str, str], pool: PoolEntry) -> list[str
     return words
 
 
-def _trtllm(model: str, formats: Mapping[str, str], pool: PoolEntry) -> list[str]:
+def _trtllm(model: str, formats: Mapping[str, str], pool: Pool) -> list[str]:
     groups = pool.expert_parallel
     words = ["trtllm-serve", model, f"--tp_size {pool.tensor_parallel * groups}"]
     words += _stated("--pp_size", pool.pipeline_parallel)
@@ -108,7 +109,7 @@ def _stated(name: str, value: int, default: int = 1) -> list[str]:
     return [] if value == default else [f"{name} {value}"]
 
 
-ENGINES: dict[str, Callable[[str, Mapping[str, str], PoolEntry], list[str]]] = {
+ENGINES: dict[str, Callable[[str, Mapping[str, str], Pool], list[str]]] = {
     "vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm,
 }  # fmt: skip
 """Command line of an instance by engine."""

@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import RenderableType
 
-from codesign.answers.sizing import DeploymentEntry, PoolEntry, SizeAnswer
+from codesign.answers.sizing import DeploymentEntry, SizeAnswer
 from codesign.base.columns import Fields
 from codesign.base.metrics import PLATFORM_METRICS
 from codesign.base.units import format_engineering
+from codesign.evaluators.platform.deployments import Pool
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.scaling import Scaling
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
@@ -164,12 +165,12 @@ def _titles(entries: Sequence[DeploymentEntry]) -> list[str]:
     ]
 
 
-def _pool_words(pool: PoolEntry) -> str:
+def _pool_words(pool: Pool) -> str:
     """A pool in a sentence.
 
     Examples:
         >>> degrees = {"tensor_parallel": 1, "pipeline_parallel": 1, "expert_parallel": 96}
-        >>> print(_pool_words(PoolEntry(
+        >>> print(_pool_words(Pool(
         ...     role="decode", device="h20", instances=1, devices=96, batch_size=9600,
         ...     overlapped_batches=1, chunk_tokens=None, expert_copies=0, limited_by="memory",
         ...     **degrees,

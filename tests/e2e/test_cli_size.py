@@ -14,7 +14,8 @@ from codesign.cli import main
 from codesign.cli.app import REPLACED
 from codesign.cli.flag_records import set_flags
 from codesign.cli.serving_flags import RequestFlags, SplitFlags
-from codesign.cli.size import QUESTIONS, DemandFlags, StudyFlags
+from codesign.cli.size import QUESTIONS
+from codesign.cli.size_flags import DemandFlags, StudyFlags
 from codesign.evaluators.platform import fleet_sizing
 
 LLAMA = ["size", "llama-3.3-70b"]

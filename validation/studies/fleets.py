@@ -66,14 +66,14 @@ def run() -> Study:
         prompt = int(_number(published[second], "prompt_tokens")) - generated // 2
         pools = zip(deployment.pools, (first, second), (prompt, generated), strict=True)
         for pool, key, tokens in pools:
-            rate = deployment.requests_per_s * tokens / pool.n_devices
-            split = "x".join(str(n) for n in list(pool.degrees.values())[:3])
+            rate = deployment.requests_per_s * tokens / pool.devices
+            split = f"{pool.tensor_parallel}x{pool.pipeline_parallel}x{pool.expert_parallel}"
             rows.append(
                 comparison(
                     {
                         "what": f"{name}, {pool.role}, tokens/s of a device",
                         "group": "pools",
-                        "chosen": f"{split}, {pool.batch:,} requests",
+                        "chosen": f"{split}, {pool.batch_size:,} requests",
                     },
                     _number(published[key], "tokens_per_s_per_device"),
                     rate,

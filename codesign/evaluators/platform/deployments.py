@@ -26,7 +26,7 @@ larger one. So it is exact if times do not fall with the batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,7 +49,7 @@ from codesign.evaluators.platform.instances import (
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.models.accounts.rents import rent_usd_per_hour
-from codesign.models.deployments.parallelism import SEARCHED_DEGREES
+from codesign.models.deployments.parallelism import REPLICA_DEGREES, SEARCHED_DEGREES
 from codesign.models.workload.model import LanguageModel
 
 POLICIES: tuple[Policy, ...] = ("co-located", "chunked", "disaggregated")
@@ -77,29 +77,31 @@ class Pool:
     """Instances that are alike.
 
     Attributes:
-        degrees: Degrees of parallelism of an instance by parameter.
-        batch: Requests of an instance at once.
-        waves: Micro-batches that overlap.
-        chunk_tokens: Tokens of a chunk; None: whole prompts.
+        devices: Devices of all instances.
+        batch_size: Requests of an instance at once.
+        overlapped_batches: Micro-batches that hide each other's messages; 1 if none do.
+        chunk_tokens: Tokens of a chunk of a prompt; null for whole prompts.
         expert_copies: Copies of experts beside the model's own.
         limited_by: Limit that forbids a larger batch.
     """
 
     role: Role
     device: str
-    degrees: Mapping[str, int]
-    n_instances: int
-    devices_each: int
-    batch: int
-    waves: int
+    instances: int
+    devices: int
+    tensor_parallel: int
+    pipeline_parallel: int
+    expert_parallel: int
+    batch_size: int
+    overlapped_batches: int
     chunk_tokens: int | None
     expert_copies: int
     limited_by: str
 
-    @property
-    def n_devices(self) -> int:
-        """Devices of all instances."""
-        return self.n_instances * self.devices_each
+    def times(self, n_instances: int) -> Pool:
+        """So many of the same instances."""
+        devices = n_instances * self.devices // self.instances
+        return replace(self, instances=n_instances, devices=devices)
 
 
 @dataclass(frozen=True)
@@ -121,11 +123,11 @@ class Deployment:
     @property
     def n_devices(self) -> int:
         """Devices of all pools."""
-        return sum(pool.n_devices for pool in self.pools)
+        return sum(pool.devices for pool in self.pools)
 
     def usd_per_hour(self, stated: float | None) -> float:
         """Rent of all devices; NaN where none is listed."""
-        return sum(pool.n_devices * rent_usd_per_hour(pool.device, stated) for pool in self.pools)
+        return sum(pool.devices * rent_usd_per_hour(pool.device, stated) for pool in self.pools)
 
 
 class DeploymentSearch:
@@ -367,14 +369,15 @@ class DeploymentSearch:
     def _pool(self, rows: Instances, i: int, n_instances: int) -> Pool:
         variant = self.variants[int(rows.variant[i])]
         mixed = variant.mixed
+        degrees = dict(zip(REPLICA_DEGREES, rows.degrees[i].tolist(), strict=False))
         return Pool(
-            role=variant.role,
-            device=variant.device.key,
-            degrees=dict(zip(SEARCHED_DEGREES, rows.degrees[i].tolist(), strict=True)),
-            n_instances=n_instances,
-            devices_each=int(rows.n_devices[i]),
-            batch=int(rows.batch[i]),
-            waves=variant.waves,
+            variant.role,
+            variant.device.key,
+            n_instances,
+            n_instances * int(rows.n_devices[i]),
+            **degrees,
+            batch_size=int(rows.batch[i]),
+            overlapped_batches=variant.waves,
             chunk_tokens=None if mixed is None else mixed.workload.chunk_tokens,
             expert_copies=variant.copies,
             limited_by=self._limited_by(rows, i),

@@ -71,8 +71,8 @@ def simulated_fleet(
 
     def counts(n_last: int) -> list[int]:
         """Instances of each pool, for so many of the last."""
-        scale = n_last / last.n_instances
-        return [ceil(scale * pool.n_instances) for pool in deployment.pools[:-1]] + [n_last]
+        scale = n_last / last.instances
+        return [ceil(scale * pool.instances) for pool in deployment.pools[:-1]] + [n_last]
 
     def serve(n_last: int, requests: Arrivals) -> ServedRequests:
         pools = tuple(
@@ -92,8 +92,8 @@ def simulated_fleet(
         served[n_last] = serve(n_last, arrivals)
         return limits.attainment(served[n_last]) >= demand.attainment
 
-    most = MOST_TIMES * last.n_instances
-    n_last = fewest(keeps, last.n_instances, most)
+    most = MOST_TIMES * last.instances
+    n_last = fewest(keeps, last.instances, most)
     if n_last is None:
         best = limits.attainment(served[most])
         raise InputError(
@@ -101,10 +101,7 @@ def simulated_fleet(
             f"{deployment.n_devices} devices of a steady state"
         )
     result = served[n_last]
-    pools = tuple(
-        replace(pool, n_instances=n)
-        for pool, n in zip(deployment.pools, counts(n_last), strict=True)
-    )
+    pools = tuple(pool.times(n) for pool, n in zip(deployment.pools, counts(n_last), strict=True))
     steps = result.time_per_output_token_s
     fields = {
         "time_to_first_token_s": float(np.percentile(result.time_to_first_token_s, PERCENTILE)),
@@ -126,12 +123,12 @@ def _machines(
     """A machine of each pool, and the link between them."""
     machines = []
     for pool in deployment.pools:
-        degrees = {name: pool.degrees[name] for name in ("tensor_parallel", "expert_parallel")}
-        tokens = pool.degrees["expert_parallel"] * EngineLimits.max_batched_tokens
+        degrees = {name: getattr(pool, name) for name in ("tensor_parallel", "expert_parallel")}
+        tokens = pool.expert_parallel * EngineLimits.max_batched_tokens
         limits = EngineLimits(
             plans_ahead=True,
-            max_sequences=max(pool.batch, EngineLimits.max_sequences),
-            max_batched_tokens=pool.batch + tokens,
+            max_sequences=max(pool.batch_size, EngineLimits.max_sequences),
+            max_batched_tokens=pool.batch_size + tokens,
         )
         design = {**formats, "device": pool.device, **degrees}
         machines.append(serving_machine(evaluator, design, limits, arrivals))

@@ -12,6 +12,7 @@ from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, Pla
 from codesign.evaluators.platform.deployments import Deployment, DeploymentSearch
 from codesign.evaluators.platform.fleet_sizing import simulated_fleet
 from codesign.evaluators.platform.instances import Demand, columns_of, fitting, splits
+from codesign.models.deployments.parallelism import REPLICA_DEGREES
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import load_device
 from codesign.models.workload import load_model
@@ -61,7 +62,7 @@ def test_co_located_devices_are_the_fewest_of_all_splits_and_batches() -> None:
             fewest = min(fewest, float(counts.min()))
     assert answer.n_devices == fewest
     (pool,) = answer.pools
-    assert pool.n_instances * pool.batch >= users
+    assert pool.instances * pool.batch_size >= users
     assert answer.time_per_output_token_s <= 0.02 and answer.time_to_first_token_s <= 0.5
 
 
@@ -70,7 +71,7 @@ def test_a_pipeline_whose_stages_differ_by_a_layer_is_tried() -> None:
     demand = Demand(LatencyLimits(5.0, 0.1), 50)
     formats = {"weight_format": "int4", "activation_format": "int4", "kv_format": "bf16"}
     (deployment,) = DeploymentSearch(evaluator, formats, demand, ["co-located"], 8).best()
-    assert deployment.n_devices == 3 and deployment.pools[0].degrees["pipeline_parallel"] == 3
+    assert deployment.n_devices == 3 and deployment.pools[0].pipeline_parallel == 3
 
 
 def test_pools_carry_the_rate_that_users_ask_for() -> None:
@@ -83,12 +84,12 @@ def test_pools_carry_the_rate_that_users_ask_for() -> None:
         latency = deployment.time_to_first_token_s + 200 * deployment.time_per_output_token_s
         assert deployment.requests_per_s == pytest.approx(users / latency)  # Little's law
         in_decode = deployment.requests_per_s * 200 * deployment.time_per_output_token_s
-        assert decode.n_instances * decode.batch >= in_decode * (1 - 1e-9)
-        degrees = np.array([list(prefill.degrees.values())])
+        assert decode.instances * decode.batch_size >= in_decode * (1 - 1e-9)
+        degrees = np.array([[*(getattr(prefill, name) for name in REPLICA_DEGREES), 1]])
         others = {**FP8, "device": prefill.device}
-        serving = evaluator.serving(columns_of(degrees, others, np.array([prefill.batch])))
+        serving = evaluator.serving(columns_of(degrees, others, np.array([prefill.batch_size])))
         rate = float(serving.prefill_requests_per_s[0])
-        assert prefill.n_instances * rate >= deployment.requests_per_s * (1 - 1e-9)
+        assert prefill.instances * rate >= deployment.requests_per_s * (1 - 1e-9)
         # A prompt waits for the pass that runs, then for its own.
         first = 2 * float(serving.time_to_first_token_s[0])
         assert deployment.time_to_first_token_s == pytest.approx(first)

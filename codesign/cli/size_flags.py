@@ -1,0 +1,131 @@
+"""Flags of ``codesign size``: the question that it answers."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from codesign.base.errors import InputError
+from codesign.cli.flag_records import flag
+from codesign.cli.flags import number
+from codesign.cli.serving_flags import FormatFlags, RequestFlags, SplitFlags, settings_by_record
+
+if TYPE_CHECKING:
+    from codesign.base.columns import JsonObject
+    from codesign.evaluators.platform.instances import Demand
+
+
+@dataclass(frozen=True)
+class DemandFlags:
+    """Requests to serve: of users at once, at random, or together."""
+
+    users: int | None = flag(
+        "Users served at once, each with the next request when the last is answered.", min=1
+    )
+    requests_per_s: float | None = flag(
+        "Instead of --users: requests that begin in a second, at random; simulated."
+    )
+    burst: int | None = flag(
+        "Instead of --users: requests that arrive together; all are prefilled in time.", min=1
+    )
+    session: str | None = flag(
+        "Instead of --users: a session of 'codesign list workloads', or a YAML file."
+    )
+    sessions_per_s: str | None = flag(
+        "Sessions that begin in a second; one rate, or one for each hour, such as 0.1,0.4,0.2."
+    )
+    attainment: float = flag("Share of random requests that must keep both limits.", 0.9)
+    seed: int = flag("Seed of random requests.", 0, min=0)
+
+    def demand(self, limits: tuple[float | None, float | None]) -> Demand | None:
+        """The demand, if one is stated.
+
+        Args:
+            limits: Limits on the two times.
+
+        Raises:
+            InputError: Two are stated, or a limit is missing.
+        """
+        from codesign.evaluators.platform.instances import Demand
+        from codesign.models.deployments.queueing.service_levels import LatencyLimits
+
+        demands = {
+            "--users": self.users, "--requests-per-s": self.requests_per_s, "--burst": self.burst
+        }  # fmt: skip
+        stated = [name for name, value in demands.items() if value is not None]
+        if not stated:
+            return None
+        if len(stated) > 1:
+            raise InputError(f"expected one of {', '.join(demands)}, got {' and '.join(stated)}")
+        if self.requests_per_s is not None:
+            number("--requests-per-s", self.requests_per_s, "a rate", above=0)
+            number("--attainment", self.attainment, "a share", above=0, most=1)
+        first, output = limits
+        if first is None and self.users is not None:
+            first = math.inf  # the output tokens alone set a rate
+        if first is None or output is None:
+            missing = "--first-token" if first is None else "--output-token"
+            raise InputError("expected a time, or --use-case, which has one", missing)
+        return Demand(
+            LatencyLimits(first, output), self.users, self.requests_per_s, self.burst,
+            self.attainment, self.seed,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class StudyFlags:
+    """Other questions than a demand."""
+
+    devices: int | None = flag("Rank every way to run --batch on so many devices.")
+    best: str | None = flag(
+        "Rank by: devices or usd for a demand; a metric with --devices. [devices]"
+    )
+    vary: str | None = flag(
+        "Vary a number of one instance (GenZ section VI): flops, bandwidth, link-bandwidth, "
+        "link-latency or offload."
+    )
+    factors: str | None = flag("Factors of --vary, or its batches, such as 1,2,4. [the paper's]")
+    launch: str | None = flag("Print command lines of vllm, sglang or trtllm, or all; untested.")
+    figure: Path | None = flag("Draw price against speed, or --vary: a .png or .svg file.")
+
+
+@dataclass(frozen=True)
+class SizeQuestion:
+    """Everything that the command line says, but for the form of the answer."""
+
+    model: str
+    on: list[str] | None
+    design: str | None
+    space: str | None
+    demand: DemandFlags
+    cache: list[str] | None
+    request: RequestFlags
+    formats: FormatFlags
+    split: SplitFlags
+    batch: str | None
+    study: StudyFlags
+    convention: str | None
+    price_per_hour: float | None
+    option: list[str] | None
+
+    def settings(
+        self, *more: Iterable[str], request: RequestFlags | None = None
+    ) -> list[JsonObject]:
+        """Keys of the request, of the evaluator's options, and of each further list of keys.
+
+        Args:
+            request: Tokens of a request, in place of those of the command line.
+        """
+        from codesign.evaluators.platform import PlatformOptions, PlatformRequest
+
+        keys, settings, *further = settings_by_record(
+            self.option, PlatformRequest, PlatformOptions, *more
+        )
+        if self.convention is not None:
+            settings["profile"] = self.convention
+        if self.price_per_hour is not None:
+            settings["device_usd_per_hour"] = self.price_per_hour
+        return [{**(request or self.request).workload(self.model), **keys}, settings, *further]

@@ -80,7 +80,7 @@ def size(
     if design is not None and convention != "epoch":
         raise InputError("expected --convention epoch, as designs have no fitted kernels",
                          "--design")  # fmt: skip
-    asked = SizeQuestion(
+    question = SizeQuestion(
         model, on, design, space, demand, cache, request, formats, split, batch, study, convention,
         price_per_hour, option,
     )  # fmt: skip
@@ -89,19 +89,19 @@ def size(
     is_paper = convention == "epoch"
     limits = request.limits()
     stated_demand = None if is_paper else demand.demand(limits)
-    question = "--convention epoch" if is_paper else _question_of(flags)
-    if strays := [each for each in flags if each not in QUESTIONS[question]]:
-        raise InputError([_stray_words(stray, question) for stray in strays])
-    if question in ("--convention epoch", "price against speed"):
-        answer_frontier(asked, as_json)
+    subject = "--convention epoch" if is_paper else _question_of(flags)
+    if strays := [each for each in flags if each not in QUESTIONS[subject]]:
+        raise InputError([_stray_words(stray, subject) for stray in strays])
+    if subject in ("--convention epoch", "price against speed"):
+        answer_frontier(question, as_json)
         return
-    if question == "--session":
-        answer_sessions(asked, as_json)
+    if subject == "--session":
+        answer_sessions(question, as_json)
         return
     searched = _SEARCH_KEYS if stated_demand is not None else ()
-    workload, settings, search = asked.settings(searched)
+    workload, settings, search = question.settings(searched)
     if study.vary is not None:
-        _vary(asked, workload, settings, as_json)
+        _vary(question, workload, settings, as_json)
         return
     evaluator, others = build(workload, settings, named_devices(on)), formats.formats(model)
     if stated_demand is not None:
@@ -112,7 +112,7 @@ def size(
         raise InputError(f"expected one device, got {len(evaluator.devices)}", "--on")
     instance: JsonObject = {"device": next(iter(evaluator.devices)), **others}
     if study.devices is None:
-        _report_instance(evaluator, instance, asked, as_json)
+        _report_instance(evaluator, instance, question, as_json)
         return
     instance["batch_size"] = _requests(None, instance, batch)
     _report_choices(evaluator, instance, count("--devices", study.devices), study.best, as_json)

@@ -286,6 +286,22 @@ def systems(n=200, **options):
     return problem, rows
 
 
+def test_a_system_is_predicted_no_worse_than_it_is_and_its_power_exactly():
+    problem, rows = systems()
+    names = ["throughput_tokens_per_s", "tdp_watts", "energy_joules_per_token", "request_latency_s"]
+    columns = problem.space.columns(rows)
+    results = problem.evaluator.evaluate(columns, names).metrics
+    predicted = problem.evaluator.predict(columns, names)
+    assert list(predicted) == names
+    np.testing.assert_array_equal(predicted["tdp_watts"], results["tdp_watts"])
+    for metric in problem.evaluator.metrics:
+        if metric.name in names:
+            value, bound = results[metric.name], predicted[metric.name]
+            assert (metric.flipped(bound) <= metric.flipped(value) + 1e-9 * value).all()
+    by_rank = np.argsort(np.argsort([results[names[0]], predicted[names[0]]], axis=1), axis=1)
+    assert np.corrcoef(by_rank)[0, 1] > 0.95  # [ours] an informative prediction
+
+
 def test_twice_the_machines_have_twice_the_rate():
     problem, rows = systems()
     columns = [problem.space.names.index(f"{pool}_machines") for pool in ("prefill", "decode")]

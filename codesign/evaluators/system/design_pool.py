@@ -111,7 +111,9 @@ class DesignPool(Evaluator):
 
     def offers(self, method: Offer) -> bool:
         """True if the evaluator of the machines offers it, or the pool does for any evaluator."""
-        from_machine = method in ("best_case", "superseded", "features", "with_library")
+        from_machine = method in (
+            "best_case", "superseded", "features", "predict", "with_library",
+        )  # fmt: skip
         return self.evaluator.offers(method) if from_machine else super().offers(method)
 
     @property
@@ -236,15 +238,24 @@ class DesignPool(Evaluator):
             if name in undecided:
                 least = min(undecided[name], key=lambda item: bits_per_element(str(item)))
                 known_designs[name] = Column((least,), np.zeros(n, dtype=np.int64))
-        batch = designs[BATCH_SIZE].lookup(float) if BATCH_SIZE in designs else np.ones(n)
         of_machine = [name for name in metrics if name not in self._own_names]
-        return {
-            **self.evaluator.best_case(designs, undecided, of_machine),
-            **self._added_values(known_designs, metrics, batch),
-        }
+        bounds = self.evaluator.best_case(designs, undecided, of_machine)
+        return {**bounds, **self._added_values(known_designs, metrics, _stated_batch(designs, n))}
 
     def features(self, designs: Columns) -> Arrays:
         return self.evaluator.features(designs)
+
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
+        of_machine = [name for name in metrics if name not in self._own_names]
+        added = self._added_values(
+            designs, metrics, _stated_batch(designs, len(next(iter(designs.values()))))
+        )
+        return {**self.evaluator.predict(designs, of_machine), **added}
+
+
+def _stated_batch(designs: Columns, n: int) -> FloatArray:
+    """(n,) requests of a pass, at the least."""
+    return designs[BATCH_SIZE].lookup(float) if BATCH_SIZE in designs else np.ones(n)
 
 
 def _bits(designs: Columns, name: str, n: int) -> FloatArray:

@@ -423,6 +423,21 @@ class SystemEvaluator(Evaluator):
             for pool in self.flow(pools, shared).pools
         }
 
+    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
+        """(n,) what follows from the pools' predictions, of metrics that all pools predict."""
+        needed = self.pool_metrics(metrics)
+        pools = {
+            name: machine.predict(self.pool_columns(designs, name), needed[name])
+            for name, machine in self.machines.items()
+        }
+        decisive = {metric: self.pool_metrics([metric]) for metric in metrics}
+        predicted = [
+            metric
+            for metric, of_pools in decisive.items()
+            if all(pools[name].keys() >= set(names) for name, names in of_pools.items())
+        ]
+        return self.compose(pools, self.shared_values(designs), predicted)
+
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one system: its pools, its links, and the way of one request."""
         return explain(self, designs)

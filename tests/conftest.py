@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import time
 import xml.etree.ElementTree as ElementTree
@@ -13,6 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import settings
+
+# Before a library reads it: threads of two processes wait for one another at three times the cost.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Some containers forbid bytecode; each of the many processes would compile all of its modules.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from codesign.answers import answer, json_values
 from codesign.report.svg import text_width

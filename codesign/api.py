@@ -134,10 +134,10 @@ def prepare(
         >>> prepared.evaluate("D1", ["tdp_watts"]).metrics["tdp_watts"] < 700
         True
     """
-    return with_compiled_loop(_prepared(space, model, workload, phase, evaluator, options))
+    return load_compiled_loop(_prepared(space, model, workload, phase, evaluator, options))
 
 
-def with_compiled_loop(prepared: PreparedEvaluator) -> PreparedEvaluator:
+def load_compiled_loop(prepared: PreparedEvaluator) -> PreparedEvaluator:
     """The evaluator, ready for many designs: the compiled loop is loaded if it has one."""
     from codesign.evaluators.npu import NpuEvaluator
     from codesign.evaluators.npu.compiled import load_now
@@ -213,7 +213,7 @@ class PreparedEvaluator:
         """
         space = self.problem.space
         row = find_design(space, design)
-        names = None if metrics is None else self._with_deciding(metrics)
+        names = None if metrics is None else self._add_deciding(metrics)
         observed = self.problem.evaluate(row, names)
         if observed.failures:
             raise JobError(f"the evaluator failed on this design: {observed.failures[0]}")
@@ -225,7 +225,7 @@ class PreparedEvaluator:
             violations=_limits_of(space, row) | dict(limits),
         )
 
-    def _with_deciding(self, metrics: Sequence[str]) -> list[str]:
+    def _add_deciding(self, metrics: Sequence[str]) -> list[str]:
         names = chosen_metrics(metrics, self.problem.metric_names)
         return list(dict.fromkeys([*names, *self.problem.deciding_metrics]))
 
@@ -244,9 +244,9 @@ class PreparedEvaluator:
         columns = space.columns(row)
         account = evaluator.explain(columns)
         if account is None:
-            explanation = _without_rows(self.problem, row)
+            explanation = _plain_explanation(self.problem, row)
         else:
-            explanation = _with_derived(self.problem, account)
+            explanation = _add_derived(self.problem, account)
         limits = {**_limits_of(space, row), **explanation.violations}
         if self.problem.constraints:
             observed = self.problem.evaluate(row, self.problem.deciding_metrics)
@@ -332,14 +332,14 @@ def evaluate_as(campaign: Campaign, design: Fields) -> EvaluatedDesign:
     return prepare_campaign(campaign).explain(design)
 
 
-def _with_derived(problem: Problem, explanation: Explanation) -> Explanation:
+def _add_derived(problem: Problem, explanation: Explanation) -> Explanation:
     """The account of a design with the metrics that the campaign derives."""
     own_metrics = {name: np.array([value]) for name, value in explanation.metrics.items()}
     derived = {name: float(values[0]) for name, values in problem.add_derived(own_metrics).items()}
     return replace(explanation, metrics={**derived, **explanation.metrics})
 
 
-def _without_rows(problem: Problem, row: IntArray) -> Explanation:
+def _plain_explanation(problem: Problem, row: IntArray) -> Explanation:
     """Explanation by an evaluator that cannot explain."""
     observed = problem.evaluate(row)
     if observed.failures:

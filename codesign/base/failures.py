@@ -52,7 +52,7 @@ class Failure:
         return Status[self.kind.upper().replace("-", "_")]
 
     @classmethod
-    def of_status(cls, status: int, reason: str) -> Failure:
+    def read_status(cls, status: int, reason: str) -> Failure:
         """The failure of an observation that ended so: the inverse of :attr:`status`."""
         kinds: dict[str, FailureKind] = {kind: kind for kind in get_args(FailureKind)}
         return cls(kinds[Status(status).word], reason)

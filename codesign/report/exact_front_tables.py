@@ -9,7 +9,7 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from codesign.insight.plateaus import folded_front
-from codesign.report.front_lines import beyond_words, front_lines
+from codesign.report.front_lines import front_lines, range_end_words
 from codesign.report.labels import metric_title
 from codesign.report.recommended import recommendation_words, slack_words
 from codesign.report.result_tables import reference_text
@@ -56,7 +56,7 @@ def tables(
     facts["seconds"] = f"{seconds:.1f}"
     formats = _formats_table(results)
     folded = folded_front(results, tolerance)
-    beyond = beyond_words(results.problem, front, tolerance)
+    beyond = range_end_words(results.problem, front, tolerance)
     wrote = (text_line(f"wrote {file}") for file in files)
     return spaced(
         front_lines(results, width, limit, counts, tolerance),

@@ -170,7 +170,7 @@ def _width(header: str, cells: list[str]) -> int:
     return _GAP + max(map(len, [*header_lines(header).splitlines(), *cells]))
 
 
-def beyond_words(problem: Problem, front: ExactFront, tolerance: float) -> str:
+def range_end_words(problem: Problem, front: ExactFront, tolerance: float) -> str:
     """The best gains one value beyond the ends of ranges, in one sentence; empty without ranges."""
     ends = [end for end in range_ends(problem, front, tolerance) if end.n_feasible]
     if not ends:

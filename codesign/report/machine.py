@@ -137,7 +137,7 @@ class Machine:
         return 2.0 * self.array_rows * self.array_columns * self.clock_hz
 
     @property
-    def on_chip_level(self) -> MachineLevel | None:
+    def sram_level(self) -> MachineLevel | None:
         """The on-chip memory; None if there is none."""
         return self.levels[0] if self.levels and self.levels[0].name == "on_chip" else None
 

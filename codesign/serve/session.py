@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codesign.api import PreparedEvaluator, prepare_campaign, with_compiled_loop
+from codesign.api import PreparedEvaluator, load_compiled_loop, prepare_campaign
 from codesign.base.columns import FloatArray, IntArray, JsonObject
 from codesign.base.errors import InputError, JobError
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -311,7 +311,7 @@ def session_of_campaign(campaign: Campaign) -> Session:
 
     Points have the numbers that designs have everywhere else.
     """
-    prepared = with_compiled_loop(prepare_campaign(campaign))
+    prepared = load_compiled_loop(prepare_campaign(campaign))
     problem, name = campaign.problem, campaign.definition.name
     if stored_front(problem, campaign.folder) is None and not campaign.store_path.exists():
         return Session(prepared, name)

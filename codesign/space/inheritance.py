@@ -39,17 +39,17 @@ def _merged_parts(document: Document, base: Document) -> Document:
     repeated = {
         name: section_entry
         if not isinstance(section_entry, dict) or {"maximum", "parameters"} <= section_entry.keys()
-        else _over(section_entry, inherited.get(name))
+        else _merged(section_entry, inherited.get(name))
         for name, section_entry in stated.items()
     }
     return replace(document, data={**document.data, "repeated": repeated})
 
 
-def _over(stated: Any, inherited: Any) -> Any:
+def _merged(stated: Any, inherited: Any) -> Any:
     """Merge of stated over inherited values; ``null`` takes a key out."""
     if isinstance(stated, list) and isinstance(inherited, dict):
         stated = {"values": stated}  # a parameter's values stand for it
     if not (isinstance(stated, dict) and isinstance(inherited, dict)):
         return stated
-    merged = inherited | {key: _over(value, inherited.get(key)) for key, value in stated.items()}
+    merged = inherited | {key: _merged(value, inherited.get(key)) for key, value in stated.items()}
     return {key: value for key, value in merged.items() if value is not None}

@@ -32,15 +32,15 @@ def neighbors(structure: Structure, components: Sequence[Component], row: IntArr
     moved = []
     for column, code in enumerate(start[0].tolist()):
         codes = np.array(sorted(_next_codes(structure, code, column)), dtype=np.int64)
-        moved.append(_with(start, np.array([column]), codes[:, None]))
+        moved.append(_substituted(start, np.array([column]), codes[:, None]))
     for repeated_part in structure.parts:
         if len(repeated_part.legal) <= _MAX_REPLACEMENTS:
             contents = repeated_part.variants[np.append(repeated_part.legal, repeated_part.absent)]
-            moved += [_with(start, columns, contents) for columns in repeated_part.columns]
+            moved += [_substituted(start, columns, contents) for columns in repeated_part.columns]
     rows = _completed(structure, components, np.concatenate(moved))
     rows = rows[structure.contains(rows)]
     joint = [
-        _with(start, component.columns, component.joint_moves(start[0], rows))
+        _substituted(start, component.columns, component.joint_moves(start[0], rows))
         for component in components
         if component.constraints
     ]
@@ -48,7 +48,7 @@ def neighbors(structure: Structure, components: Sequence[Component], row: IntArr
     return np.asarray(rows[(rows != start).any(axis=1)])
 
 
-def _with(start: IntArray, columns: IntArray, contents: IntArray) -> IntArray:
+def _substituted(start: IntArray, columns: IntArray, contents: IntArray) -> IntArray:
     rows = np.repeat(start, len(contents), axis=0)
     rows[:, columns] = contents
     return rows

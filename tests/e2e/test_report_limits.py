@@ -82,7 +82,7 @@ def test_usual_metrics_have_sliders_and_an_answer_is_that_of_the_kept_front(page
     place = titles.index("TDP")
     _slide(page, place, 3)
     bound = float(page.locator(f"#limit-{place}").get_attribute("aria-valuetext").split()[1])
-    front = kept.within({"tdp_watts": bound})
+    front = kept.positions({"tdp_watts": bound})
     drawn = page.locator("#front .wide .g-tighter.shown").count()
     assert drawn == len(front)
     best = -kept.front.objectives[front, 0].min()

@@ -478,7 +478,7 @@ def test_the_front_under_random_tighter_limits_is_a_filter_of_kept_designs(seed,
         names = rng.permutation(list(values))[: rng.integers(1, 4)].tolist()
         # Values that differ by their rounding are on one side of a limit.
         limits = {name: float(rng.choice(values[name])) * (1 + 1e-9) for name in names}
-        positions = kept.within(limits)
+        positions = kept.positions(limits)
         sizes.append(len(positions))
         constraints = ("tdp_watts <= 700", *texts_of(limits))
         brute = replace(

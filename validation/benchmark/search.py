@@ -71,7 +71,7 @@ def store_rate(effort: Effort) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "benchmark.sqlite"
         create_store(
-            path, {"layout": layout.to_json(), "parameters": parameters}, [Run("random", 0)]
+            path, {"layout": layout.document(), "parameters": parameters}, [Run("random", 0)]
         )
         with open_store(path, writing=True) as store:
             start = time.perf_counter()

@@ -37,7 +37,7 @@ from codesign.search.campaign.current_inputs import library_versions
 from codesign.search.campaign.execution_settings import Execution
 from codesign.search.campaign.manifest import Origin, digest_of, list_files, results_digest
 from codesign.search.campaign.reference import minimized
-from codesign.search.campaign.reference_range import beyond_words, far_words
+from codesign.search.campaign.reference_range import far_words, reference_words
 from codesign.search.campaign.status import results_folder
 from codesign.search.optimizers.base import SearchSpace
 from codesign.search.optimizers.peer import Peer
@@ -264,7 +264,7 @@ class Comparison:
         if best <= 0:
             document = read_document(resolved.path)
             raise InputError(
-                beyond_words(results, truth.objectives), document.where("reference_point")
+                reference_words(results, truth.objectives), document.where("reference_point")
             )
         far = far_words(results, best)
         gives_hints = problem.is_predicted or problem.evaluator.offers("features")

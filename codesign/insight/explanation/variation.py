@@ -281,7 +281,7 @@ def _search(
     except InfeasibleError:
         return None
     except CodesignError as error:
-        return Refusal.of(error)
+        return Refusal.describe(error)
 
 
 @lru_cache(maxsize=1)

@@ -85,7 +85,7 @@ _COMPUTE = """\
 
 def architecture_of(machine: Machine) -> str:
     """The architecture alone, as AccelForge reads it."""
-    listed = [*reversed(machine.tiers), *([machine.on_chip_level] if machine.on_chip_level else [])]
+    listed = [*reversed(machine.tiers), *([machine.sram_level] if machine.sram_level else [])]
     memories = [_memory(level, is_outermost=number == 0) for number, level in enumerate(listed)]
     flow = machine.dataflow or "ws"
     rows, columns = _REUSED[flow]

@@ -35,7 +35,7 @@ def to_llmcompass(design: ChosenDesign, path: Path) -> Written:
     """
     need_tiers(design, "LLMCompass")
     machine = design.machine
-    if machine.on_chip_level is None:
+    if machine.sram_level is None:
         raise InputError("LLMCompass needs an on-chip memory, the design has none", design.title)
     bits = max(_NARROWEST_BITS, *machine.operand_bits)
     notes = [
@@ -59,9 +59,9 @@ def to_llmcompass(design: ChosenDesign, path: Path) -> Written:
 
 def _hardware(title: str, machine: Machine, bits: int) -> JsonObject:
     """The leaves; one channel of one pin carries all off-chip bandwidth."""
-    assert machine.on_chip_level is not None  # the caller has looked
+    assert machine.sram_level is not None  # the caller has looked
     data_type = f"int{bits}"
-    on_chip = machine.on_chip_level
+    on_chip = machine.sram_level
     return {
         "name": title,
         "device_count": 1,

@@ -101,8 +101,8 @@ def to_scalesim(design: ChosenDesign, path: Path) -> Written:
     """
     need_tiers(design, "SCALE-Sim")
     machine = design.machine
-    if machine.on_chip_level is None or not machine.dataflow:
-        lacking = "an on-chip memory" if machine.on_chip_level is None else "a dataflow"
+    if machine.sram_level is None or not machine.dataflow:
+        lacking = "an on-chip memory" if machine.sram_level is None else "a dataflow"
         raise InputError(f"SCALE-Sim needs {lacking}, the design has none", design.title)
     products = products_of(design.evaluated, design.title)
     bits = max(machine.operand_bits)
@@ -155,14 +155,14 @@ def to_scalesim(design: ChosenDesign, path: Path) -> Written:
 
 def configuration_of(name: str, machine: Machine) -> str:
     """SCALE-Sim's configuration of a machine with an on-chip memory and a dataflow."""
-    assert machine.on_chip_level is not None  # the caller has looked
+    assert machine.sram_level is not None  # the caller has looked
     bits = max(machine.operand_bits)
     elements = machine.offchip_bandwidth_bytes_per_s * 8 / bits / machine.clock_hz
     return CONFIGURATION.format(
         name=name.replace(" ", "-"),
         rows=machine.array_rows,
         columns=machine.array_columns,
-        share_kb=max(1, math.floor(machine.on_chip_level.capacity_bytes / 3 / 1024)),
+        share_kb=max(1, math.floor(machine.sram_level.capacity_bytes / 3 / 1024)),
         dataflow=machine.dataflow,
         bandwidth=max(1, math.floor(elements)),
         interface="USER",

@@ -12,7 +12,7 @@ from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.plateaus import folded_front
 from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES
-from codesign.report.front_lines import beyond_words
+from codesign.report.front_lines import range_end_words
 from codesign.report.labels import format_metric, metric_of, metric_title, percent, unit_text
 from codesign.report.pass_account import pass_account
 from codesign.report.recommended import slack_words
@@ -322,7 +322,7 @@ def prices_html(results: Results, document: Fields) -> str:
         if results.exact is not None else "The gain is a lower bound."
     )  # fmt: skip
     if results.exact is not None and (
-        beyond := beyond_words(results.problem, results.exact, TOLERANCE)
+        beyond := range_end_words(results.problem, results.exact, TOLERANCE)
     ):
         unused += f" {slack_words(results, folded_front(results, TOLERANCE))} {beyond}"
     head = ["5 % more", *(f"{PICK_TITLES[pick['key']].lower()}" for pick in picks)]

@@ -68,7 +68,7 @@ class Explained:
     explainer: Explainer | None
     _accounts: dict[int, Account | None] = field(default_factory=dict)
 
-    def within(self, room_bytes: float) -> str:
+    def packed_charts(self, room_bytes: float) -> str:
         """The charts as packed text that fits the room, of as many front designs as fit.
 
         The requested, named and recommended designs are there in any case.

@@ -234,7 +234,7 @@ def _page_html(
     }  # fmt: skip
     # Letters are counted, nearly all of them one byte; the template has a few more.
     used = sum(map(len, replacements.values())) + len(_static("template.html"))
-    replacements["accounts"] = explained.within(MOST_BYTES - used)
+    replacements["accounts"] = explained.packed_charts(MOST_BYTES - used)
     text = _static("template.html")
     for name, replacement in replacements.items():
         text = text.replace("{{" + name + "}}", replacement)

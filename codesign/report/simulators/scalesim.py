@@ -38,7 +38,7 @@ def simulate(evaluated: EvaluatedDesign) -> JsonObject:
         JobError: SCALE-Sim fails.
     """
     machine = machine_of(evaluated)
-    if machine.dataflow not in _FLOWS or machine.on_chip_level is None:
+    if machine.dataflow not in _FLOWS or machine.sram_level is None:
         raise InputError(f"expected on-chip memory and a dataflow of {', '.join(_FLOWS)}")
     width = COLUMN_FOLDS * machine.array_columns
     configuration = Path("machine.cfg")

@@ -285,5 +285,5 @@ class _Flight:
     def _end_if_idle(self) -> None:
         if not self._in_flight:
             self.has_ended = True
-            refusal = None if self._error is None else Refusal.of(self._error)
+            refusal = None if self._error is None else Refusal.describe(self._error)
             self._recorder.end(Ended(self._index, refusal))

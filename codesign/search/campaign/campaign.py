@@ -490,7 +490,7 @@ class Campaign:
         )
         meta = {
             **self._inputs.stored_form(),
-            "layout": layout.to_json(),
+            "layout": layout.document(),
             "parameters": list(self.problem.space.names),
             "reference_point": dict(reference.point),
             "reference_bounds": dict(reference.bounds),

@@ -24,7 +24,7 @@ def main(connection: Connection) -> None:
                     connection.send(batch)
                     connection.recv()
             except CodesignError as error:
-                connection.send(Ended(assignment.run, Refusal.of(error)))
+                connection.send(Ended(assignment.run, Refusal.describe(error)))
             else:
                 connection.send(Ended(assignment.run))
     leave_workplaces()

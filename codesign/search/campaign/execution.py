@@ -101,7 +101,7 @@ class Job:
                 plan = Plan(self.resolved, layout, reference, here, screen)
                 execute_in_flight(plan, pending, recorder, self._farm())
         elif execution.executor is not None:
-            site = Site.of(self.resolved, self.folder)
+            site = Site.describe(self.resolved, self.folder)
             executor = self._executor(workers)
             execute_slices(site, layout, reference, pending, recorder, executor, workers)
         elif min(workers, len(pending)) <= 1:
@@ -109,7 +109,7 @@ class Job:
                 plan = Plan(self.resolved, layout, reference, evaluate)
                 execute_here(plan, pending, recorder)
         else:
-            setup = WorkerSetup(Site.of(self.resolved, self.folder), layout, reference)
+            setup = WorkerSetup(Site.describe(self.resolved, self.folder), layout, reference)
             runs = self.resolved.definition.runs
             execute_in_processes(setup, runs, pending, recorder, workers)
 
@@ -135,7 +135,7 @@ class Job:
         runs = max(self._workers // in_flight, 1)
         return Farm(
             self._executor(runs * in_flight),
-            partial(evaluate_designs, Site.of(self.resolved, self.folder)),
+            partial(evaluate_designs, Site.describe(self.resolved, self.folder)),
             in_flight,
             runs,
             _RETRIES if retries is None else retries,

@@ -161,7 +161,7 @@ def execute_here(plan: Plan, pending: Sequence[int], recorder: Recorder) -> None
             for batch in run_batches(plan, run, recorder.stored.read(run)):
                 recorder.record([batch])
         except JobError as error:
-            recorder.end(Ended(run, Refusal.of(error)))
+            recorder.end(Ended(run, Refusal.describe(error)))
         else:
             recorder.end(Ended(run))
     recorder.finish()

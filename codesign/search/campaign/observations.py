@@ -93,7 +93,7 @@ class Layout:
         numbers = self.numbers_of(observations)
         return self.observations_of(observations.rows, numbers, observations.failures)
 
-    def to_json(self) -> JsonObject:
+    def document(self) -> JsonObject:
         """Plain values, for the store."""
         return {
             "metrics": list(self.metrics),
@@ -103,8 +103,8 @@ class Layout:
         }
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Sequence[Any]]) -> Layout:
-        """The inverse of :meth:`to_json`."""
+    def read(cls, data: Mapping[str, Sequence[Any]]) -> Layout:
+        """The inverse of :meth:`document`."""
         metrics, violations, objectives = (
             tuple(data[key]) for key in ("metrics", "violations", "objectives")
         )

@@ -29,7 +29,7 @@ def reference_warnings(results: Results) -> list[str]:
     if not len(points):
         return []
     if not is_within(results, points):
-        return [beyond_words(results, points)]
+        return [reference_words(results, points)]
     best = results.exact_hypervolume or float(results.hypervolume.max(initial=0.0))
     far = None if results.is_enumerated else far_words(results, best)
     return [] if far is None else [far]
@@ -41,7 +41,7 @@ def is_within(results: Results, points: FloatArray) -> bool:
     return bool((points < reference).all(axis=1).any())
 
 
-def beyond_words(results: Results, points: FloatArray) -> str:
+def reference_words(results: Results, points: FloatArray) -> str:
     """Message that no feasible design is better than the reference point, with a point that serves.
 
     Args:

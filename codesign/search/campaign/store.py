@@ -54,9 +54,9 @@ from codesign.search.campaign.store_format import (
     changed_rows,
     has_screenings,
     is_intact,
+    json_value,
     records,
     row_checksum,
-    to_json,
 )
 from codesign.search.observations import Observations
 
@@ -151,7 +151,7 @@ class Store:
                 )
             )
             try:
-                self.layout = Layout.from_json(meta["layout"])
+                self.layout = Layout.read(meta["layout"])
                 self._n_parameters = len(meta["parameters"])
             except (KeyError, TypeError) as error:
                 raise DamagedStoreError(path, "its description is incomplete") from error
@@ -304,7 +304,7 @@ class Store:
             inputs: ``identity``, ``definition`` and ``versions`` as they are now.
         """
         first_steps = [count.done for count in self.counts()]
-        row = (len(self.epochs) + 1, *map(to_json, (first_steps, list(changes), dict(inputs))))
+        row = (len(self.epochs) + 1, *map(json_value, (first_steps, list(changes), dict(inputs))))
         with explained(self.path), transaction(self._connection):
             self._insert("epochs", row)
             for index, run in enumerate(self.runs):
@@ -453,7 +453,7 @@ class Store:
             rows[chunk_rows] = self._matrix(designs, "<i4", self._n_parameters)
             numbers[chunk_rows] = self._matrix(blobs, "<f8", self.layout.width)
             failures |= {
-                start + i: Failure.of_status(ending, text or "")
+                start + i: Failure.read_status(ending, text or "")
                 for i, (ending, text) in enumerate(zip(status, reasons, strict=True))
                 if text or ending >= Status.FAILED
             }

@@ -25,9 +25,9 @@ from codesign.search.campaign.store_format import (
     OLDEST_VERSION,
     SCHEMA_VERSION,
     create_tables,
+    json_value,
     records,
     row_checksum,
-    to_json,
     upgrade,
 )
 
@@ -68,7 +68,7 @@ def create_store(
             prepare_writer(connection, new)
             connection.execute("BEGIN")
             create_tables(connection)
-            described = [(key, to_json(value)) for key, value in sorted(meta.items())]
+            described = [(key, json_value(value)) for key, value in sorted(meta.items())]
             numbered = [(i, run.optimizer, run.seed, None) for i, run in enumerate(runs)]
             for table, rows in (("meta", described), ("runs", numbered)):
                 marks = ", ".join("?" * (len(rows[0]) + 1))
@@ -77,7 +77,7 @@ def create_store(
                     [(*row, row_checksum(row)) for row in rows],
                 )
             if sample is not None:
-                layout = Layout.from_json(meta["layout"])
+                layout = Layout.read(meta["layout"])
                 connection.executemany(INSERT, records(sample, layout))
             connection.execute("COMMIT")
             settle(connection)

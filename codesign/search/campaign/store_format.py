@@ -170,6 +170,6 @@ def _checksum(
     return zlib.crc32((reason or "").encode(), checksum)
 
 
-def to_json(value: Any) -> str:
+def json_value(value: Any) -> str:
     """A JSON value as the store has it."""
     return json.dumps(value, sort_keys=True)

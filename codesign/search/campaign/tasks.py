@@ -49,7 +49,7 @@ class Site:
     working_folder: Path
 
     @classmethod
-    def of(cls, resolved: ResolvedDefinition, folder: Path | None) -> Site:
+    def describe(cls, resolved: ResolvedDefinition, folder: Path | None) -> Site:
         """The site of a campaign that was loaded in this process."""
         digest = identity_digest(resolved.identity())
         execution = resolved.definition.execution
@@ -98,7 +98,7 @@ def evaluate_designs(site: Site, rows: IntArray) -> Observations | Refusal:
     try:
         return _workplace(site, threading.get_ident()).evaluate(rows)
     except CodesignError as error:
-        return Refusal.of(error)
+        return Refusal.describe(error)
 
 
 @dataclass(frozen=True)
@@ -150,5 +150,5 @@ def carry_on(site: Site, run_slice: RunSlice) -> SliceResult:
             if time.monotonic() > end:
                 return result(tuple(batches), None, is_over=False)
     except CodesignError as error:
-        return result(tuple(batches), Refusal.of(error), is_over=True)
+        return result(tuple(batches), Refusal.describe(error), is_over=True)
     return result(tuple(batches), None, is_over=True)

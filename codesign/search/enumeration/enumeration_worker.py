@@ -45,7 +45,7 @@ def search_block(setup: bytes, start: int, stop: int) -> tuple[int, PartialFront
     try:
         return start, _walk(setup, threading.get_ident()).search(start, stop)
     except CodesignError as error:
-        return Refusal.of(error)
+        return Refusal.describe(error)
 
 
 @lru_cache(maxsize=16)

@@ -217,7 +217,7 @@ def kept_front(
     points = find(problem, rebuild=rebuild).objectives
     stored = find(larger, rebuild=build)
     front = KeptFront(larger, stored, len(problem.objectives))
-    if not np.array_equal(stored.objectives[front.within({}), : front.n_objectives], points):
+    if not np.array_equal(stored.objectives[front.positions({}), : front.n_objectives], points):
         raise JobError(
             f"the front that keeps {', '.join(front.kept)} is not the exact one: "
             f"{stored.n_failed:,} designs have no finite value of these metrics"

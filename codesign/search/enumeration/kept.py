@@ -67,7 +67,7 @@ class KeptFront:
         choosing = _choosing_metrics(self.problem)
         return tuple(x for x in self.problem.objectives if x.metric.name not in choosing)
 
-    def within(self, limits: Mapping[str, float]) -> IntArray:
+    def positions(self, limits: Mapping[str, float]) -> IntArray:
         """Positions of the points of the exact front under limits; of equal points the first.
 
         The first is the least in the kept metrics, one after the other. A limit that is looser

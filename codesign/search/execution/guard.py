@@ -92,7 +92,7 @@ class Refusal:
     is_input: bool
 
     @classmethod
-    def of(cls, error: CodesignError) -> Refusal:
+    def describe(cls, error: CodesignError) -> Refusal:
         """Refusal for an error, fit for another process."""
         return cls(str(error), is_input=not isinstance(error, JobError))
 

@@ -25,7 +25,7 @@ def main(connection: Connection) -> None:
                     "the problem changed while its designs were being evaluated; run again"
                 )
         except CodesignError as error:
-            connection.send(Refusal.of(error))
+            connection.send(Refusal.describe(error))
             return
         connection.send(Ready())
         while True:
@@ -33,4 +33,4 @@ def main(connection: Connection) -> None:
             try:
                 connection.send(problem.evaluate(rows))
             except CodesignError as error:
-                connection.send(Refusal.of(error))
+                connection.send(Refusal.describe(error))

@@ -141,7 +141,7 @@ class _Described:
     high: float
 
     @classmethod
-    def of(cls, name: str, values: FloatArray) -> _Described | None:
+    def scale(cls, name: str, values: FloatArray) -> _Described | None:
         """Description from values over a sample; None if it does not tell designs apart."""
         values = np.asarray(values, dtype=np.float64)
         is_logarithmic = bool((values > 0).all())
@@ -218,7 +218,7 @@ class SearchSpace:
         if not len(rows):
             return ()
         described_numbers = (
-            _Described.of(name, values) for name, values in self.describe(rows).items()
+            _Described.scale(name, values) for name, values in self.describe(rows).items()
         )
         return tuple(
             described_number

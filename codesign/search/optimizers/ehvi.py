@@ -117,7 +117,7 @@ class GpEhvi(LearningOptimizer):
             return self._space.sample_unseen(self._rng(pending), n, self._excluded(pending))
         with single_thread():
             if len(waiting):
-                acquisition = self._after(self._fitted(history), waiting)
+                acquisition = self._fantasized(self._fitted(history), waiting)
                 rng = self._rng(waiting)
             else:
                 acquisition = self._acquisition(history, rng)
@@ -142,7 +142,7 @@ class GpEhvi(LearningOptimizer):
         with single_thread():
             acquisition = self._fitted(history)
             if len(pending):
-                acquisition = self._after(acquisition, pending)
+                acquisition = self._fantasized(acquisition, pending)
             unevaluated = self._space.distinct(self._screened.history.rows, self._excluded(pending))
             excluded = np.concatenate([pending, unevaluated])
             n = min(n_allowed, _SCREENED_AT_ONCE)
@@ -198,7 +198,7 @@ class GpEhvi(LearningOptimizer):
         features = self._space.features(rows)
         return acquisition.values(features, inflation, self._predictions(rows, features), least)
 
-    def _after(self, acquisition: AcquisitionFunction, rows: IntArray) -> AcquisitionFunction:
+    def _fantasized(self, acquisition: AcquisitionFunction, rows: IntArray) -> AcquisitionFunction:
         """The acquisition function as if these designs had come out as expected."""
         features = self._space.features(rows)
         return acquisition.fantasized(features, self._predictions(rows, features))
@@ -301,7 +301,7 @@ class GpEhvi(LearningOptimizer):
                 if is_screening:
                     acquisition = acquisition.conditioned(self._space.features(row))
                 else:
-                    acquisition = self._after(acquisition, row)
+                    acquisition = self._fantasized(acquisition, row)
                 candidates = self._space.distinct(candidates, excluded)
         return proposed
 

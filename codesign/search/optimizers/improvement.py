@@ -53,7 +53,7 @@ class Scale:
     width: float = 1.0
 
     @classmethod
-    def of(cls, values: FloatArray, logarithmic: bool = True, bound: float = np.inf) -> Scale:
+    def fit(cls, values: FloatArray, logarithmic: bool = True, bound: float = np.inf) -> Scale:
         """The scale on which (n,) observations have mean 0 and deviation 1.
 
         Args:

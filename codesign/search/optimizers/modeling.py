@@ -341,7 +341,7 @@ class Modeling:
                 return [_error(scale, values, predictions, position)]
             bounds = [np.inf, *([] if self.bound is None else [float(self.bound[column])])]
             scales = [
-                Scale.of(values, is_logarithmic, bound)
+                Scale.fit(values, is_logarithmic, bound)
                 for is_logarithmic in ((False, True) if self.logarithmic else (False,))
                 for bound in bounds
             ]
@@ -367,7 +367,7 @@ def _position(name: Name, history: Observations) -> int:
 
 def _limited(violations: FloatArray, limit: ViolationScale) -> Target:
     values = limit.modeled(violations)
-    scale = Scale.of(values, logarithmic=False)
+    scale = Scale.fit(values, logarithmic=False)
     density = scale.log_density(values) + limit.log_density(violations)
     return Target(scale, scale.modeled(values), density, limit)
 

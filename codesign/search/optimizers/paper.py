@@ -70,7 +70,7 @@ class GpEhviPaper(LearningOptimizer):
         observed = np.flatnonzero(~history.failed)[-self._options.training :]
         objectives = history.objectives[observed]
         bound = objectives.max(axis=0) if self._reference is None else self._reference
-        scales = [Scale.of(column, logarithmic=False) for column in objectives.T]
+        scales = [Scale.fit(column, logarithmic=False) for column in objectives.T]
         values = [scale.modeled(column) for scale, column in zip(scales, objectives.T, strict=True)]
         predictions = [
             self._predict(history.rows[observed], column, candidates) for column in values

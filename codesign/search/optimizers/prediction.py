@@ -59,7 +59,7 @@ def error_scale(values: FloatArray, predictions: FloatArray, logarithmic: bool) 
         predictions: (n,) of the same designs; NaN if the objective is not predicted.
         logarithmic: Model the logarithm if the results have one sign.
     """
-    scale = Scale.of(values, logarithmic)
+    scale = Scale.fit(values, logarithmic)
     if np.isnan(predictions).any():
         return scale
     raw = Scale(scale.sign, 0.0, 1.0)

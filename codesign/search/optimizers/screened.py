@@ -84,7 +84,7 @@ class Screened:
         predictions = self.predictions(rows, self._space.features(rows)).values
         gain = 0.0
         for j, values in enumerate(objectives.T):
-            scale = Scale.of(values, logarithmic)
+            scale = Scale.fit(values, logarithmic)
             prediction = nothing if predicted is None else predicted[:, j]
             errors = [
                 scale.modeled(values) - expected(scale, x) for x in (predictions[:, j], prediction)

@@ -141,7 +141,7 @@ class Hyperparameters:
         """(n, f) features as the kernel compares them."""
         import torch
 
-        return self.warp.of(torch.as_tensor(features, dtype=torch.float64))
+        return self.warp.bend(torch.as_tensor(features, dtype=torch.float64))
 
     @property
     def total_variance(self) -> float:
@@ -183,10 +183,10 @@ class GaussianProcess:
         import torch
 
         warped = hyperparameters.warped(features)
-        return cls.of(warped, torch.as_tensor(np.ascontiguousarray(values)), hyperparameters)
+        return cls.condition(warped, torch.as_tensor(np.ascontiguousarray(values)), hyperparameters)
 
     @classmethod
-    def of(
+    def condition(
         cls,
         features: Tensor,
         values: Tensor,

@@ -83,7 +83,7 @@ class Warp:
         bends = (np.abs(pairs) > _STRAIGHT).any(axis=0)
         return cls(torch.as_tensor(columns[bends]), torch.as_tensor(np.exp(pairs[:, bends])))
 
-    def of(self, features: Tensor) -> Tensor:
+    def bend(self, features: Tensor) -> Tensor:
         """(n, f) bent features; what is below 0 or above 1 stays as it is."""
         if not len(self.columns):
             return features

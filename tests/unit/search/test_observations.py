@@ -51,7 +51,7 @@ def test_every_design_is_feasible_or_over_a_limit_or_without_a_result(observatio
 @pytest.mark.parametrize("kind", get_args(FailureKind))
 def test_a_failure_is_known_from_its_status_and_its_reason(kind):
     failure = Failure(kind, "why")
-    assert Failure.of_status(failure.status, "why") == failure
+    assert Failure.read_status(failure.status, "why") == failure
     assert failure.status.word == kind
 
 

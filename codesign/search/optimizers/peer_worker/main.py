@@ -32,7 +32,7 @@ def main() -> None:
             name = str(request["method"])
             module = import_module(f"{__package__}.{_MODULES[name.split('-')[0]]}")
             method: Method = getattr(module, name.replace("-", "_"))
-            answer = asdict(method(Task.of(request)))
+            answer = asdict(method(Task.read(request)))
         except ModuleNotFoundError as error:
             answer = {"missing": (error.name or "").split(".")[0]}
         except Exception as error:

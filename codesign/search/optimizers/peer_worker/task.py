@@ -67,7 +67,7 @@ class Task:
     run_seed: int
 
     @classmethod
-    def of(cls, request: Fields) -> Task:
+    def read(cls, request: Fields) -> Task:
         """A request's task; an infinite violation becomes ten times the worst finite one.
 
         Ten times is ours: models and sums take no infinity.

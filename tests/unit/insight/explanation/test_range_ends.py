@@ -8,7 +8,7 @@ import pytest
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.insight.explanation.range_ends import range_ends
-from codesign.report.front_lines import beyond_words
+from codesign.report.front_lines import range_end_words
 from codesign.search.enumeration import enumerate_front
 from codesign.search.pareto import non_dominated
 from codesign.search.problem_builder import build_problem
@@ -98,7 +98,7 @@ def test_an_end_without_a_value_beyond_is_said_and_names_have_no_ends():
 
 def test_the_line_names_what_improves_or_says_that_nothing_does():
     problem = _problem()
-    line = beyond_words(problem, enumerate_front(problem), 0.02)
+    line = range_end_words(problem, enumerate_front(problem), 0.02)
     assert line.startswith("One step beyond the ends of ranges: ")
     assert "array depth 64 gives at best rate 768 token/s instead of 384 token/s" in line
     tight = _problem("watts <= 21")
@@ -106,5 +106,5 @@ def test_the_line_names_what_improves_or_says_that_nothing_does():
         tight.space.fix({"lanes": 1, "layers": 0}), _Lanes(), ["minimize watts"], ()
     )
     front = enumerate_front(narrow)
-    assert "instead of" in beyond_words(narrow, front, 0.02)
-    assert "gains less than 99 %" in beyond_words(narrow, front, 0.99)
+    assert "instead of" in range_end_words(narrow, front, 0.02)
+    assert "gains less than 99 %" in range_end_words(narrow, front, 0.99)

@@ -55,11 +55,11 @@ def _named(results, *names) -> MarkedDesigns:
 
 def test_every_design_of_the_front_is_explained_once(explained, results, asked):
     found = explained()
-    text = found.within(1e6)
+    text = found.packed_charts(1e6)
     n = len(results.front())
     assert list(_unpacked(text)) == [str(i) for i in range(n)]
     assert asked == [results.design(int(at)) for at in results.front()]
-    found.within(1e6)
+    found.packed_charts(1e6)
     assert len(asked) == n
 
 
@@ -68,17 +68,21 @@ def test_what_does_not_fit_is_left_out_evenly_but_never_what_was_asked_for(expla
     beyond = n + 3
     found = explained(numbers=[beyond], named=_named(results, "Base"), knees=[1])
     n_page = len(found.carried.positions)
-    whole = len(found.within(1e6))
-    cut = _unpacked(found.within(whole - 40))
+    whole = len(found.packed_charts(1e6))
+    cut = _unpacked(found.packed_charts(whole - 40))
     assert {"0", "1", str(n - 1), str(beyond), str(n_page)} <= set(cut)
-    assert len(cut) < n + 2 and len(found.within(whole - 40)) <= whole - 40
-    assert set(_unpacked(found.within(0.0))) == {"1", str(beyond), str(n_page)}
+    assert len(cut) < n + 2 and len(found.packed_charts(whole - 40)) <= whole - 40
+    assert set(_unpacked(found.packed_charts(0.0))) == {"1", str(beyond), str(n_page)}
 
 
 def test_a_very_long_front_is_explained_in_part(explained, results, monkeypatch):
     monkeypatch.setattr(module, "MOST_EXPLAINED", 3)
     n = len(results.front())
-    assert list(_unpacked(explained().within(1e6))) == ["0", str(round((n - 1) / 2)), str(n - 1)]
+    assert list(_unpacked(explained().packed_charts(1e6))) == [
+        "0",
+        str(round((n - 1) / 2)),
+        str(n - 1),
+    ]
 
 
 def test_a_design_that_cannot_be_explained_is_left_unexplained(explained, results):
@@ -88,7 +92,7 @@ def test_a_design_that_cannot_be_explained_is_left_unexplained(explained, result
         tried.append(design)
         raise JobError("no")
 
-    assert _unpacked(explained(explain=refuse).within(1e6)) == {}
+    assert _unpacked(explained(explain=refuse).packed_charts(1e6)) == {}
     assert len(tried) == len(results.front())
 
 
@@ -134,4 +138,4 @@ def test_an_account_of_an_ordinary_design_takes_less_than_eight_kilobytes(result
         )
 
     found = Explained(results, carry(results), None, [], [], Explainer(explain))
-    assert len(found.within(1e6)) / len(results.front()) < 8_000
+    assert len(found.packed_charts(1e6)) / len(results.front()) < 8_000

@@ -48,7 +48,7 @@ def test_every_answer_is_the_front_within_its_limits_and_what_is_recommended_the
     assert sum("," in key for key in keys) > len(keys) / 2
     for key in [*keys[:20], *keys[:: len(keys) // 40]]:
         answer = document["answers"][document["table"][key]]
-        front = kept.within(_bounds(document, results, kept, key))
+        front = kept.positions(_bounds(document, results, kept, key))
         minimized = kept.front.objectives[front, : kept.n_objectives]
         # Equal points of different designs: the first one stands for all.
         values = np.column_stack([points["values"][item.metric.name] for item in objectives])

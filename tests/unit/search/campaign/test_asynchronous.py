@@ -439,7 +439,7 @@ def test_a_campaign_runs_on_an_executor_by_name(write, folder, executor):
 def test_flags_stand_in_the_place_of_what_the_file_says_also_in_workers(write, folder):
     path = write(**{**SMALL, "budget": 8}, optimizers=["toy-climb"])
     campaign = Campaign.load(path)
-    site = Site.of(
+    site = Site.describe(
         campaign._resolved.replace_execution(Execution(timeout="1 min", retries=3)), campaign.folder
     )
     limits = _Workplace(site).resolved.definition.execution.guard_limits

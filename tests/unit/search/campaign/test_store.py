@@ -20,7 +20,7 @@ from codesign.search.campaign.store_file import create_store, open_store
 
 LAYOUT = Layout(("speed", "power"), ("heat",), ("speed", "power"), ("maximize", "minimize"))
 RUNS = (Run("random", 0), Run("nsga2", 7))
-META = {"layout": LAYOUT.to_json(), "parameters": ["a", "b", "c", "d"], "note": {"x": 1}}
+META = {"layout": LAYOUT.document(), "parameters": ["a", "b", "c", "d"], "note": {"x": 1}}
 
 
 def batch(run=0, number=0, first=0, k=3, seed=0, reasons=None):

@@ -95,7 +95,7 @@ def test_the_filter_is_the_front_of_every_design_within_tighter_limits(tmp_path)
             }
             texts = [f"{name} {signs[name]} {bound}" for name, bound in limits.items()]
             expected = front_by_hand(problem(seed, ("power_watts <= 10", *texts)))
-            positions = kept.within(limits)
+            positions = kept.positions(limits)
             assert np.array_equal(kept.front.objectives[positions, :2], expected)
             n_points.append(len(expected))
     assert min(n_points) == 0 and max(n_points) > 4
@@ -112,7 +112,7 @@ def test_limits_in_whole_steps_are_exact_for_a_metric_that_counts_in_steps(tmp_p
         limits = {"area_units": float(area), "life_years": float(life)}
         texts = [f"{name} {signs[name]} {bound}" for name, bound in limits.items()]
         expected = front_by_hand(problem(0, ("power_watts <= 10", *texts)))
-        assert np.array_equal(kept.front.objectives[kept.within(limits), :2], expected)
+        assert np.array_equal(kept.front.objectives[kept.positions(limits), :2], expected)
     assert len(stored_kept_front(problem(), tmp_path)) == len(kept)
 
 
@@ -126,7 +126,7 @@ def test_without_what_is_kept_the_filter_would_be_wrong(tmp_path):
 
 def test_of_equal_points_the_least_in_what_is_kept_comes_first(tmp_path):
     kept = kept_front(problem(), KEPT, tmp_path)
-    for position in kept.within({}).tolist():
+    for position in kept.positions({}).tolist():
         point = kept.front.objectives[position]
         ties = kept.front.objectives[(kept.front.objectives[:, :2] == point[:2]).all(axis=1)]
         assert tuple(point) == min(map(tuple, ties.tolist()))
@@ -135,7 +135,7 @@ def test_of_equal_points_the_least_in_what_is_kept_comes_first(tmp_path):
 def test_a_metric_that_is_not_kept_is_refused(tmp_path):
     kept = kept_front(problem(), ["area_units"], tmp_path)
     with pytest.raises(UnknownNameError, match="unknown kept metric 'life_years'"):
-        kept.within({"life_years": 3.0})
+        kept.positions({"life_years": 3.0})
 
 
 def test_the_stored_front_that_keeps_most_is_found_again_and_no_other(tmp_path):

@@ -110,7 +110,7 @@ def test_designs_as_expected_are_appended_as_if_all_were_learned_anew(function):
     added[3] = added[2]  # the same design twice
     process, _ = process_of(features, function(features))
     with_added = process.fantasized(added)
-    anew = GaussianProcess.of(
+    anew = GaussianProcess.condition(
         with_added.features, with_added.values, process.hyperparameters, process.mean
     )
     assert torch.allclose(with_added.factor, anew.factor, atol=1e-6)

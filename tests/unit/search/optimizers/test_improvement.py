@@ -73,12 +73,12 @@ def test_beliefs_too_wide_for_a_difference_stay_between_the_bounds(scale):
     [([1.0, 2.0, 9.0], 1), ([-1.0, -5.0], -1), ([-1.0, 1.0], 0), ([0.0, 1.0], 0), ([4.0, 4.0], 1)],
 )
 def test_objectives_of_one_sign_are_modeled_by_their_logarithm(values, sign):
-    scale = Scale.of(np.array(values))
+    scale = Scale.fit(np.array(values))
     z = scale.modeled(np.array(values))
     assert scale.sign == sign
     assert z.mean() == pytest.approx(0.0, abs=1e-12)
     assert z.std() == pytest.approx(0.0 if len(set(values)) == 1 else 1.0, abs=1e-12)
-    assert Scale.of(np.array(values), logarithmic=False).sign == 0
+    assert Scale.fit(np.array(values), logarithmic=False).sign == 0
 
 
 def front_of(m, n, seed):
@@ -183,7 +183,7 @@ def test_what_is_known_to_violate_less_is_worth_more_than_what_is_unknown():
 def test_what_lies_beyond_the_reference_point_is_compressed_and_nothing_else(sign):
     values = np.linspace(1.0, 9.0, 17) if sign >= 0 else np.linspace(-9.0, -1.0, 17)
     bound = float(values[8])
-    scale = Scale.of(values, logarithmic=sign != 0, bound=bound)
+    scale = Scale.fit(values, logarithmic=sign != 0, bound=bound)
     assert scale.sign == sign
     plain = replace(scale, knee=np.inf)
     modeled = scale.modeled(values)
@@ -196,5 +196,5 @@ def test_what_lies_beyond_the_reference_point_is_compressed_and_nothing_else(sig
 
 
 def test_a_bound_that_no_value_keeps_compresses_nothing():
-    assert Scale.of(np.array([2.0, 3.0]), bound=1.0).knee == np.inf
-    assert Scale.of(np.array([2.0, 3.0]), bound=-1.0).knee == np.inf
+    assert Scale.fit(np.array([2.0, 3.0]), bound=1.0).knee == np.inf
+    assert Scale.fit(np.array([2.0, 3.0]), bound=-1.0).knee == np.inf

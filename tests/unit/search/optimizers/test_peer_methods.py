@@ -155,7 +155,7 @@ def test_a_population_of_nsga2_descends_from_the_best_of_all_generations():
 def test_a_parameter_that_does_not_exist_is_neither_told_nor_drawn():
     # The second parameter exists at the levels 1 and 2 of the third.
     rules = {**json.loads(setup("optuna-tpe")), "conditions": [None, [2, [1, 2]], None]}
-    task = Task.of({**rules, **question(results(25))})
+    task = Task.read({**rules, **question(results(25))})
     assert task.varying == [0, 2, 1]
     assert all(("x1" in task.values_of(r)) == (r.design[2] in (1, 2)) for r in task.results)
     conditional = PeerProcess(rules)
@@ -172,7 +172,7 @@ def test_a_parameter_that_does_not_exist_is_neither_told_nor_drawn():
 def test_infinite_violations_become_finite_and_larger_than_any():
     items = results(4)
     items[0]["violations"], items[1]["violations"] = [float("inf")], [30.0]
-    task = Task.of({**json.loads(setup("ax")), **question(items)} | {"method": None})
+    task = Task.read({**json.loads(setup("ax")), **question(items)} | {"method": None})
     assert [item.violations for item in task.results][:2] == [[300.0], [30.0]]
 
 

@@ -60,7 +60,7 @@ def test_predictions_of_another_sign_than_the_results_are_near_zero():
 
 def test_an_objective_that_is_not_predicted_is_learned_as_if_there_were_no_model():
     values, nothing = np.array([2.0, 8.0, 3.0]), np.full(3, np.nan)
-    assert error_scale(values, nothing, logarithmic=True) == Scale.of(values, True)
+    assert error_scale(values, nothing, logarithmic=True) == Scale.fit(values, True)
     assert expected(Scale(1, 0.5, 2.0), nothing).tolist() == [0.0, 0.0, 0.0]
 
 

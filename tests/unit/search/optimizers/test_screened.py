@@ -65,7 +65,7 @@ def searched(search, n, cheap=None, seed=0):
 
 def test_what_a_model_sees_is_turned_back():
     for values in (np.array([2.0, 8.0]), np.array([-2.0, -8.0]), np.array([-1.0, 5.0])):
-        scale = Scale.of(values)
+        scale = Scale.fit(values)
         assert scale.natural(scale.modeled(values)) == pytest.approx(values)
 
 

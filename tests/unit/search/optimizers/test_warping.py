@@ -19,7 +19,7 @@ def test_a_warp_is_kumaraswamys_distribution_function_and_keeps_what_is_outside(
 
     warp = Warp.read(np.array([0]), np.log([2.0, 3.0]))
     points = torch.tensor([[0.5, 0.5], [-0.5, 0.5], [1.5, 0.5], [0.0, 0.5], [1.0, 0.5]])
-    bent = warp.of(points.double()).numpy()
+    bent = warp.bend(points.double()).numpy()
     assert bent[:, 0] == pytest.approx([1 - 0.75**3, -0.5, 1.5, 0.0, 1.0])
     assert (bent[:, 1] == 0.5).all()
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal, Self
 
+import numpy as np
 from pydantic import SkipValidation
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.uncertainty import Uncertainty
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
 from codesign.insight.evaluated_design import EvaluatedDesign
+from codesign.insight.explanation.distance import Measure
+from codesign.search.enumeration.front import ExactFront
+from codesign.search.problem import Problem
 
 
 class TimelineRow(Entry):
@@ -40,6 +44,50 @@ class TimelineRow(Entry):
     """Bytes of the request on a link; 0 for a pool."""
     sets_rate: bool
     """True if it sets the system's rate."""
+
+
+class FrontDistance(Entry):
+    """Distance of a feasible design to the exact front of its campaign."""
+
+    improvement: Literal["factor", "share of range"]
+    """Measure: factors (1: none), or shares of the range of the front (0: none)."""
+    regret: float
+    """Improvement of one objective, the others as they are, that reaches the front."""
+    n_dominating: int
+    """Points of the front that dominate the design."""
+    dominator: Design | None
+    """Design of the front that dominates it by the largest margin; null on the front."""
+    objectives: Numbers | None
+    """Metrics of the dominator."""
+
+    @property
+    def words(self) -> str:
+        """The distance in a sentence."""
+        if not self.n_dominating:
+            return "no design of the space dominates this one"
+        amount = f"factor {self.regret:.4g}"
+        if self.improvement != "factor":
+            amount = f"{self.regret:.2%} of the range of the front"
+        return f"{self.n_dominating:,} points dominate this design; it lacks {amount}"
+
+    @classmethod
+    def describe(cls, problem: Problem, front: ExactFront, metrics: Numbers) -> Self:
+        """The distance of a design with these metrics."""
+        natural = np.array([[metrics[name] for name in problem.objective_names]], dtype=float)
+        point, measure = problem.flipped(natural), Measure.of(front.objectives, problem.senses)
+        regret = float(measure.regret(point)[0])
+        places = measure.dominating(point[0]) if measure.matters(regret) else ()
+        fields: JsonObject = {"dominator": None, "objectives": None}
+        if len(places):
+            leads = [measure.between(point[0], front.objectives[k]).max() for k in places]
+            place = places[int(np.argmax(leads))]
+            (design,) = problem.space.decode(front.representatives()[[place]])
+            values = problem.flipped(front.objectives[place]).tolist()
+            fields = {
+                "dominator": {key: value for key, value in design.items() if value is not None},
+                "objectives": dict(zip(problem.objective_names, values, strict=True)),
+            }
+        return cls(improvement=measure.kind, regret=regret, n_dominating=len(places), **fields)
 
 
 class EvaluateAnswer(Answer, version=2):
@@ -80,6 +128,8 @@ class EvaluateAnswer(Answer, version=2):
     """One request through a system: a row for each pool and hand-over."""
     uncertainty: Uncertainty | None = None
     """Metrics over the ranges; with --uncertainty."""
+    distance: FrontDistance | None = None
+    """Distance to the exact front, if it is stored; with --campaign, for a feasible design."""
 
     @classmethod
     def describe(cls, evaluated: EvaluatedDesign, **fields: Any) -> Self:

@@ -26,6 +26,7 @@ from codesign.cli.picking import Pick, design_or_pick
 from codesign.cli.sampling import Samples, Seed, sampling
 
 if TYPE_CHECKING:
+    from codesign.answers.designs import FrontDistance
     from codesign.api import EvaluatedDesign
     from codesign.base.columns import Fields, JsonObject
     from codesign.search.campaign import Campaign
@@ -111,13 +112,15 @@ def evaluate(
     if campaign is not None:
         stray_flags = [*(["--space"] if subject.space is not None else []), *set_flags(question)]
         _refuse(stray_flags, f"the campaign {campaign} says all of it")
-        title, result = _campaign_evaluation(api.load_campaign(campaign, folder), subject)
+        loaded = api.load_campaign(campaign, folder)
+        title, result = _campaign_evaluation(loaded, subject)
     else:
         strays = {"--folder": folder, "--pick": subject.pick}
         stray = [name for name, value in strays.items() if value is not None]
         _refuse(stray, "it is of a --campaign")
         title, result = _flag_evaluation(subject, question)
-    _report(result, title, draws if uncertainty else None, as_json)
+    distance = None if campaign is None else _distance(loaded, result)
+    _report(result, title, draws if uncertainty else None, distance, as_json)
 
 
 def _refuse(flags: list[str], why: str) -> None:
@@ -201,12 +204,26 @@ def _check_design(values: Fields, space: DesignSpace) -> None:
         raise InputError(f"expected a design: --design, --design-file or --set{named}")
 
 
+def _distance(campaign: Campaign, result: EvaluatedDesign) -> FrontDistance | None:
+    """Distance of a feasible design to the exact front, if that is stored."""
+    from codesign.answers.designs import FrontDistance
+    from codesign.search.enumeration import stored_front
+
+    front = stored_front(campaign.problem, campaign.folder) if result.is_feasible else None
+    return front and FrontDistance.describe(campaign.problem, front, result.metrics)
+
+
 def _report(
-    result: EvaluatedDesign, title: str, draws: Mapping[str, int] | None, as_json: bool
+    result: EvaluatedDesign,
+    title: str,
+    draws: Mapping[str, int] | None,
+    distance: FrontDistance | None,
+    as_json: bool,
 ) -> None:
     from codesign.answers.designs import EvaluateAnswer
     from codesign.answers.uncertainty import Uncertainty
     from codesign.report import explanation
+    from codesign.report.tables import text_line
     from codesign.report.uncertainty_tables import design_tables
 
     intervals = None
@@ -215,13 +232,16 @@ def _report(
 
         intervals = design_uncertainty(result, **draws)
 
-    more = {"uncertainty": Uncertainty.describe(intervals)} if intervals else {}
+    more: JsonObject = {"uncertainty": Uncertainty.describe(intervals)} if intervals else {}
+    if distance is not None:
+        more["distance"] = distance
     report(
         as_json,
         lambda: EvaluateAnswer.describe(result, **more),
         lambda: [
             *explanation.evaluation_tables(title, result, make_console().width),
             *(design_tables(intervals, result) if intervals else ()),
+            *([text_line(f"Exact front: {distance.words}")] if distance else ()),
         ],
     )
     if result.broken:

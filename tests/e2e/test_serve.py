@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import os
 import signal
 import subprocess
@@ -9,9 +11,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from mcp import Client, StdioServerParameters, stdio_client
 
 from codesign import api
 from codesign.cli import main
+from codesign.cli.mcp import TOOLS
 from codesign.serve.session import session_of_campaign
 
 _CAMPAIGN = """\
@@ -170,3 +174,53 @@ def test_bad_input_is_one_line(folder, monkeypatch, capsys):
     assert "expected no --model" in capsys.readouterr().err
     assert main(["serve", "--model", "nothing", "--phase", "decode", "--workload", "osworld"]) == 2
     assert "--model" in capsys.readouterr().err
+
+
+def test_an_agent_lists_evaluates_and_changes_no_file(folder):
+    before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+    calls = [
+        ("evaluate", {"campaign": "small", "design": "1"}),
+        ("evaluate", {"campaign": "small", "design": "1", "set": ["vector_length=128"]}),
+        ("enumerate", {"name": "small", "limit": 1}),
+        ("show", {"words": ["devices", "h100_sxm"]}),
+        ("evaluate", {"campaign": "smoke", "design": "P1"}),
+        ("evaluate", {"campaign": "smal"}),
+        ("evaluate", {"desing": "P1"}),
+        ("evaluate", {"samples": "few"}),
+        ("watch", {}),
+    ]
+
+    async def answers():
+        words = ["-m", "codesign", "serve", "mcp"]
+        variables = {**os.environ, "CODESIGN_COMPILED": "0"}
+        server = StdioServerParameters(
+            command=sys.executable, args=words, cwd=folder, env=variables
+        )
+        async with Client(stdio_client(server)) as client:
+            tools = (await client.list_tools()).tools
+            return tools, [await client.call_tool(name, arguments) for name, arguments in calls]
+
+    tools, results = asyncio.run(answers())  # the client checks answers by the tools' schemas
+    assert [tool.name for tool in tools] == list(TOOLS)
+    assert all(tool.annotations.read_only_hint for tool in tools)
+    on_front, changed, exact, device, shipped, *mistakes = results
+    assert on_front.structured_content["distance"]["regret"] == 1
+    assert changed.structured_content["distance"]["regret"] > 1
+    dominator = changed.structured_content["distance"]["objectives"]
+    assert dominator["tdp_watts"] <= changed.structured_content["metrics"]["tdp_watts"]
+    assert exact.structured_content["schema"] == "codesign/enumerate/1"
+    assert device.structured_content["schema"] == "codesign/device/1"
+    assert json.loads(shipped.content[0].text) == shipped.structured_content
+    assert [(mistake.is_error, mistake.content[0].text[:47]) for mistake in mistakes] == [
+        (True, "unknown campaign 'smal'. Did you mean 'small'? "),
+        (True, "evaluate: desing: unknown key 'desing'. Did you"),
+        (True, "evaluate: samples: input should be a valid inte"),
+        (True, "unknown tool 'watch'. Known: decide, enumerate,"),
+    ]
+    assert {path: path.stat().st_mtime_ns for path in folder.rglob("*")} == before
+
+
+def test_tools_without_their_library_name_the_extra(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "mcp", None)
+    assert main(["serve", "mcp"]) == 2
+    assert "codesign[mcp]" in capsys.readouterr().err

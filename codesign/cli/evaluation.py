@@ -210,7 +210,9 @@ def _distance(campaign: Campaign, result: EvaluatedDesign) -> FrontDistance | No
     from codesign.search.enumeration import stored_front
 
     front = stored_front(campaign.problem, campaign.folder) if result.is_feasible else None
-    return front and FrontDistance.describe(campaign.problem, front, result.metrics)
+    if front is None:
+        return None
+    return FrontDistance.describe(campaign.problem, front, result.metrics)
 
 
 def _report(

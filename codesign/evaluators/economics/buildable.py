@@ -18,7 +18,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, is_dataclass, replace
+from dataclasses import is_dataclass, replace
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,7 +28,7 @@ import numpy as np
 from codesign.base.columns import BoolArray, FloatArray, IntArray, JsonObject
 from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.latency import ForwardPass
-from codesign.evaluators.economics.load import LAYOUTS, Fixed, Load
+from codesign.evaluators.economics.load import LAYOUTS, Fixed, Load, Split
 from codesign.evaluators.economics.shape import ModelShape
 from codesign.models.deployments.parallelism import divisors
 
@@ -36,31 +38,7 @@ _BLOCK_SYSTEMS = 64
 """Systems worked on at a time, so that their arrays stay in the cache."""
 
 
-@dataclass(frozen=True)
-class System:
-    """One way to cut a model over whole devices.
-
-    Attributes:
-        layout: 1.0 or 2.0, the sides along which a matrix is sliced.
-        pipeline: Stages of the pipeline.
-        tensor: Devices of a stage.
-        attention: Devices that hold one copy of the attention.
-        experts: Groups of devices among which the experts are spread.
-    """
-
-    layout: float
-    pipeline: int
-    tensor: int
-    attention: int
-    experts: int
-
-    @property
-    def n_devices(self) -> int:
-        """Devices of an instance."""
-        return self.pipeline * self.tensor
-
-
-def buildable_systems(shape: ModelShape, most_devices: float) -> list[System]:
+def buildable_systems(shape: ModelShape, most_devices: float) -> list[Split]:
     """Every way to cut a model over at most so many devices.
 
     Examples:
@@ -77,14 +55,14 @@ def buildable_systems(shape: ModelShape, most_devices: float) -> list[System]:
         common = math.gcd(shape.n_heads, int(shape.feedforward_width))
         stages = [(size, 1) for size in divisors(common)]
     return [
-        System(layout, pipeline, tensor, attention, experts)
+        Split(layout, tensor, pipeline, attention, experts)
         for pipeline in divisors(shape.n_layers)
         for tensor, experts in stages
         if tensor <= most_devices / pipeline
         for attention in divisors(math.gcd(shape.n_heads, tensor))
         if attention % shape.n_kv_heads == 0 or shape.n_kv_heads % attention == 0
-        for layout in (1.0, 2.0)
-        if layout == 1.0
+        for layout in LAYOUTS
+        if layout == "1d"
         or (
             tensor // experts * attention > 1
             and all(math.isqrt(size) ** 2 == size for size in (tensor // experts, attention))
@@ -120,17 +98,14 @@ def are_buildable(decoding: Decoding, load: Load) -> BoolArray:
 
 def _suitable_systems(
     decoding: Decoding, load: Load
-) -> Iterator[tuple[IntArray, list[System], BoolArray]]:
+) -> Iterator[tuple[IntArray, list[Split], BoolArray]]:
     """Designs of one number of devices, systems of it, and (k, r) which system suits which."""
     shape, fixed = decoding.target.shape, decoding.target.fixed
     for n_devices in np.unique(load.n_devices).tolist():
         rows = np.flatnonzero(load.n_devices == n_devices)
         every = buildable_systems(shape, n_devices)
         for block in _blocks([system for system in every if system.n_devices == n_devices]):
-            columns = {
-                name: np.array([[float(getattr(system, name))] for system in block])
-                for name in vars(fixed)
-            }
+            columns = vars(_fixed(block))
             batch = load.batch[rows][None, :]
             # A micro-batch has tokens for all groups of experts (section 3.5).
             is_busy = batch / columns["pipeline"] >= 2.0 * shape.sparsity
@@ -153,20 +128,18 @@ def _taken(record: _Record, rows: IntArray) -> _Record:
     return replace(record, **changed)
 
 
-def _blocks(systems: list[System]) -> Iterator[list[System]]:
+def _blocks(systems: list[Split]) -> Iterator[list[Split]]:
     """Systems of one number of stages and one layout, a cacheful at a time."""
-    for stages in sorted({system.pipeline for system in systems}):
-        for layout in range(1, len(LAYOUTS) + 1):
-            alike = [
-                system for system in systems if (system.pipeline, system.layout) == (stages, layout)
-            ]
-            for start in range(0, len(alike), _BLOCK_SYSTEMS):
-                yield alike[start : start + _BLOCK_SYSTEMS]
+    key = attrgetter("pipeline", "layout")
+    for _, group in groupby(sorted(systems, key=key), key):
+        alike = list(group)
+        for start in range(0, len(alike), _BLOCK_SYSTEMS):
+            yield alike[start : start + _BLOCK_SYSTEMS]
 
 
-def _cut(decoding: Decoding, systems: list[System]) -> Decoding:
+def _cut(decoding: Decoding, systems: list[Split]) -> Decoding:
     """The decoding with the split of the systems, (k, 1), and a draft on whole devices."""
-    cut = replace(decoding, target=_fixed(decoding.target, systems))
+    cut = replace(decoding, target=replace(decoding.target, fixed=_fixed(systems)))
     if decoding.speculation is None:
         return cut
     draft = decoding.speculation.draft
@@ -174,12 +147,14 @@ def _cut(decoding: Decoding, systems: list[System]) -> Decoding:
     return replace(cut, speculation=replace(decoding.speculation, draft=draft_pass))
 
 
-def _fixed(passes: ForwardPass, systems: list[System]) -> ForwardPass:
-    """Passes whose split is that of the systems, (k, 1) against batches; all of one layout."""
-    attention = np.array([[float(system.attention)] for system in systems])
-    experts = np.array([[float(system.experts)] for system in systems])
-    fixed = Fixed(systems[0].layout, float(systems[0].pipeline), experts, attention)
-    return ForwardPass(passes.shape, passes.machine, passes.precision, fixed)
+def _fixed(systems: list[Split]) -> Fixed:
+    """The split of systems of one layout and number of stages, (k, 1) against batches."""
+    experts, attention = (
+        np.array([[float(getattr(system, name))] for system in systems])
+        for name in ("experts", "attention")
+    )
+    layout = LAYOUTS.index(systems[0].layout) + 1.0
+    return Fixed(layout, float(systems[0].pipeline), experts, attention)
 
 
 class _WholeDraft(ForwardPass):
@@ -193,11 +168,13 @@ class _WholeDraft(ForwardPass):
         sizes = np.array([[float(system.n_devices)] for system in systems])
         batch = load.batch[None, :]
         tables = [np.full((len(systems), batch.size), np.inf) for _ in load.queries]
-        for layout in range(1, len(LAYOUTS) + 1):
+        for layout in LAYOUTS:
             rows = [i for i, system in enumerate(systems) if system.layout == layout]
             if rows:
                 load_of_rows = replace(load, n_devices=sizes[rows], batch=batch)
-                times = _fixed(self, [systems[i] for i in rows]).best_times(load_of_rows)
+                fixed = _fixed([systems[i] for i in rows])
+                passes = ForwardPass(self.shape, self.machine, self.precision, fixed)
+                times = passes.best_times(load_of_rows)
                 for table, time in zip(tables, times, strict=True):
                     table[rows] = time
         fitting = np.searchsorted(sizes[:, 0], load.n_devices, side="right") - 1

@@ -188,4 +188,4 @@ def split_of(decoding: Decoding, points: Points, position: int, context_tokens: 
         context_tokens,
         (max(1, int(points.draft_length[position])),),
     )
-    return decoding.target.best_split(load)[1][0]
+    return decoding.target.best_split(load)

@@ -17,13 +17,13 @@ holds one copy of the attention, experts over devices where a stage has tokens f
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load, Split
 from codesign.evaluators.economics.nccl import ONE_WAY, Collective, collective
 from codesign.evaluators.economics.shape import ModelShape
@@ -48,28 +48,6 @@ class Parts(NamedTuple):
     arithmetic_s: FloatArray
 
 
-@dataclass
-class _Best:
-    """The least time so far for each number of queries, and the candidate that has it."""
-
-    keeps_choice: bool
-    time_s: list[FloatArray | None] = field(default_factory=list)
-    choice: list[IntArray | None] = field(default_factory=list)
-
-    def offer(self, position: int, time: FloatArray, candidate: int) -> None:
-        best = self.time_s[position]
-        if best is None:
-            self.time_s[position] = time
-            if self.keeps_choice:
-                self.choice[position] = np.full(time.shape, candidate)
-            return
-        if self.keeps_choice:
-            value = self.choice[position]
-            assert value is not None
-            value[time < best] = candidate
-        np.minimum(best, time, out=best)
-
-
 @dataclass(frozen=True)
 class _Stage:
     """One pipeline stage: arrays that depend on devices and requests, not on queries.
@@ -83,6 +61,10 @@ class _Stage:
     devices: FloatArray
     requests: FloatArray
     stages: FloatArray
+
+
+_Candidate: TypeAlias = tuple[_Stage, int, int]
+"""A stage, and the numbers of its layout and of the size of its attention groups."""
 
 
 class _StepWork(NamedTuple):
@@ -144,17 +126,21 @@ class ForwardPass:
 
     def best_times(self, load: Load) -> list[FloatArray]:
         """Time of a pass for every number of queries, each at its best split."""
-        return [np.asarray(time_s) for time_s in self._search(load, keeps_choice=False).time_s]
+        best: list[FloatArray] = []
+        for _, times in self._candidates(load):
+            pairs = zip(best, times, strict=True)
+            best = [np.minimum(least, time, out=least) for least, time in pairs] if best else times
+        return best
 
-    def best_split(self, load: Load) -> tuple[FloatArray, list[Split]]:
-        """Times, and the splits that give them, of single designs with one number of queries."""
-        best = self._search(load, keeps_choice=True)
-        time, choice = best.time_s[0], best.choice[0]
-        assert time is not None and choice is not None
-        return time, [
-            self._split(load, int(candidate), position)
-            for position, candidate in enumerate(choice.ravel())
-        ]
+    def best_split(self, load: Load) -> Split:
+        """The split of the fastest pass of a single design with one number of queries."""
+        candidates = self._candidates(load)
+        (stage, layout, shrink), _ = min(candidates, key=lambda candidate: candidate[1][0].item())
+        degrees = (
+            stage.devices, stage.stages, self._attention_devices(stage, shrink),
+            self._expert_groups(stage),
+        )  # fmt: skip
+        return Split(LAYOUTS[layout], *(float(degree[0]) for degree in degrees))
 
     def stored_bytes(self, load: Load) -> FloatArray:
         """Weights and KV cache of all requests, each held once (section 3.6)."""
@@ -163,9 +149,9 @@ class ForwardPass:
         weights = shape.stored_parameters * np.asarray(precision.weight_bytes)
         return np.asarray(weights + cached * precision.kv_bytes * load.batch)
 
-    def _search(self, load: Load, keeps_choice: bool) -> _Best:
-        n, shape, stated_layout = len(load.queries), self.shape, self.fixed.layout
-        best = _Best(keeps_choice, [None] * n, [None] * n)
+    def _candidates(self, load: Load) -> Iterator[tuple[_Candidate, list[FloatArray]]]:
+        """Every split that is tried, and the time of its pass for every number of queries."""
+        shape, stated_layout = self.shape, self.fixed.layout
         for depth in range(1 if self.fixed.pipeline is not None else N_DEPTHS):
             stage = self._stage(load, depth)
             works = [self._work(stage, queries) for queries in load.queries]
@@ -175,7 +161,6 @@ class ForwardPass:
                     excluded = ~np.isnan(stated_layout) & (np.asarray(stated_layout) != layout + 1)
                     if excluded.all():
                         continue
-                candidate = (depth * len(LAYOUTS) + layout) * N_SHRINKS
                 # A layer's block has its share of what a pass has besides layers.
                 blocks = [
                     Parts(
@@ -190,7 +175,8 @@ class ForwardPass:
                 ]
                 for shrink in range(1 if self.fixed.attention is not None else N_SHRINKS):
                     attention = self._attention(stage, layout, shrink, load)
-                    for position, (work, block) in enumerate(zip(works, blocks, strict=True)):
+                    pass_times = []
+                    for work, block in zip(works, blocks, strict=True):
                         times = attention.parts(work.tokens)
                         read = np.asarray(times.read_s + block.read_s)
                         time = np.maximum(read, times.arithmetic_s + block.arithmetic_s)
@@ -199,8 +185,8 @@ class ForwardPass:
                         time *= shape.n_layers
                         if excluded is not None:
                             time = np.where(excluded, np.inf, time)
-                        best.offer(position, np.asarray(time), candidate + shrink)
-        return best
+                        pass_times.append(np.asarray(time))
+                    yield (stage, layout, shrink), pass_times
 
     def _work(self, stage: _Stage, queries: int) -> _StepWork:
         """The part of a pass that does not depend on how matrices are sliced."""
@@ -288,27 +274,20 @@ class ForwardPass:
             arithmetic_s=(2.0 * shape.attention_parameters / devices + scores) / machine.flop_per_s,
         )
 
-    def _feedforward(self, stage: _Stage, layout: int, work: _StepWork) -> Parts:
-        """A layer's MLP or experts."""
+    def _expert_groups(self, stage: _Stage) -> FloatArray:
+        """Groups of devices among which the experts of a layer are spread."""
         if not self.shape.is_mixture:
-            return self._block(stage, layout, work, np.ones_like(stage.devices))
-        apart = np.minimum(stage.devices, self.shape.n_experts)
-        spread = self._block(stage, layout, work, apart)
-        together = self._block(stage, layout, work, np.ones_like(stage.devices))
+            return np.ones_like(stage.devices)
+        most = np.minimum(stage.devices, self.shape.n_experts)
         # With fewer requests than this, experts apart would idle (section 3.5).
-        is_spread = stage.requests >= 2.0 * self.shape.sparsity
-        searched_parts = [np.where(is_spread, a, b) for a, b in zip(spread, together, strict=True)]
+        groups = np.where(stage.requests >= 2.0 * self.shape.sparsity, most, 1.0)
         if self.fixed.experts is None:
-            return Parts(*searched_parts)
-        degree = np.minimum(np.nan_to_num(self.fixed.experts, nan=1.0), apart)
-        fixed_parts = self._block(stage, layout, work, degree)
-        is_open = np.isnan(self.fixed.experts)
-        return Parts(
-            *(np.where(is_open, a, b) for a, b in zip(searched_parts, fixed_parts, strict=True))
-        )
+            return groups
+        return np.where(np.isnan(self.fixed.experts), groups, np.minimum(self.fixed.experts, most))
 
-    def _block(self, stage: _Stage, layout: int, load: _StepWork, degree: FloatArray) -> Parts:
-        """The block with its experts over ``degree`` groups of devices."""
+    def _feedforward(self, stage: _Stage, layout: int, load: _StepWork) -> Parts:
+        """A layer's MLP or experts."""
+        degree = self._expert_groups(stage)
         shape, machine = self.shape, self.machine
         devices = stage.devices / degree
         # Every token goes to this many groups, all groups alike.
@@ -333,32 +312,6 @@ class ForwardPass:
         work = shape.routed_parameters / shape.sparsity + shape.shared_parameters
         rate = stage.devices * machine.flop_per_s
         return Parts(network, read, np.asarray(2.0 * work / rate * load.tokens))
-
-    def _split(self, load: Load, candidate: int, position: int) -> Split:
-        """The split for which a candidate's number stands."""
-        rest, shrink = divmod(candidate, N_SHRINKS)
-        depth, layout = divmod(rest, len(LAYOUTS))
-        stage = self._stage(load, depth)
-
-        def value_of_design(values: FloatArray) -> float:
-            shaped = np.broadcast_to(values, np.broadcast_shapes(values.shape, load.batch.shape))
-            return float(shaped.ravel()[position])
-
-        devices, requests = value_of_design(stage.devices), value_of_design(stage.requests)
-        experts = 1.0
-        if self.shape.is_mixture and requests >= 2.0 * self.shape.sparsity:
-            experts = min(devices, self.shape.n_experts)
-        if self.fixed.experts is not None:
-            fixed_experts = value_of_design(np.asarray(self.fixed.experts, dtype=np.float64))
-            if not np.isnan(fixed_experts):
-                experts = min(fixed_experts, devices, self.shape.n_experts)
-        return Split(
-            layout=LAYOUTS[layout],
-            tensor=devices,
-            pipeline=value_of_design(stage.stages),
-            attention=value_of_design(self._attention_devices(stage, shrink)),
-            experts=experts,
-        )
 
 
 def _collapsed(values: FloatArray) -> FloatArray:

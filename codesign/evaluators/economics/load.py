@@ -71,3 +71,8 @@ class Split:
     pipeline: float
     attention: float
     experts: float
+
+    @property
+    def n_devices(self) -> float:
+        """Devices of an instance."""
+        return self.pipeline * self.tensor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -112,16 +112,13 @@ def device_machine(name: str, weight_format: str, options: EconomicsOptions) -> 
     paper = paper_devices().get(device.key)
     if paper is not None:
         is_wide = multiplied in SAME_RATE["bf16"]
-        return _sustained(
-            device.name, paper.peak_16_bit if is_wide else paper.peak_8_bit, paper.bandwidth,
-            paper.capacity, _fabric(options, paper, paper.node_size), options,
-            (paper.compute_cap, paper.bandwidth_cap), notes,
-        )  # fmt: skip
-    links = device.link_bandwidth, device.network_bandwidth
-    fabric = _fabric(options, paper_devices()[_STAND_IN], max(device.n_linked, 1), *links)
+        peak = paper.peak_16_bit if is_wide else paper.peak_8_bit
+        memory = paper.bandwidth, paper.capacity
+        return _sustained(device.name, peak, memory, options, notes, paper=paper)
     return _sustained(
-        device.name, device.peak[multiplied], device.bandwidth, device.capacity, fabric, options,
-        notes=[*notes, *_missing_links(options, *links)],
+        device.name, device.peak[multiplied], (device.bandwidth, device.capacity), options, notes,
+        links={"link": device.link_bandwidth, "network": device.network_bandwidth},
+        node_size=max(device.n_linked, 1),
     )  # fmt: skip
 
 
@@ -129,59 +126,50 @@ _STAND_IN = "h100-sxm"
 """Device whose links stand for those that are not stated."""
 
 
-def _fabric(
-    options: EconomicsOptions,
-    paper: PaperDevice,
-    node_size: int,
-    link: float | None = None,
-    network: float | None = None,
-) -> Fabric:
-    """Links with the stated bandwidths, or for want of them a device's of the paper.
-
-    An all-reduce moves 2 (R - 1) / R of its message and is charged once, so rates are halved.
-    """
-    link, network = options.link_bandwidth or link, options.network_bandwidth or network
-    return Fabric(
-        paper.link_bandwidth if link is None else link / 2,
-        paper.network_bandwidth if network is None else network / 2,
-        options.node_size or node_size,
-    )
-
-
-def _missing_links(
-    options: EconomicsOptions, link: float | None = None, network: float | None = None
-) -> list[str]:
-    """A note for each bandwidth that neither the device nor an option states."""
-    stated = {
-        "link": options.link_bandwidth or link,
-        "network": options.network_bandwidth or network,
-    }
-    return [
-        f"the {name} bandwidth is not stated: an H100's (Epoch section 4); set the option "
-        f"{name}_bandwidth"
-        for name, bandwidth in stated.items()
-        if bandwidth is None
-    ]
-
-
 def _sustained(
     name: str,
     peak_flop_per_s: float,
-    bandwidth_bytes_per_s: float,
-    capacity_bytes: float,
-    fabric: Fabric,
+    memory: tuple[float, float],
     options: EconomicsOptions,
-    caps: tuple[float, float] = (COMPUTE_CAP, BANDWIDTH_CAP),
     notes: Sequence[str] = (),
+    *,
+    paper: PaperDevice | None = None,
+    links: Mapping[str, float | None] | None = None,
+    node_size: int | None = None,
 ) -> SustainedDevice:
+    """A device with the options' figures in place of its own.
+
+    Args:
+        memory: Peak bandwidth and capacity.
+        paper: Its figures in the paper, where it has them.
+        links: Bandwidths that its file states; the paper's stand for those that are not stated.
+    """
+    figures = paper or paper_devices()[_STAND_IN]
+    rates = {"link": figures.link_bandwidth, "network": figures.network_bandwidth}
+    missing = []
+    for link in rates:
+        bandwidth = getattr(options, f"{link}_bandwidth") or (links or {}).get(link)
+        if bandwidth is not None:
+            # An all-reduce moves 2 (R - 1) / R of its message and is charged once.
+            rates[link] = bandwidth / 2
+        elif paper is None:
+            missing.append(
+                f"the {link} bandwidth is not stated: an H100's (Epoch section 4); set the option "
+                f"{link}_bandwidth"
+            )
+    caps = (COMPUTE_CAP, BANDWIDTH_CAP)
+    if paper is not None:
+        caps = paper.compute_cap, paper.bandwidth_cap
     return SustainedDevice(
         name=name,
         flop_per_s=peak_flop_per_s * (options.compute_cap or caps[0]),
-        bytes_per_s=bandwidth_bytes_per_s * (options.bandwidth_cap or caps[1]),
-        capacity_bytes=capacity_bytes,
-        fabric=fabric,
+        bytes_per_s=memory[0] * (options.bandwidth_cap or caps[1]),
+        capacity_bytes=memory[1],
+        fabric=Fabric(
+            rates["link"], rates["network"], options.node_size or node_size or figures.node_size
+        ),
         peak_flop_per_s=peak_flop_per_s,
-        notes=tuple(notes),
+        notes=(*notes, *missing),
     )
 
 
@@ -200,13 +188,6 @@ def accelerator_machine(
         raise InputError(f"expected one design, got {len(accelerators.clock_hz)}")
     levels = accelerators.levels
     off_chip = float(levels.bandwidth_bytes_per_s[1:, 0].sum())
-    paper = paper_devices()[_STAND_IN]
-    return _sustained(
-        name,
-        float(2.0 * accelerators.macs_per_cycle[0] * accelerators.clock_hz[0]),
-        off_chip or float(levels.bandwidth_bytes_per_s[0, 0]),
-        float(levels.capacity_bytes[:, 0].sum()),
-        _fabric(options, paper, paper.node_size),
-        options,
-        notes=_missing_links(options),
-    )
+    bandwidth = off_chip or float(levels.bandwidth_bytes_per_s[0, 0])
+    peak = float(2.0 * accelerators.macs_per_cycle[0] * accelerators.clock_hz[0])
+    return _sustained(name, peak, (bandwidth, float(levels.capacity_bytes[:, 0].sum())), options)

@@ -136,6 +136,13 @@ Positive: TypeAlias = Annotated[
 """A whole number from 1; see :func:`read_count`. More than 1e9 of anything is a slip."""
 Natural: TypeAlias = Annotated[int, BeforeValidator(read_count), Field(ge=0, le=10**9, strict=True)]
 """A whole number from 0."""
+Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
+"""A share above 0; ``"75 %"`` is read as 0.75."""
+Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PositiveAmount: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
+Latency: TypeAlias = Annotated[float, quantity("us"), Field(ge=0)]
+Bandwidth: TypeAlias = Annotated[float, quantity("GB/s"), Field(gt=0)]
 
 
 class _Counting(Composer):

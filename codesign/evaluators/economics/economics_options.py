@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Record, checked, quantity
+from codesign.base.schema import Amount, PositiveAmount, Record, Share, checked, quantity
 from codesign.evaluators.economics.shape import shape_of
 from codesign.models.accounts.ownership import (
     ELECTRICITY_USD_PER_KWH,
@@ -22,9 +22,6 @@ DRAFT = "llama-3-8b"
 """Epoch's draft model."""
 ACCEPTANCE = 0.8
 """Probability that a drafted token is accepted (Epoch section 4.1, for Llama 3)."""
-
-Share = Annotated[float, Field(gt=0, le=1)]
-Amount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 
 
 def _decodes(name: object) -> object:
@@ -41,13 +38,13 @@ class EconomicsWorkload(Record):
 
     model: ServedModel
     """A bundled language model, or the path of a ``config.json`` or YAML file."""
-    context_tokens: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    context_tokens: Amount = 0.0
     """Tokens that every request attends to; 0: short contexts, as in Epoch's tables."""
     draft: ServedModel = DRAFT
     """The model that drafts ahead of the served one, on the same devices and batch."""
     acceptance: Annotated[float, Field(gt=0, lt=1)] = ACCEPTANCE
     """Probability that a drafted token is accepted."""
-    draft_weight_bits: Amount = 16.0
+    draft_weight_bits: PositiveAmount = 16.0
     """Bits of one weight of the draft model."""
 
     @property
@@ -59,19 +56,17 @@ class EconomicsWorkload(Record):
 class DevicePrice(Record):
     """Price of an hour of a device: a rent, or a purchase spread over its life."""
 
-    price_usd_per_hour: Amount | None = None
+    price_usd_per_hour: PositiveAmount | None = None
     """Rent of a device in dollars, of whatever kind; a typical one if left out."""
-    capital_cost_usd: Amount | None = None
+    capital_cost_usd: PositiveAmount | None = None
     """Price in dollars of a device that is bought instead."""
-    power_watts: Annotated[float, Field(ge=0, allow_inf_nan=False)] | None = None
+    power_watts: Amount | None = None
     """Power that a bought device draws; its file's, or a design's TDP, if left out."""
-    lifetime_years: Amount = LIFETIME_YEARS
+    lifetime_years: PositiveAmount = LIFETIME_YEARS
     """Years over which a bought device is written off."""
     busy_share: Share = 1.0
     """Share of its life in which a bought device serves."""
-    electricity_usd_per_kwh: Annotated[float, Field(ge=0, allow_inf_nan=False)] = (
-        ELECTRICITY_USD_PER_KWH
-    )
+    electricity_usd_per_kwh: Amount = ELECTRICITY_USD_PER_KWH
     """Price of electricity for bought devices."""
     pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] = PUE
     """Power of the data center over that of its machines, for bought devices."""
@@ -140,14 +135,14 @@ class EconomicsOptions(DevicePrice):
     """Share of the peak arithmetic rate that is sustained; the device's own if left out."""
     bandwidth_cap: Share | None = None
     """Share of the memory's peak bandwidth that is sustained; the device's own if left out."""
-    link_bandwidth: Annotated[float, quantity("GB/s"), Amount] | None = None
+    link_bandwidth: Annotated[float, quantity("GB/s"), PositiveAmount] | None = None
     """Bandwidth from one device to the others of its node, one way; the device's own if left
     out."""
-    network_bandwidth: Annotated[float, quantity("GB/s"), Amount] | None = None
+    network_bandwidth: Annotated[float, quantity("GB/s"), PositiveAmount] | None = None
     """Bandwidth from one device to other nodes, one way; the device's own if left out."""
     node_size: Annotated[int, Field(ge=1, strict=True)] | None = None
     """Devices of one node; the device's own number if left out."""
-    demand_tokens_per_s: Amount | None = None
+    demand_tokens_per_s: PositiveAmount | None = None
     """Tokens per second that all users ask for: no instance generates more (Epoch section
     2.2.2)."""
 
@@ -155,7 +150,7 @@ class EconomicsOptions(DevicePrice):
 class FrontierSettings(Record):
     """Settings of a frontier that campaigns do not have."""
 
-    alpha: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 3.0
+    alpha: Amount = 3.0
     """Exponent of the speed of a token in its value (Epoch Eq. 45)."""
     speculate: bool = True
     """Whether to draft tokens ahead with a smaller model where it is faster."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, TypeAlias
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import field_validator, model_validator
 
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, KeyedValueError, as_value_error
-from codesign.base.schema import Positive, Record, checked
+from codesign.base.schema import Amount, Positive, Record, checked
 from codesign.evaluators.forecast.operator_work import CLASSES
 from codesign.evaluators.forecast.performance import Efficiencies
 from codesign.evaluators.forecast.phases import Inference
@@ -64,7 +64,7 @@ class ForecastOptions(Record):
     """Share of the peak, for all operators, or by kind or name of the operator."""
     memory_efficiency: Shares = 1.0
     """Share of the bandwidth, for all operators, or by kind or name of the operator."""
-    dispatch_latency_s: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
+    dispatch_latency_s: Amount = 0.0
     """Time of launching one kernel."""
 
     @field_validator("variant", mode="before")

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from codesign.base.columns import JsonObject
 from codesign.base.errors import as_value_error, describe_unknown
-from codesign.base.schema import quantity, unstored_at
+from codesign.base.schema import Amount, Bandwidth, Latency, quantity, unstored_at
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.models.accounts.account_constants import (
     CONSTANTS,
@@ -123,10 +123,10 @@ class NpuOptions(AccuracyOptions):
     memory_edge_m: Annotated[float, quantity("mm"), Field(gt=0)] = 0.066
     """Die edge reserved for memory: two 33 mm edges of the reticle (MemExplorer Eq. 1)."""
 
-    link_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] = 450e9
+    link_bandwidth: Bandwidth = 450e9
     """Bandwidth to the other devices of a replica, one way: NVLink 4, as in an H100 (900 GB/s both
     ways, NVIDIA)."""
-    link_latency: Annotated[float, quantity("us"), Field(ge=0)] = 1e-6
+    link_latency: Latency = 1e-6
     """A step over a link that carries nothing: 1 us, as in GenZ's tool."""
     link_warm_up: Annotated[float, quantity("us"), Field(ge=0), unstored_at(5e-6)] = 5e-6
     """Fixed start of every message: 5 us, ``T_warmup`` of Eq. 3 in GenZ's tool (version 0.0.16)."""
@@ -147,7 +147,7 @@ class NpuOptions(AccuracyOptions):
     """Prices of memories: a quarter (``2025-Q4``, ``2026-Q1``, ``2026-Q2``) or the path of a
     quotation file in the form of ``codesign/models/accounts/prices.yaml``. If left out, the price
     in each memory's own file. Results depend on the prices, not on the path."""
-    constants: dict[str, Annotated[float, Field(ge=0, allow_inf_nan=False)]] = Field({})
+    constants: dict[str, Amount] = Field({})
     """Constants of what a design costs and an operation takes, by name, in place of those of
     ``technology_level``; see ``codesign/models/accounts/constants.yaml``."""
 

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
-from codesign.base.schema import Record, quantity
+from codesign.base.schema import Bandwidth, Latency, Record, Share
 from codesign.models.deployments.queueing import EngineLimits
 from codesign.models.deployments.queueing.engine_limits import StepPolicy
 from codesign.models.deployments.queueing.fleet import Routing
@@ -22,7 +18,7 @@ class EngineSettings(Record):
     """Requests that a machine runs at a time."""
     max_batched_tokens: int = 2048
     """Tokens of a step of a machine."""
-    memory_fraction: Annotated[float, Field(gt=0, le=1)] = 0.9
+    memory_fraction: Share = 0.9
     """Share of the memory that weights and KV cache may take."""
     plans_ahead: bool = True
     """Choose the next step while one runs, so that the host costs no time."""
@@ -35,11 +31,11 @@ class EngineSettings(Record):
     """Keep the blocks of prompts for the next request with the same ones, if they are known."""
     shares_stores: bool = False
     """Share each ``--cache`` between all machines of a pool."""
-    cache_link: Annotated[float, quantity("GB/s"), Field(gt=0)] = 55e9
+    cache_link: Bandwidth = 55e9
     """Rate from each ``--cache`` to a machine at most: sixteen lanes of PCIe 5 [ours]."""
-    link_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None
+    link_bandwidth: Bandwidth | None = None
     """Rate from a prefilling machine to the others; the network of its devices if left out."""
-    link_latency: Annotated[float, quantity("us"), Field(ge=0)] = 5e-6
+    link_latency: Latency = 5e-6
     """Latency of the link from a prefilling machine to the others."""
 
     def limits(self) -> EngineLimits:

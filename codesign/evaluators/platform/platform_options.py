@@ -18,13 +18,16 @@ from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, Field, model_validator
 
-from codesign.base.schema import Fraction, quantity, unstored_at
+from codesign.base.schema import (
+    Bandwidth,
+    Latency,
+    PositiveAmount,
+    Share,
+    unstored_at,
+)
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.evaluators.profiles import Profiles
 from codesign.models.hardware.collective_times import Algorithm
-
-Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
-Seconds: TypeAlias = Annotated[float, quantity("us"), Field(ge=0)]
 
 Engine: TypeAlias = Literal["graphs", "streams", "eager"]
 AttentionParallelism: TypeAlias = Literal["data", "tensor"]
@@ -75,9 +78,9 @@ class PlatformOptions(AccuracyOptions):
     if not, all devices are joined by links."""
     node_size: Annotated[int, Field(ge=1, strict=True)] | None = None
     """Devices of a node, instead of what the device's file says."""
-    link_latency: Seconds = 1e-6
+    link_latency: Latency = 1e-6
     """Latency of a step over links where the device's file states none: 1 us, as in GenZ's tool."""
-    network_latency: Seconds = 5e-6
+    network_latency: Latency = 5e-6
     """Latency of a step between nodes where the device's file states none: 5 us, NCCL's protocol
     LL between nodes, as Erdil, Inference economics of language models (2025), counts it."""
     engine: Engine = "graphs"
@@ -88,25 +91,23 @@ class PlatformOptions(AccuracyOptions):
     engines of 2023 did: a pass takes at least as long as that, on a host that is as fast as the
     device's link to it is new, and what the host does before and after, longest where a prompt is
     in the pass."""
-    warm_up: Seconds | None = None
+    warm_up: Latency | None = None
     """Time to start a collective; nothing under ``ideal``, 5 us by GenZ's conventions."""
     attention: AttentionParallelism | None = None
     """Effect of expert parallelism on attention: under ``data`` every group of tensor-parallel
     devices serves its own requests and keeps their cache alone, and a token is sent once to each
     group that has an expert of its, as DeepSeek-V3 is deployed (its technical report, section 3.4);
     under ``tensor`` all groups share every request's heads and add up what their experts give."""
-    onchip_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] = 18000 * 2.0**30
+    onchip_bandwidth: Bandwidth = 18000 * 2.0**30
     """Bandwidth at which activations that stay on chip are read by GenZ's conventions: 18,000
     GiB/s, the default of its tool for every device. Elsewhere all activations of every operator
     pass the memory."""
     device_files: tuple[str, ...] = ()
     """Files of further devices, which designs call by the file's name without its ending."""
-    slow_bandwidth: Annotated[float, quantity("GB/s"), Field(gt=0)] | None = None
+    slow_bandwidth: Bandwidth | None = None
     """Bandwidth of the slow memory, instead of what the device's file says."""
 
-    device_usd_per_hour: Annotated[
-        Annotated[float, Field(gt=0, allow_inf_nan=False)] | None, unstored_at(None)
-    ] = None
+    device_usd_per_hour: Annotated[PositiveAmount | None, unstored_at(None)] = None
     """Rent of one device in USD per hour; what is typically listed for it if left out."""
 
     @model_validator(mode="after")

@@ -8,7 +8,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.base.columns import FloatArray
-from codesign.base.schema import Record
+from codesign.base.schema import Amount, PositiveAmount, Record, Share
 
 HOURS_PER_YEAR = 8766.0
 """365.25 days."""
@@ -73,18 +73,16 @@ class Ownership(Record):
     what you want counted.
     """
 
-    capital_cost_usd: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    capital_cost_usd: PositiveAmount
     """Price of a device with its share of host and network."""
-    power_watts: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    power_watts: Amount
     """Power that the device draws while it serves."""
-    lifetime_years: Annotated[float, Field(gt=0, allow_inf_nan=False)] = LIFETIME_YEARS
+    lifetime_years: PositiveAmount = LIFETIME_YEARS
     """Years over which the device is written off."""
-    busy_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    busy_share: Share = 1.0
     """Share of its life in which the device serves and draws power; the busy hours pay for the
     idle ones."""
-    electricity_usd_per_kwh: Annotated[float, Field(ge=0, allow_inf_nan=False)] = (
-        ELECTRICITY_USD_PER_KWH
-    )
+    electricity_usd_per_kwh: Amount = ELECTRICITY_USD_PER_KWH
     """Price of electricity from the utility."""
     pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] = PUE
     """Power of the data center over that of its machines (power usage effectiveness)."""

@@ -30,7 +30,7 @@ from pydantic import Field
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import UnknownNameError
-from codesign.base.schema import Fraction, Record, quantity
+from codesign.base.schema import Fraction, Record, Seconds, Share
 from codesign.models.hardware.collective_times import CollectiveKind, wire_bytes
 from codesign.models.machines.device.links import LinkRates, slowness
 from codesign.models.machines.device.rates import Floats
@@ -40,42 +40,40 @@ COLLECTIVE_KINDS: tuple[DeviceCollective, ...] = (*get_args(CollectiveKind), "cu
 HOSTED = "pcie"
 """Kind of links that NCCL replaces by the host's memory."""
 
-_Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
-_Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
 _Positive: TypeAlias = Annotated[float, Field(gt=0)]
 
 
 class CollectiveConstants(Record):
     """The free constants of collectives on a class of devices."""
 
-    start: _Seconds
+    start: Seconds
     """Start and end of a collective of NCCL."""
-    step: _Seconds
+    step: Seconds
     """A step of a ring that carries nothing."""
     exchange_steps: _Positive
     """Steps of an all-to-all for each doubling of the devices."""
-    fill: _Seconds
+    fill: Seconds
     """Time per chunk, which sets the time to fill the pipeline of chunks."""
-    link: _Share
+    link: Share
     """Rate of long messages, in parts of the link bandwidth."""
     own_copy: Annotated[Fraction, Field(ge=0, le=1)]
     """Bytes on the links that copying a device's own part costs as much as, per byte copied."""
     latency_factor: dict[str, _Positive]
     """Factor on all latencies, by kind of link; 1 for others. Latencies are those of cores of
     ``TYPICAL_CLOCK_HZ`` (:func:`~codesign.models.machines.device.links.slowness`)."""
-    custom_start: _Seconds
+    custom_start: Seconds
     """Start and end of the frameworks' own all-reduce, in a graph."""
-    custom_peer: _Seconds
+    custom_peer: Seconds
     """Waiting for one more device there."""
-    hosted_peer: _Seconds
+    hosted_peer: Seconds
     """Waiting for one more card on PCIe there."""
     second_shot: _Positive
     """Further waits that two shots need, in parts of those of one shot."""
-    custom_link: _Share
+    custom_link: Share
     """Rate at which its kernel reads, in parts of the link bandwidth."""
-    network: _Share
+    network: Share
     """Rate of long messages between nodes, in parts of the network bandwidth."""
-    network_step: _Seconds
+    network_step: Seconds
     """A step between nodes that carries nothing, for each doubling of the nodes."""
 
 

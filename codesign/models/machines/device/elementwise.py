@@ -19,38 +19,31 @@ which the law gives 2.8.
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
-
 import numpy as np
-from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray
-from codesign.base.schema import Fraction, Record, quantity
+from codesign.base.schema import Bandwidth, Record, Seconds, Share
 from codesign.models.machines.device.rates import DeviceRates, Floats
-
-_Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
-_Rate: TypeAlias = Annotated[float, quantity("GB/s"), Field(gt=0)]
-_Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
 
 
 class ElementwiseConstants(Record):
     """The free constants of kernels that move data on a class of devices."""
 
-    stream_start: _Seconds
+    stream_start: Seconds
     """Start and end of a stream (addition, copy, quantization)."""
-    row_start: _Seconds
+    row_start: Seconds
     """Start and end of a kernel that works row by row (norm, softmax, rotation, activation)."""
-    mixing_start: _Seconds
+    mixing_start: Seconds
     """Start and end of the mixing after a block."""
-    projection_start: _Seconds
+    projection_start: Seconds
     """Start and end of the mixing before a block: a norm, a small product and what it weighs."""
-    memory: _Share
+    memory: Share
     """Rate of long streams, in parts of the memory bandwidth."""
-    cache: _Share
+    cache: Share
     """Part of the cache that data of the kernel before stay in."""
-    stream_core: _Rate
+    stream_core: Bandwidth
     """Bytes that a core moves in a stream."""
-    row_core: _Rate
+    row_core: Bandwidth
     """Bytes that a core moves in a row, loaded element by element."""
 
 

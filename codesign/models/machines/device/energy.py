@@ -31,7 +31,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.base.columns import FloatArray
-from codesign.base.schema import Record, quantity
+from codesign.base.schema import Record, Share, quantity
 from codesign.models.machines.device.rates import DeviceRates, Floats
 from codesign.models.machines.device.sustained import CEILING
 
@@ -65,7 +65,7 @@ class EnergyConstants(Record):
     """Joules of a score of attention besides its products: scale, exponential, sum, conversion."""
     byte: _Picojoules
     """Joules of a byte of main memory, on its way to the cores and in them."""
-    limit: Annotated[float, Field(gt=0, le=1)]
+    limit: Share
     """The most that the board draws, in parts of its power limit."""
 
 

@@ -24,10 +24,8 @@ import numpy as np
 from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray
-from codesign.base.schema import Record, quantity
+from codesign.base.schema import Latency, Record
 from codesign.models.machines.device.rates import Floats
-
-_Seconds = Annotated[float, quantity("us"), Field(ge=0)]
 
 LARGE_MESSAGE_BYTES = float(56 << 20)
 """Beyond this, collectives of an engine of 2023 leave the links [ours]: hidden states of 2,048
@@ -42,21 +40,21 @@ _EARLIER_HOST_BYTES_PER_S = 32e9
 class EngineConstants(Record):
     """The free constants of serving engines on a class of devices."""
 
-    host_start: _Seconds
+    host_start: Latency
     """Seconds in which a recent host starts one kernel, where it starts them one by one: as those
     of H100, with PCIe 5."""
-    earlier_host_start: _Seconds
+    earlier_host_start: Latency
     """Seconds in which an earlier host does: as those of A100, with PCIe 4."""
-    host_step: _Seconds
+    host_step: Latency
     """Seconds of such a host in each step that no kernel hides: it schedules, hands inputs to the
     ranks and samples."""
-    host_request: _Seconds
+    host_request: Latency
     """Seconds more for each further request that decodes, of which it tells every rank."""
-    host_prompt: _Seconds
+    host_prompt: Latency
     """Seconds more in a step that has prompts, whose inputs and blocks it prepares."""
     host_copy: Annotated[float, Field(gt=0)]
     """Rate at which large messages pass a ring, in parts of that between a device and its host."""
-    rank_deviation: _Seconds
+    rank_deviation: Latency
     """Standard deviation of the ranks' times between two collectives."""
 
 

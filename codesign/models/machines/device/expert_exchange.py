@@ -17,7 +17,7 @@ from pydantic import Field
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import UnknownNameError
-from codesign.base.schema import Fraction, Record, quantity
+from codesign.base.schema import Bandwidth, Record, Seconds, Share
 from codesign.models.machines.device.links import LinkRates, slowness
 from codesign.models.machines.device.rates import Floats
 from codesign.models.workload.expert_routing import partners
@@ -40,31 +40,27 @@ FULL_RATE_NODES = 4
 """Nodes between which every port has its full rate in normal mode: on 8 nodes H100 and H200 reach
 half of what they reach on 2 and 4, in both directions."""
 
-_Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
-_Rate: TypeAlias = Annotated[float, quantity("GB/s"), Field(gt=0)]
-_Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
-
 
 class ExchangeConstants(Record):
     """The free constants of the exchange of tokens on a class of devices."""
 
-    normal_start: _Seconds
+    normal_start: Seconds
     """Start and end in normal mode, the exchange of counts included."""
-    normal_hop: _Seconds
+    normal_hop: Seconds
     """Time that every doubling of the nodes adds to that."""
-    low_latency_start: _Seconds
+    low_latency_start: Seconds
     """Start and end in low-latency mode."""
-    low_latency_hop: _Seconds
+    low_latency_hop: Seconds
     """Time that the network would add if all partners were behind it."""
-    core_copy: _Rate
+    core_copy: Bandwidth
     """Bytes that a core sends or receives in normal mode; fewer cores leave more to others."""
-    expert_copy: _Rate
+    expert_copy: Bandwidth
     """Bytes that the core of one expert sends in low-latency dispatch."""
-    token_copy: _Rate
+    token_copy: Bandwidth
     """Rate at which a token alone passes in normal mode."""
-    link: _Share
+    link: Share
     """Rate of long messages within a node, in parts of the link bandwidth."""
-    network: _Share
+    network: Share
     """Rate of long messages between nodes, in parts of the network bandwidth."""
     latency_factor: dict[str, Annotated[float, Field(gt=0)]]
     """Factor on the latencies of the low-latency mode, by kind of link; 1 for others. Those are of

@@ -20,7 +20,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray
-from codesign.base.schema import Fraction, Record, quantity
+from codesign.base.schema import Record, Share, quantity
 from codesign.models.machines.device.corrections import KernelCase
 from codesign.models.machines.device.formats import ProductFormat
 from codesign.models.machines.device.links import Texts, by_kind
@@ -35,7 +35,6 @@ TILE_COLUMNS = 128
 
 _Cycles: TypeAlias = Annotated[float, quantity("1"), Field(ge=0)]
 _PerCycle: TypeAlias = Annotated[float, quantity("1"), Field(gt=0)]
-_Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
 
 
 _MULTIPLY_BITS = {"fp8": 8.0, "fp8-block": 8.0, "mxfp8": 8.0, "nvfp4": 4.0}
@@ -77,9 +76,9 @@ class ExpertConstants(Record):
     """Cycles to choose the experts and sort the tokens by them, in addition."""
     expert_cycles: _Cycles
     """Cycles that one more expert of the whole layer adds to sorting the tokens."""
-    memory: _Share
+    memory: Share
     """Rate of weights from memory, in parts of the memory bandwidth."""
-    cache: _Share
+    cache: Share
     """Part of the cache that weights of a repeated call stay in."""
     cache_bytes_per_cycle: _PerCycle
     """Bytes that each core moves to or from the cache per clock, of activations that fit in it."""
@@ -89,7 +88,7 @@ class ExpertConstants(Record):
     """Rows: a tile of a rows takes 1 + start (1/a - 1/256) times longer per row."""
     wave: Annotated[float, Field(ge=0, le=1)]
     """Rounds of tiles for which cores wait in the last of them, in which few have a tile."""
-    compute: _Share
+    compute: Share
     """Rate of large products, in parts of what the power limit sustains at their width."""
     core_flop_per_cycle: dict[str, _PerCycle]
     """Arithmetic per clock of a core that the kernels of a format reach, whatever its peak: those

@@ -17,7 +17,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray
-from codesign.base.schema import Record, quantity
+from codesign.base.schema import Record, Seconds, Share, quantity
 from codesign.models.machines.device.corrections import KernelCase
 from codesign.models.machines.device.rates import DeviceRates, Floats
 from codesign.models.machines.device.sustained import sustained_share
@@ -48,9 +48,7 @@ datasheet's peak over bandwidth is 153 (A100) to 295 (H100), of L40S 419."""
 _PARTIAL_BYTES = 4  # partial sums of a split product are kept in 32 bits [ours]
 _UNQUANTIZED_BYTES = 2  # an input that is yet to be quantized comes in 16 bits
 
-_Share: TypeAlias = Annotated[float, Field(gt=0, le=1)]
 _Positive: TypeAlias = Annotated[float, Field(gt=0)]
-_Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
 
 
 class GemmConstants(Record):
@@ -62,35 +60,35 @@ class GemmConstants(Record):
     integer_core_rate: Annotated[float, quantity("FLOP/s"), Field(gt=0)]
     """The most that one core multiplies in integers: libraries kept the instructions of Ampere,
     whose rate newer cores did not raise."""
-    bandwidth: _Share
+    bandwidth: Share
     """Rate of long streams, in parts of the memory's bandwidth."""
     cache_bytes_per_cycle: _Positive
     """Bytes that each core moves to or from the last cache per clock; memory may be faster."""
     overlap: Annotated[float, Field(ge=1)]
     """Exponent of the norm that joins arithmetic and traffic; large: they overlap perfectly."""
-    ramp: _Seconds
+    ramp: Seconds
     """Most that a stream loses until it runs at its rate; a short one at most doubles."""
     core_rate: _Positive
     """Rate of a core within a tile, in parts of its share of the peak. It may pass 1: datasheets
     state a clock below the highest, which cores reach until the power limit (``compute``) binds."""
     operand_rate: Annotated[float, quantity("B/s"), Field(gt=0)]
     """Bytes per second at which a core is fed with operands."""
-    synchronous_core_rate: _Share
+    synchronous_core_rate: Share
     """``core_rate`` of cores whose threads load operands for the matrix units themselves, in parts
     of that of cores with asynchronous matrix units; such are all products of integers."""
-    synchronous_operand_rate: _Share
+    synchronous_operand_rate: Share
     """Their ``operand_rate``, likewise."""
-    start: _Seconds
+    start: Seconds
     """``kernel_start`` of devices that state none."""
-    wave: _Share
+    wave: Share
     """Part of the start that every wave of tiles takes, to fill and to drain its pipeline."""
     split: Annotated[float, Field(ge=0)]
     """Starts that adding up a split product's partial sums takes."""
-    quantize: _Seconds
+    quantize: Seconds
     """``quantize_start`` of devices that state none."""
     quantize_rows: Annotated[float, Field(ge=0, le=1)]
     """Exponent with which quantizing more rows takes longer to start."""
-    fine_scales: _Seconds
+    fine_scales: Seconds
     """Further time to quantize with a scale for 16 or 32 elements."""
     converted_starts: Annotated[float, Field(ge=0)]
     """Further starts of products whose weights are converted or whose operands are integers."""
@@ -98,7 +96,7 @@ class GemmConstants(Record):
     """Weights per second that a core converts."""
     row_scale_starts: Annotated[float, Field(ge=0)]
     """Further starts of integer products whose input is quantized inside, by rows."""
-    row_scale_operands: _Share
+    row_scale_operands: Share
     """Rate at which cores of such products are fed, in parts of that of others."""
 
 

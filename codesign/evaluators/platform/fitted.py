@@ -12,73 +12,58 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from codesign.base.columns import Fields, FloatArray
-from codesign.base.schema import Record
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
-from codesign.evaluators.platform.fitted_messages import (
-    ROW_BITS,
-    host_copy_s,
-    message_s,
-    occupied_share,
-)
+from codesign.evaluators.platform.fitted_messages import ROW_BITS, FittedMessages
 from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.models.machines.device.absorbing import (
     Absorbing,
-    AbsorbingConstants,
     absorbing_case,
     absorbing_time_s,
 )
 from codesign.models.machines.device.attention import (
     Attention,
-    AttentionConstants,
     attention_case,
     attention_time_s,
     has_portable_kernels_only,
 )
-from codesign.models.machines.device.collectives import CollectiveConstants
-from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.corrections import KernelCase, correction
 from codesign.models.machines.device.elementwise import (
-    ElementwiseConstants,
     row_time_s,
     stream_time_s,
 )
 from codesign.models.machines.device.energy import (
-    EnergyConstants,
     KernelWork,
     idle_watts,
     kernel_energy_joules,
     sustained_time_s,
 )
-from codesign.models.machines.device.engine import EngineConstants, host_own_s, host_starts_s
+from codesign.models.machines.device.engine import host_own_s, host_starts_s
 from codesign.models.machines.device.expected_error import (
     describe_energy_error,
     describe_expected_error,
     energy_range,
 )
-from codesign.models.machines.device.expert_exchange import ExchangeConstants
 from codesign.models.machines.device.experts import (
-    ExpertConstants,
     ExpertWork,
     experts_case,
     experts_time_s,
     rank_load,
 )
-from codesign.models.machines.device.gemm import GemmConstants, Products, gemm_case, gemm_time_s
+from codesign.models.machines.device.gemm import Products, gemm_case, gemm_time_s
 from codesign.models.machines.device.indexing import Index, index_score_time_s, selection_time_s
 from codesign.models.machines.device.rates import DeviceRates
 from codesign.models.machines.device.scan import (
     Convolution,
     Scan,
-    ScanConstants,
     convolution_time_s,
     scan_time_s,
 )
@@ -87,21 +72,6 @@ from codesign.models.workload.model import LanguageModel
 
 _WHOLE = ("attention", "index", "experts", "scan")
 """Kernels of which several operators are parts."""
-
-_FAMILIES: dict[str, type[Record]] = {
-    "absorbing": AbsorbingConstants,
-    "attention": AttentionConstants,
-    "collectives": CollectiveConstants,
-    "elementwise": ElementwiseConstants,
-    "energy": EnergyConstants,
-    "engine": EngineConstants,
-    "expert_exchange": ExchangeConstants,
-    "experts": ExpertConstants,
-    "gemm": GemmConstants,
-    "mla": AttentionConstants,
-    "scan": ScanConstants,
-}
-"""Constants of each family of laws."""
 
 _ENERGIES = ("energy_joules_per_token", "prefill_energy_joules_per_token")
 
@@ -178,7 +148,7 @@ class FittedRules(ServingRules):
 
 
 @dataclass(frozen=True)
-class FittedKernels(Rooflines):
+class FittedKernels(FittedMessages):
     """The laws of kernels on the devices of a batch of platforms; rooflines are their bounds."""
 
     def times(self, work: Sequence[DeviceWork]) -> list[OperatorTime]:
@@ -251,10 +221,6 @@ class FittedKernels(Rooflines):
         ranks = self.platform.stage_devices * self.platform.pp
         return self.law("engine", host_own_s, has_prompts, n_decoding, ranks)
 
-    def message_s(self, message: Message) -> FloatArray:
-        """(n,) time of one instance of a message."""
-        return message_s(self, message)
-
     def message_joules(self, message: Message, once_s: FloatArray) -> FloatArray:
         """(n,) energy of a device in one instance of a message.
 
@@ -262,11 +228,7 @@ class FittedKernels(Rooflines):
         the power of such prefills peaks there (Splitwise, ``splitwise.csv``).
         """
         busier = np.asarray(self.platform.power_watts) - self.idle_watts()
-        return super().message_joules(message, once_s) + busier * host_copy_s(self, message)
-
-    def occupied_share(self, message: Message) -> FloatArray:
-        """(n,) share of a device's cores that a message keeps from operators that hide it."""
-        return occupied_share(self, message)
+        return super().message_joules(message, once_s) + busier * self.host_copy_s(message)
 
     def corrected_s(
         self, family: str, case: KernelCase, law_s: FloatArray, group: Sequence[DeviceWork]
@@ -278,27 +240,6 @@ class FittedKernels(Rooflines):
         factors = correction(family, self.platform.measured_names, case)
         bound_s = _sum([bound.time_s / bound.count for bound in map(self.bound, group)])
         return np.maximum(law_s * factors, np.minimum(law_s, bound_s))
-
-    def law(
-        self, family: str, function: Callable[..., FloatArray], *arguments: Any, **settings: Any
-    ) -> FloatArray:
-        """(n,) a law of a family of kernels, with the constants of each design's class of device.
-
-        Args:
-            function: Takes the arguments, then the constants.
-        """
-        column, record = self.platform.device_class, _FAMILIES[family]
-        classes = list(dict.fromkeys(map(str, column.values)))
-
-        def values(name: str) -> FloatArray:
-            constants: Any = load_constants(family, record, name)
-            return np.asarray(function(*arguments, constants, **settings))
-
-        result = values(classes[0])
-        for name in classes[1:]:
-            is_own = np.array([value == name for value in column.values])[column.codes]
-            result = np.where(is_own, values(name), result)
-        return np.broadcast_to(result, (len(column),))
 
 
 def gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, cast
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.schema import Record
 from codesign.evaluators.platform.communication import Message, mean_over_boundaries
+from codesign.evaluators.platform.operator_time import Rooflines
 from codesign.models.hardware.collective_times import CollectiveKind, split_over_nodes, wire_bytes
+from codesign.models.machines.device.absorbing import AbsorbingConstants
+from codesign.models.machines.device.attention import AttentionConstants
 from codesign.models.machines.device.collectives import (
+    CollectiveConstants,
     DeviceCollective,
     collective_time_s,
 )
+from codesign.models.machines.device.constants import load_constants
+from codesign.models.machines.device.elementwise import ElementwiseConstants
+from codesign.models.machines.device.energy import EnergyConstants
+from codesign.models.machines.device.engine import EngineConstants, rank_wait_s
 from codesign.models.machines.device.engine import host_copy_s as engine_host_copy_s
-from codesign.models.machines.device.engine import rank_wait_s
 from codesign.models.machines.device.expert_exchange import (
     DISPATCH_BYTES,
+    ExchangeConstants,
     ExchangeKind,
     expert_exchange_time_s,
 )
+from codesign.models.machines.device.experts import ExpertConstants
+from codesign.models.machines.device.gemm import GemmConstants
+from codesign.models.machines.device.scan import ScanConstants
 from codesign.models.workload.expert_routing import partners
-
-if TYPE_CHECKING:
-    from codesign.evaluators.platform.fitted import FittedKernels
 
 ROW_BITS = 16.0
 """Bits of activations between kernels: narrower inputs are quantized by the product's kernel."""
@@ -37,87 +48,125 @@ _EXCHANGES: dict[str, tuple[ExchangeKind, ExchangeKind]] = {
 }
 
 
-def message_s(kernels: FittedKernels, message: Message) -> FloatArray:
-    """(n,) time of one instance of a message.
-
-    An engine takes what is faster: NCCL's all-reduce or, in graphs, its own; the exchange of tokens
-    for large batches or that for small ones. Without graphs a collective waits for the last of its
-    ranks; that of a host that starts kernels one by one takes longer if its message is large.
-    """
-    inner, nodes = split_over_nodes(message.ranks, message.stride, kernels.platform.node_size)
-    ranks = inner * nodes
-    size = _message_bytes(message)
-    match message.kind:
-        case "dispatch" | "combine":
-            return np.minimum(*_exchange_s(kernels, message))
-        case "send":
-            times = (_collective_s(kernels, "send", size, 2.0, n_nodes) for n_nodes in (1.0, 2.0))
-            return mean_over_boundaries(message, kernels.platform, *times)
-        case kind:
-            time = _collective_s(kernels, kind, size, ranks, nodes)
-    if kernels.options.engine != "graphs":
-        wait = kernels.law("engine", rank_wait_s, ranks)
-        return np.asarray(wait + time + host_copy_s(kernels, message))
-    if kind == "all_reduce":
-        return np.minimum(time, _collective_s(kernels, "custom_all_reduce", size, ranks, nodes))
-    return time
+_FAMILIES: dict[str, type[Record]] = {
+    "absorbing": AbsorbingConstants,
+    "attention": AttentionConstants,
+    "collectives": CollectiveConstants,
+    "elementwise": ElementwiseConstants,
+    "energy": EnergyConstants,
+    "engine": EngineConstants,
+    "expert_exchange": ExchangeConstants,
+    "experts": ExpertConstants,
+    "gemm": GemmConstants,
+    "mla": AttentionConstants,
+    "scan": ScanConstants,
+}
+"""Constants of each family of laws."""
 
 
-def _collective_s(
-    kernels: FittedKernels,
-    collective: DeviceCollective,
-    size: FloatArray,
-    ranks: FloatArray | float,
-    nodes: FloatArray | float,
-) -> FloatArray:
-    """(n,) time of one collective among ranks that are in step."""
-    links = kernels.platform.links
-    return kernels.law("collectives", collective_time_s, collective, size, ranks, nodes, links)
+@dataclass(frozen=True)
+class FittedMessages(Rooflines):
+    """The laws of messages on the devices of a batch of platforms."""
 
+    def law(
+        self, family: str, function: Callable[..., FloatArray], *arguments: Any, **settings: Any
+    ) -> FloatArray:
+        """(n,) a law of a family of kernels, with the constants of each design's class of device.
 
-def host_copy_s(kernels: FittedKernels, message: Message) -> FloatArray:
-    """(n,) what a collective takes longer than its links need, because its message is large and a
-    host starts kernels one by one."""
-    if kernels.options.engine != "eager" or message.kind in ("dispatch", "combine", "send"):
-        return np.zeros_like(message.elements)
-    size, ranks = _message_bytes(message), message.ranks
-    sent, _ = wire_bytes(cast("CollectiveKind", message.kind), size, ranks, 1.0)
-    rate = kernels.platform.rates.host_bandwidth_bytes_per_s
-    return kernels.law("engine", engine_host_copy_s, size, sent, rate)
+        Args:
+            function: Takes the arguments, then the constants.
+        """
+        column, record = self.platform.device_class, _FAMILIES[family]
+        classes = list(dict.fromkeys(map(str, column.values)))
+
+        def values(name: str) -> FloatArray:
+            constants: Any = load_constants(family, record, name)
+            return np.asarray(function(*arguments, constants, **settings))
+
+        result = values(classes[0])
+        for name in classes[1:]:
+            is_own = np.array([value == name for value in column.values])[column.codes]
+            result = np.where(is_own, values(name), result)
+        return np.broadcast_to(result, (len(column),))
+
+    def message_s(self, message: Message) -> FloatArray:
+        """(n,) time of one instance of a message.
+
+        An engine takes what is faster: NCCL's all-reduce or, in graphs, its own; the exchange of
+        tokens for large batches or that for small ones. Without graphs a collective waits for the
+        last of its ranks; that of a host that starts kernels one by one takes longer if its message
+        is large.
+        """
+        inner, nodes = split_over_nodes(message.ranks, message.stride, self.platform.node_size)
+        ranks = inner * nodes
+        size = _message_bytes(message)
+        match message.kind:
+            case "dispatch" | "combine":
+                return np.minimum(*self._exchange_s(message))
+            case "send":
+                times = (self._collective_s("send", size, 2.0, n_nodes) for n_nodes in (1.0, 2.0))
+                return mean_over_boundaries(message, self.platform, *times)
+            case kind:
+                time = self._collective_s(kind, size, ranks, nodes)
+        if self.options.engine != "graphs":
+            wait = self.law("engine", rank_wait_s, ranks)
+            return np.asarray(wait + time + self.host_copy_s(message))
+        if kind == "all_reduce":
+            return np.minimum(time, self._collective_s("custom_all_reduce", size, ranks, nodes))
+        return time
+
+    def _collective_s(
+        self,
+        collective: DeviceCollective,
+        size: FloatArray,
+        ranks: FloatArray | float,
+        nodes: FloatArray | float,
+    ) -> FloatArray:
+        """(n,) time of one collective among ranks that are in step."""
+        links = self.platform.links
+        return self.law("collectives", collective_time_s, collective, size, ranks, nodes, links)
+
+    def host_copy_s(self, message: Message) -> FloatArray:
+        """(n,) what a collective takes longer than its links need, because its message is large and
+        a host starts kernels one by one."""
+        if self.options.engine != "eager" or message.kind in ("dispatch", "combine", "send"):
+            return np.zeros_like(message.elements)
+        size, ranks = _message_bytes(message), message.ranks
+        sent, _ = wire_bytes(cast("CollectiveKind", message.kind), size, ranks, 1.0)
+        rate = self.platform.rates.host_bandwidth_bytes_per_s
+        return self.law("engine", engine_host_copy_s, size, sent, rate)
+
+    def _exchange_s(self, message: Message) -> tuple[FloatArray, FloatArray]:
+        """(n,) times of a dispatch or a combine for large batches, and for small ones."""
+        inner, nodes = split_over_nodes(message.ranks, message.stride, self.platform.node_size)
+        mixture, hidden = self.model.moe_dims, float(self.model.moe_dims.routed_width)
+        experts, links = float(mixture.n_routed_experts), self.platform.links
+        top_k = float(mixture.num_experts_per_tok)
+        # Groups that a token reaches besides its own; 1 where there is only one group.
+        reached = partners(message.ranks, experts, mixture.num_experts_per_tok)
+        tokens = message.elements / (hidden * np.where(message.ranks > 1, reached, 1.0))
+        normal, low_latency = (
+            self.law(
+                "expert_exchange", expert_exchange_time_s, exchange_kind, tokens, experts, top_k,
+                hidden, inner * nodes, nodes, links,
+            )
+            for exchange_kind in _EXCHANGES[message.kind]
+        )  # fmt: skip
+        return normal, low_latency
+
+    def occupied_share(self, message: Message) -> FloatArray:
+        """(n,) share of a device's cores that a message keeps from the operators that hide it.
+
+        Limiting assumption: only an exchange for large batches occupies cores. That for small ones
+        leaves them free while tokens travel; NCCL's few are not counted.
+        """
+        if message.kind not in _EXCHANGES:
+            return np.zeros_like(message.elements)
+        normal, low_latency = self._exchange_s(message)
+        share = np.minimum(EXCHANGE_CORES / np.asarray(self.platform.rates.n_cores), 1.0)
+        return np.where((normal <= low_latency) & (message.ranks > 1), share, 0.0)
 
 
 def _message_bytes(message: Message) -> FloatArray:
     """(n,) bytes of a message; tokens that were dispatched are gathered as they came."""
     return message.elements * (DISPATCH_BYTES if message.is_dispatched else ROW_BITS / 8.0)
-
-
-def _exchange_s(kernels: FittedKernels, message: Message) -> tuple[FloatArray, FloatArray]:
-    """(n,) times of a dispatch or a combine for large batches, and for small ones."""
-    inner, nodes = split_over_nodes(message.ranks, message.stride, kernels.platform.node_size)
-    mixture, hidden = kernels.model.moe_dims, float(kernels.model.moe_dims.routed_width)
-    experts, links = float(mixture.n_routed_experts), kernels.platform.links
-    top_k = float(mixture.num_experts_per_tok)
-    # Groups that a token of an exchange reaches besides its own; 1 where there is only one group.
-    reached = partners(message.ranks, experts, mixture.num_experts_per_tok)
-    tokens = message.elements / (hidden * np.where(message.ranks > 1, reached, 1.0))
-    normal, low_latency = (
-        kernels.law(
-            "expert_exchange", expert_exchange_time_s, exchange_kind, tokens, experts, top_k,
-            hidden, inner * nodes, nodes, links,
-        )
-        for exchange_kind in _EXCHANGES[message.kind]
-    )  # fmt: skip
-    return normal, low_latency
-
-
-def occupied_share(kernels: FittedKernels, message: Message) -> FloatArray:
-    """(n,) share of a device's cores that a message keeps from the operators that hide it.
-
-    Limiting assumption: only an exchange for large batches occupies cores. That for small ones
-    leaves them free while tokens travel; NCCL's few are not counted.
-    """
-    if message.kind not in _EXCHANGES:
-        return np.zeros_like(message.elements)
-    normal, low_latency = _exchange_s(kernels, message)
-    share = np.minimum(EXCHANGE_CORES / np.asarray(kernels.platform.rates.n_cores), 1.0)
-    return np.where((normal <= low_latency) & (message.ranks > 1), share, 0.0)

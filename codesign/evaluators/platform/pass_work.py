@@ -8,9 +8,11 @@ all streams, attention runs for each.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
+from codesign.base.columns import JsonObject
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.loads import (
     StreamPart,
@@ -52,6 +54,26 @@ def list_work(
     return operators
 
 
+def _work(source: Stream, i: int, name: str, **amounts: Any) -> DeviceWork:
+    """An operator of a stream, whose other amounts are nothing; (n,) each."""
+    table, nothing = source.table, np.zeros_like(source.requests)
+    sizes: JsonObject = {
+        "stream": source,
+        "expert_elements": 0.0,
+        "inner": table.k[i] + nothing,
+        "columns": table.n[i] + nothing,
+        **dict.fromkeys(("weight_bytes", "kv_bytes", "activation_bytes", "onchip_bytes"), nothing),
+    }
+    return DeviceWork(
+        name=name,
+        kind=table.kinds[i],
+        is_in_layers=bool(table.is_in_layers[i]),
+        rule=table.rules[i],
+        count=float(table.count[i]),
+        **sizes | amounts,
+    )
+
+
 def _product(sharding: Sharding, slices: Sequence[StreamPart], rules: ServingRules) -> DeviceWork:
     """An operator with weights, run once for the tokens of all streams."""
     stream, i = slices[0].stream, slices[0].position
@@ -61,25 +83,21 @@ def _product(sharding: Sharding, slices: Sequence[StreamPart], rules: ServingRul
     is_by_heads = rule.axis == "heads"
     loads = rules.expert_loads(sharding, slices) if is_routed else dense_loads(share, slices)
     moved = (loads.input_elements + loads.output_elements) * platform.activation_bytes
-    nothing = np.zeros_like(moved)
     is_kept = rules.keeps_on_chip(rule, stream)
-    return DeviceWork(
-        name=table.names[i],
-        kind=table.kinds[i],
-        is_in_layers=bool(table.is_in_layers[i]),
-        rule=rule,
+    moved_to = "onchip_bytes" if is_kept else "activation_bytes"
+    return _work(
+        stream,
+        i,
+        table.names[i],
         stream=None,
         products=table.n_experts[i] * share.work if is_by_heads else np.ones_like(moved),
         rows=total_of(slices, product_rows),
         inner=table.k[i] * (1.0 if is_by_heads else share.input),
         columns=table.n[i] * (1.0 if is_by_heads else share.output),
         expert_elements=float(table.weight_elements[i]) if is_routed else 0.0,
-        count=float(table.count[i]),
         mac=loads.mac,
         weight_bytes=loads.weights * platform.weight_bytes,
-        kv_bytes=nothing,
-        activation_bytes=nothing if is_kept else moved,
-        onchip_bytes=moved if is_kept else nothing,
+        **{moved_to: moved},
     )
 
 
@@ -96,26 +114,18 @@ def _stateful(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
     is_product = table.kinds[i] == "linear_attention"
     moved = read_elements(table, i) * share.input + written_elements(table, i) * share.output
     mac = table.mac_per_request[i] * tokens * share.work
-    nothing = np.zeros_like(mac)
     state = table.state_read_bytes_per_request[i] + table.state_written_bytes_per_request[i]
-    return DeviceWork(
-        name=f"{table.names[i]}{stream.name}",
-        kind=table.kinds[i],
-        is_in_layers=True,
-        rule=table.rules[i],
-        stream=stream,
+    return _work(
+        stream,
+        i,
+        f"{table.names[i]}{stream.name}",
         products=table.products_per_request[i] * requests * share.work,
-        rows=table.m_per_request[i] + nothing,
-        inner=table.k[i] + nothing,
-        columns=table.n[i] + nothing,
-        expert_elements=0.0,
-        count=float(table.count[i]),
+        rows=table.m_per_request[i] + np.zeros_like(mac),
         mac=mac,
         weight_bytes=table.weight_elements[i] * share.work * platform.weight_bytes,
         kv_bytes=state * requests * share.work,
         # Elementwise operators are fused into their neighbors.
-        activation_bytes=moved * tokens * platform.activation_bytes if is_product else nothing,
-        onchip_bytes=nothing,
+        activation_bytes=moved * tokens * platform.activation_bytes * is_product,
     )
 
 
@@ -137,22 +147,14 @@ def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) 
     cached = cached if stream.is_prefill else cached / platform.sp
     kept_elements = table.kv_read_elements_per_request[i] * sharding.parts["kv_heads"]
     keys_bytes = float(table.state_read_bytes_per_request[i])
-    ones = np.ones_like(moved)
     heads = np.maximum(table.products_per_request[i] * share.work, 1.0)
-    return DeviceWork(
-        name=f"{table.names[i]}{stream.name}",
-        kind=table.kinds[i],
-        is_in_layers=True,
-        rule=table.rules[i],
-        stream=stream,
+    return _work(
+        stream,
+        i,
+        f"{table.names[i]}{stream.name}",
         products=heads,
         rows=table.m_per_request[i] * table.products_per_request[i] * share.work / heads,
-        inner=table.k[i] * ones,
-        columns=table.n[i] * ones,
-        expert_elements=0.0,
-        count=float(table.count[i]),
         mac=table.mac_per_request[i] * requests / platform.sp * share.work,
-        weight_bytes=np.zeros_like(moved),
         kv_bytes=cached * (kept_elements * platform.kv_bytes + keys_bytes),
         activation_bytes=moved * platform.activation_bytes,
         onchip_bytes=on_chip * platform.activation_bytes,

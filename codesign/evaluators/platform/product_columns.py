@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, Column, FloatArray, JsonObject, combined, distinct
+from codesign.base.columns import BoolArray, Column, FloatArray, combined, distinct
 from codesign.models.hardware.device import SAME_RATE, Device
 from codesign.models.machines.device.experts import expert_kernel
 from codesign.models.machines.device.formats import (
@@ -34,17 +34,17 @@ class ProductColumns:
         expert_kernels: Name of the kernels that multiply experts of these formats.
     """
 
+    multiplied: NDArray[np.str_]
+    multiply: NDArray[np.str_]
+    rate: NDArray[np.str_]
     peak_flop_per_s: FloatArray
     multiply_bits: FloatArray
+    expert_kernels: NDArray[np.str_]
     is_integer: BoolArray
     is_weight_converted: BoolArray
     is_input_quantized: BoolArray
     has_fine_scales: BoolArray
     has_block_scales: BoolArray
-    multiplied: NDArray[np.str_]
-    multiply: NDArray[np.str_]
-    rate: NDArray[np.str_]
-    expert_kernels: NDArray[np.str_]
 
     @property
     def is_widened(self) -> BoolArray:
@@ -69,7 +69,7 @@ def product_columns(
             device multiplies.
     """
     number, positions = distinct(*combined(devices.codes, weights.codes, activations.codes))
-    multiplied, rates, peaks, kernels = [], [], [], []
+    rows = []
     for i in positions.tolist():
         name, weight, activation = (
             str(column.values[column.codes[i]]) for column in (devices, weights, activations)
@@ -77,23 +77,12 @@ def product_columns(
         device, product = find(name), product_format(weight, activation)
         kernel = format_on(device, product)
         rate = device.multiply_format(kernel.multiply)
-        multiplied.append(product.multiply)
-        rates.append(rate)
-        peaks.append(device.peak[rate])
-        kernels.append(kernel)
-    flags: JsonObject = {
-        name: np.array([getattr(kernel, name) for kernel in kernels], dtype=np.bool_)[number]
-        for name in _FLAGS
-    }
-    return ProductColumns(
-        peak_flop_per_s=np.array(peaks, dtype=np.float64)[number],
-        multiply_bits=np.array([_WIDTHS[kernel.multiply] for kernel in kernels])[number],
-        multiplied=np.array(multiplied)[number],
-        multiply=np.array([kernel.multiply for kernel in kernels])[number],
-        rate=np.array(rates)[number],
-        expert_kernels=np.array([expert_kernel(kernel) for kernel in kernels])[number],
-        **flags,
-    )
+        rows.append((
+            product.multiply, kernel.multiply, rate, float(device.peak[rate]),
+            _WIDTHS[kernel.multiply], expert_kernel(kernel),
+            *(bool(getattr(kernel, flag)) for flag in _FLAGS),
+        ))  # fmt: skip
+    return ProductColumns(*(np.array(column)[number] for column in zip(*rows, strict=True)))
 
 
 _FLAGS = (

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.base import plugins
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, first_values
 from codesign.base.errors import InputError, JobError, check_known
 from codesign.base.evaluator import Evaluator, Explanation
 from codesign.base.metrics import chosen_metrics
@@ -257,7 +257,7 @@ class PreparedEvaluator:
             evaluator=evaluator,
             inputs=self.inputs,
             design=space.decode(row)[0],
-            derived={name: float(values[0]) for name, values in space.derived(row).items()},
+            derived=first_values(space.derived(row)),
             explanation=explanation,
             violations=limits,
             derived_metrics=self.problem.derived,
@@ -265,7 +265,7 @@ class PreparedEvaluator:
 
 
 def _limits_of(space: DesignSpace, row: IntArray) -> dict[str, float]:
-    return {name: float(values[0]) for name, values in space.violations(row).items()}
+    return first_values(space.violations(row))
 
 
 def find_design(space: DesignSpace, design: str | Fields) -> IntArray:
@@ -335,7 +335,7 @@ def evaluate_as(campaign: Campaign, design: Fields) -> EvaluatedDesign:
 def _add_derived(problem: Problem, explanation: Explanation) -> Explanation:
     """The account of a design with the metrics that the campaign derives."""
     own_metrics = {name: np.array([value]) for name, value in explanation.metrics.items()}
-    derived = {name: float(values[0]) for name, values in problem.add_derived(own_metrics).items()}
+    derived = first_values(problem.add_derived(own_metrics))
     return replace(explanation, metrics={**derived, **explanation.metrics})
 
 
@@ -345,7 +345,7 @@ def _plain_explanation(problem: Problem, row: IntArray) -> Explanation:
     if observed.failures:
         raise JobError(f"the evaluator failed on this design: {observed.failures[0]}")
     violations = dict(zip(observed.violation_names, observed.violations[0].tolist(), strict=True))
-    metrics = {name: float(values[0]) for name, values in observed.metrics.items()}
+    metrics = first_values(observed.metrics)
     return Explanation(metrics, violations, (), (), ())
 
 

@@ -139,3 +139,8 @@ def distinct(key: IntArray, limit: int) -> tuple[IntArray, IntArray]:
 
 _SMALL = 1 << 12
 """Values up to which a table of all of them costs nothing."""
+
+
+def first_values(columns: Mapping[str, Any]) -> dict[str, float]:
+    """Numbers of the first design, by the name of their column."""
+    return {name: float(values[0]) for name, values in columns.items()}

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 
+from codesign.base.columns import first_values
 from codesign.base.errors import InputError
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
@@ -208,7 +209,7 @@ def _answer(
             compute_efficiency=options.compute_efficiency,
             memory_efficiency=options.memory_efficiency,
         ),
-        metrics={name: float(values[0]) for name, values in evaluation.metrics.items()},
+        metrics=first_values(evaluation.metrics),
         prefill=_phase(counted.prefill, machine),
         decode=_phase(counted.decode, machine),
         notes=notes(counted, request),

@@ -19,14 +19,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from codesign.base.columns import (
-    Arrays,
-    Columns,
-    Domains,
-    Fields,
-    FloatArray,
-    Value,
-)
+from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, Value, first_values
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.evaluator import Explanation
 from codesign.base.metrics import ACCURACY_METRICS, DIVERGENCE_METRICS, Metric
@@ -221,7 +214,7 @@ class FormatAccuracy:
     def added_to(self, account: Explanation, designs: Columns) -> Explanation:
         """The account of one design with metrics of accuracy, and where they come from."""
         values = self.metrics(designs, list(self.declared))
-        metrics = {name: float(entry[0]) for name, entry in values.items()}
+        metrics = first_values(values)
         return replace(
             account,
             metrics={**account.metrics, **metrics},

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from codesign.base.columns import Fields, JsonObject, Value
+from codesign.base.columns import Fields, JsonObject, Value, first_values
 from codesign.base.evaluator import Evaluator, Explanation, PoolAccount, reading_of
 from codesign.base.metrics import Metric
 from codesign.base.notebook import metric_text, table_html
@@ -150,13 +150,13 @@ class EvaluatedDesign(_LimitedDesign):
         pool = self.space.pools[name]
         design = {key: self.design[pool.full_name(key)] for key in pool.parameter_names}
         row = pool.space.encode(design)
-        limits = {key: float(values[0]) for key, values in pool.space.violations(row).items()}
+        limits = first_values(pool.space.violations(row))
         return EvaluatedDesign(
             space=pool.space,
             evaluator=account.evaluator,
             inputs={**self.inputs, "evaluator": account.evaluator_name, "options": {}},
             design=design,
-            derived={key: float(values[0]) for key, values in pool.space.derived(row).items()},
+            derived=first_values(pool.space.derived(row)),
             explanation=account.explanation,
             violations=limits | dict(account.explanation.violations),
         )

@@ -13,7 +13,7 @@ from codesign.models.accounts.ownership import (
     ELECTRICITY_USD_PER_KWH,
     LIFETIME_YEARS,
     PUE,
-    Ownership,
+    owned_usd_per_hour,
 )
 from codesign.models.accounts.rents import Rent
 from codesign.models.workload import load_model
@@ -107,14 +107,9 @@ class DevicePrice(Record):
                 raise InputError(
                     f"{name}: no power is known for it; give power_watts (--power-watts)"
                 )
-            return Ownership(
-                capital_cost_usd=self.capital_cost_usd,
-                power_watts=power,
-                lifetime_years=self.lifetime_years,
-                busy_share=self.busy_share,
-                electricity_usd_per_kwh=self.electricity_usd_per_kwh,
-                pue=self.pue,
-            ).usd_per_hour
+            life = self.lifetime_years, self.busy_share
+            electricity = self.electricity_usd_per_kwh, self.pue
+            return float(owned_usd_per_hour(self.capital_cost_usd, power, *life, *electricity))
         if rent is None:
             raise InputError(
                 f"{name}: no rent is known for it; give price_usd_per_hour (--price-per-hour) or "

@@ -21,6 +21,7 @@ from codesign.base.columns import (
     Value,
     combined,
     distinct,
+    first_values,
 )
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
@@ -151,10 +152,8 @@ class ForecastEvaluator(Evaluator):
 
     def explain(self, designs: Columns) -> Explanation:
         """The full account of one design: both phases, operator by operator."""
-        values = {name: float(column[0]) for name, column in self._values(designs).items()}
-        violations = {
-            name: float(excess[0]) for name, excess in self.known_violations(designs).items()
-        }
+        values = first_values(self._values(designs))
+        violations = first_values(self.known_violations(designs))
         (forecast,), _ = self.distinct(designs)
         return explained_forecast(
             forecast, self.workload, self.machines(designs), values, violations

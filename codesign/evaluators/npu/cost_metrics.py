@@ -11,12 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import (
-    Arrays,
-    Domains,
-    FloatArray,
-    IntArray,
-)
+from codesign.base.columns import Arrays, Domains, FloatArray, IntArray, first_values
 from codesign.base.evaluator import PoolPrices
 from codesign.base.explanation_rows import CostRow, FloorplanRow
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
@@ -326,7 +321,7 @@ def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
     which it is spread.
     """
     plan, stacks = silicon.plan, silicon.unit.stacks
-    parts = {name: float(usd[0]) for name, usd in silicon.unit.parts.items()}
+    parts = first_values(silicon.unit.parts)
     dies_mm2 = float((stacks.n_dies * stacks.base_mm2)[0])
     blocks = {name: float(np.ravel(mm2)[0]) for name, mm2 in _areas_by_row(plan)}
     blocks["die to die"] = dies_mm2 - float(plan.base_mm2[0])

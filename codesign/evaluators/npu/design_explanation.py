@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, JsonObject
+from codesign.base.columns import Columns, FloatArray, JsonObject, first_values
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import Banks, LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows, floorplan_rows
@@ -45,9 +45,7 @@ def explain(
     )
     return Explanation(
         metrics={name: float(design.value(name)[0]) for name in metrics},
-        violations={
-            name: float(value[0]) for name, value in design.chosen.designs.violations.items()
-        },
+        violations=first_values(design.chosen.designs.violations),
         operators=_operators(design, present),
         levels=_levels(design, designs, present),
         power=_power(design, present),

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray
+from codesign.base.columns import Fields, FloatArray, JsonObject
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
@@ -161,20 +161,13 @@ class FittedKernels(FittedMessages):
         once = _LAWS[first.kernel](self, group)
         whole_name = f"{first.kernel}{first.stream.name if first.stream else ''}"
         name = first.name if len(group) == 1 else whole_name
-        return OperatorTime(
-            name=name,
-            part=first.part,
-            kernel=first.kernel,
-            scope=first.rule.scope,
-            is_in_layers=first.is_in_layers,
-            count=bounds[0].count,
-            time_s=first.count * once,
-            compute_s=_sum([bound.compute_s for bound in bounds]),
-            memory_s=_sum([bound.memory_s for bound in bounds]),
-            mac=_sum([bound.mac for bound in bounds]),
-            bytes=_sum([bound.bytes for bound in bounds]),
-            joules=self._joules(group, first.count * once, bounds),
-        )
+        sums: JsonObject = {
+            quantity: _sum([getattr(bound, quantity) for bound in bounds])
+            for quantity in ("compute_s", "memory_s", "mac", "bytes")
+        }
+        time_s = first.count * once
+        joules = self._joules(group, time_s, bounds)
+        return replace(bounds[0], name=name, time_s=time_s, joules=joules, **sums)
 
     def _joules(
         self, group: Sequence[DeviceWork], time_s: FloatArray, bounds: Sequence[OperatorTime]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
+from codesign.base.columns import first_values
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.operator_time import OperatorTime
@@ -45,7 +46,7 @@ def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
         )
     return Explanation(
         metrics=metrics,
-        violations={name: float(values[0]) for name, values in limits(serving).items()},
+        violations=first_values(limits(serving)),
         operators=list(_operators(serving)),
         levels=list(_levels(serving)),
         power=_power(serving),

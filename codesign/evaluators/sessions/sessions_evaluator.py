@@ -28,6 +28,7 @@ from codesign.base.columns import (
     Value,
     combined,
     distinct,
+    first_values,
     taken,
 )
 from codesign.base.errors import InputError
@@ -457,8 +458,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         evaluation = self.evaluate(designs)
         return replace(
             account,
-            metrics={name: float(values[0]) for name, values in evaluation.metrics.items()},
-            violations={name: float(values[0]) for name, values in evaluation.violations.items()},
+            metrics=first_values(evaluation.metrics),
+            violations=first_values(evaluation.violations),
             notes=(*account.notes, "operators, power and levels are of a decode step; metrics are "
                    "of whole sessions"),
         )  # fmt: skip

@@ -16,14 +16,7 @@ from typing import Annotated, ClassVar, Literal, TypeAlias
 import numpy as np
 from pydantic import Field, model_validator
 
-from codesign.base.columns import (
-    Arrays,
-    Columns,
-    Domains,
-    Fields,
-    FloatArray,
-    taken,
-)
+from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, first_values, taken
 from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow
 from codesign.base.metrics import FOR_POOLS, chosen_metrics
@@ -447,9 +440,7 @@ class SimulationEvaluator(PhaseMachine):
             "simulated: ports serve one transaction at a time, in order of arrival; landing "
             f"buffers hold {self.options.landing_steps} steps and what the latency keeps waiting"
         )
-        violations = {
-            name: float(excess[0]) for name, excess in self.known_violations(designs).items()
-        }
+        violations = first_values(self.known_violations(designs))
         return replace(
             account, operators=operators, violations=violations, notes=[*account.notes, note]
         )

@@ -19,6 +19,7 @@ from codesign.base.columns import (
     Fields,
     FloatArray,
     Value,
+    first_values,
 )
 from codesign.base.errors import InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, Offer, PoolPrices
@@ -207,8 +208,8 @@ class DesignPool(Evaluator):
         if evaluation.failures:
             raise JobError(f"the evaluator failed on this design: {evaluation.failures[0]}")
         return Explanation(
-            metrics={name: float(values[0]) for name, values in evaluation.metrics.items()},
-            violations={name: float(values[0]) for name, values in evaluation.violations.items()},
+            metrics=first_values(evaluation.metrics),
+            violations=first_values(evaluation.violations),
             operators=[],
             levels=[],
             power=[],

@@ -11,13 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import (
-    Arrays,
-    Columns,
-    Domains,
-    Fields,
-    FloatArray,
-)
+from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, first_values
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow, PowerRow
 from codesign.base.metrics import ALL_METRICS, EXCHANGED, POOL_METRICS, Metric, chosen_metrics
@@ -220,7 +214,7 @@ class DevicePool(Evaluator):
             del row["phase"]
         return Explanation(
             metrics=metrics,
-            violations={name: float(values[0]) for name, values in evaluation.violations.items()},
+            violations=first_values(evaluation.violations),
             operators=operators,
             levels=of_both_phases.levels,
             power=[power] if of_both_phases.power else [],

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, JsonObject
+from codesign.base.columns import Columns, FloatArray, JsonObject, first_values
 from codesign.base.evaluator import Explanation, PoolAccount
 from codesign.base.metrics import SYSTEM_METRICS
 from codesign.evaluators.system.design_pool import DesignPool
 from codesign.evaluators.system.flow import SystemFlow
 from codesign.evaluators.system.hand_over import WIDE_FORMAT
-from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow
+from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow
 
 if TYPE_CHECKING:
     from codesign.evaluators.system.system_evaluator import SystemEvaluator
@@ -37,8 +37,8 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
         name: machine.explain(columns[name]) for name, machine in evaluator.machines.items()
     }
     return Explanation(
-        metrics={name: float(values[0]) for name, values in evaluation.metrics.items()},
-        violations={name: float(values[0]) for name, values in evaluation.violations.items()},
+        metrics=first_values(evaluation.metrics),
+        violations=first_values(evaluation.violations),
         operators=_named_rows({name: account.operators for name, account in accounts.items()}),
         levels=_named_rows({name: account.levels for name, account in accounts.items()}),
         power=_named_rows({name: account.power for name, account in accounts.items()}),
@@ -87,21 +87,11 @@ def timeline(flow: SystemFlow) -> list[JsonObject]:
     for position, stage in enumerate(flow.stages):
         end_s = clock_s + _first(stage.stage_s)
         rows += [
-            (
-                {
-                    "name": pool.name,
-                    "kind": pool.stage.phase,
-                    "machines": int(pool.machines[0]),
-                    "start_s": clock_s,
-                    "end_s": end_s,
-                    "step_s": _first(pool.step_s),
-                    "batch_size": _first(pool.metrics["batch_size"]),
-                    "requests_per_s": _first(pool.requests_per_s),
-                    "utilization": _first(flow.utilization(pool.name)),
-                    "joules_per_request": _first(pool.joules_per_request(flow.requests_per_s)),
-                    "bytes": 0.0,
-                }
-            )
+            {
+                **_row(flow, pool, pool.stage.phase, [pool], (clock_s, end_s)),
+                "joules_per_request": _first(pool.joules_per_request(flow.requests_per_s)),
+                "bytes": 0.0,
+            }
             for pool in stage.pools
         ]
         if stage.exchange is not None:
@@ -114,21 +104,35 @@ def timeline(flow: SystemFlow) -> list[JsonObject]:
     return [{**row, "sets_rate": row is slowest} for row in rows]
 
 
+def _row(
+    flow: SystemFlow,
+    member: PoolFlow | HandOverFlow | ExchangeFlow,
+    member_kind: str,
+    pools: Sequence[PoolFlow],
+    ends_s: tuple[float, float],
+) -> JsonObject:
+    """The part of a row that pools and links have in common."""
+    is_link = isinstance(member, HandOverFlow)
+    return {
+        "name": member.name,
+        "kind": member_kind,
+        "machines": int(min(pool.machines[0] for pool in pools)),
+        "start_s": ends_s[0],
+        "end_s": ends_s[1],
+        "step_s": _first(member.exposed_s if is_link else member.step_s),
+        "batch_size": 1.0 if is_link else _first(pools[0].metrics["batch_size"]),
+        "requests_per_s": _first(member.requests_per_s),
+        "utilization": _first(flow.utilization(member.name)),
+    }
+
+
 def _exchange_row(flow: SystemFlow, link: ExchangeFlow, start_s: float, end_s: float) -> JsonObject:
     """The messages of all layers in one pass, there and back."""
-    sent = [_first(pool.metrics["exchange_bytes"]) for pool in (link.attention, link.ffn)]
+    pools = [link.attention, link.ffn]
     return {
-        "name": link.name,
-        "kind": "exchange",
-        "machines": int(min(link.attention.machines[0], link.ffn.machines[0])),
-        "start_s": start_s,
-        "end_s": end_s,
-        "step_s": _first(link.step_s),
-        "batch_size": _first(link.attention.metrics["batch_size"]),
-        "requests_per_s": _first(link.requests_per_s),
-        "utilization": _first(flow.utilization(link.name)),
+        **_row(flow, link, "exchange", pools, (start_s, end_s)),
         "joules_per_request": _first(link.joules_per_request),
-        "bytes": sum(sent),
+        "bytes": sum(_first(pool.metrics["exchange_bytes"]) for pool in pools),
     }
 
 
@@ -137,16 +141,9 @@ def _link_row(flow: SystemFlow, link: HandOverFlow, after_s: float) -> JsonObjec
     layer, and ends when all has arrived."""
     is_prefill = link.sender.request.phase == "prefill"
     share = (link.n_layers - 1) / link.n_layers if is_prefill else 0.0
+    ends_s = after_s - share * _first(link.sender.stage_s), after_s + _first(link.exposed_s)
     return {
-        "name": link.name,
-        "kind": "hand-over",
-        "machines": int(min(link.sender.first.machines[0], link.receiver.first.machines[0])),
-        "start_s": after_s - share * _first(link.sender.stage_s),
-        "end_s": after_s + _first(link.exposed_s),
-        "step_s": _first(link.exposed_s),
-        "batch_size": 1.0,
-        "requests_per_s": _first(link.requests_per_s),
-        "utilization": _first(flow.utilization(link.name)),
+        **_row(flow, link, "hand-over", [link.sender.first, link.receiver.first], ends_s),
         "joules_per_request": _first(link.joules_per_request),
         "bytes": _first(link.request_bytes),
     }

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray, IntArray
+from codesign.base.columns import Arrays, FloatArray, IntArray, first_values
 from codesign.base.loop_progress import counted
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
@@ -201,7 +201,7 @@ def _corner_metrics(sweep: Sweep, row: IntArray, corner: tuple[int, ...]) -> Map
     ends = np.array(corner)
     values = np.where(ends < 0, sweep.low, np.where(ends, sweep.high, sweep.typical))
     metrics = sweep.observe(row, values).metrics
-    return {name: float(column[0]) for name, column in metrics.items()}
+    return first_values(metrics)
 
 
 def _used(

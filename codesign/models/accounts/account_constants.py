@@ -9,7 +9,7 @@ hotter.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeAlias, get_args
@@ -32,10 +32,6 @@ Cooling: TypeAlias = Literal["air", "liquid"]
 _FILE = Path(__file__).parent / "constants.yaml"
 
 
-def _number(unit: str = "1") -> Any:
-    return field(metadata={"unit": unit})
-
-
 @dataclass(frozen=True)
 class Constants:
     """One value of every constant of one process; units are in the names.
@@ -43,92 +39,92 @@ class Constants:
     The file ``constants.yaml`` says where each was read.
     """
 
-    logic_mm2_per_mtransistor: float = _number("mm^2")
+    logic_mm2_per_mtransistor: float
     """Area of a million transistors of logic, as laid out."""
-    sram_mm2_per_megabyte: float = _number("mm^2")
+    sram_mm2_per_megabyte: float
     """Area of a million bytes, with decoders and sense amplifiers."""
-    wafer_usd: float = _number("USD")
+    wafer_usd: float
     """A processed wafer of 300 mm."""
-    defects_per_cm2: float = _number()
-    design_usd: float = _number("USD")
+    defects_per_cm2: float
+    design_usd: float
     """Once for a chip: design, masks, verification."""
-    logic_energy_scale: float = _number()
+    logic_energy_scale: float
     """Energy of an operation and of on-chip memory, and its leakage, over that of 7 nm."""
-    fab_kgco2e_per_cm2: float = _number()
+    fab_kgco2e_per_cm2: float
     """Gases, materials and energy of the fab, for a cm2 of wafer."""
-    transistors_per_bit_product: float = _number()
+    transistors_per_bit_product: float
     """Transistors of a multiplier for each pair of bits of its operands."""
-    mac_fixed_transistors: float = _number()
+    mac_fixed_transistors: float
     """Accumulator and operand registers of a multiply-accumulate unit."""
-    mac_overhead: float = _number()
+    mac_overhead: float
     """Factor of wiring, pipeline and control on the bare unit."""
-    lane_mtransistors: float = _number()
+    lane_mtransistors: float
     """Millions of transistors of a lane of an accelerator's vector unit, six operations wide."""
-    gpu_lane_mtransistors: float = _number()
+    gpu_lane_mtransistors: float
     """The same of a GPU's lane, which has control and wide formats of its own."""
-    gpu_core_mtransistors: float = _number()
+    gpu_core_mtransistors: float
     """Millions of transistors that connect a GPU's core to the others."""
-    host_interface_mm2: float = _number("mm^2")
-    link_mm2_per_gigabyte_per_s: float = _number("mm^2")
+    host_interface_mm2: float
+    link_mm2_per_gigabyte_per_s: float
     """Area of links to other devices, for each GB/s one way."""
-    edge_mm_per_interface_mm2: float = _number()
+    edge_mm_per_interface_mm2: float
     """Die side that a link or the host takes, for each mm2 of its interface."""
-    edge_reserve_share: float = _number()
+    edge_reserve_share: float
     """Sides kept for corners, power and test, over what interfaces take."""
-    uncore_share: float = _number()
+    uncore_share: float
     """Control, network on chip, clocks and gaps, over the area of the other blocks."""
-    die_to_die_share: float = _number()
+    die_to_die_share: float
     """Links to its neighbors on each of several dies, over the rest of it."""
-    fatal_share: float = _number()
+    fatal_share: float
     """Part of the defects that neither spare units nor repair tolerate."""
-    defect_clustering: float = _number()
+    defect_clustering: float
     """Alpha of the negative binomial yield."""
-    bond_loss: float = _number()
+    bond_loss: float
     """Part of the stacks lost with each layer that is bonded."""
-    bond_usd_per_mm2: float = _number("USD/mm^2")
-    test_usd_per_mm2: float = _number("USD/mm^2")
-    attach_loss: float = _number()
+    bond_usd_per_mm2: float
+    test_usd_per_mm2: float
+    attach_loss: float
     """Part of the packages lost with each die or memory that is attached."""
-    interposer_loss: float = _number()
+    interposer_loss: float
     """Part of the packages with an interposer lost as it is bonded with all that stands on it."""
-    interposer_usd_per_mm2: float = _number("USD/mm^2")
+    interposer_usd_per_mm2: float
     """Price of interposer, substrate and their assembly."""
-    substrate_usd_per_mm2: float = _number("USD/mm^2")
+    substrate_usd_per_mm2: float
     """Price of an organic substrate, for each mm2 of die on it."""
-    assembly_usd: float = _number("USD")
+    assembly_usd: float
     """Final test, lid, module."""
-    memory_price_factor: float = _number()
+    memory_price_factor: float
     """Market of all memories at once, over the prices of the technologies."""
-    host_usd: float = _number("USD")
+    host_usd: float
     """Share of host, network and rack of one device."""
-    die_interface_power_share: float = _number()
+    die_interface_power_share: float
     """Part of an off-chip memory's power that becomes heat on the compute die."""
-    ambient_celsius: float = _number()
-    air_kelvin_mm2_per_watt: float = _number()
+    ambient_celsius: float
+    air_kelvin_mm2_per_watt: float
     """Resistance between the top of the stack and the air, with a heat sink."""
-    liquid_kelvin_mm2_per_watt: float = _number()
+    liquid_kelvin_mm2_per_watt: float
     """Resistance between the top of the stack and the liquid, with a cold plate."""
-    layer_kelvin_mm2_per_watt: float = _number()
+    layer_kelvin_mm2_per_watt: float
     """Resistance between one layer of a stack and the next."""
-    grid_kgco2e_per_kwh: float = _number()
-    package_kgco2e: float = _number()
+    grid_kgco2e_per_kwh: float
+    package_kgco2e: float
     """CO2 equivalents of each packaged chip."""
-    write_off_per_year: float = _number()
+    write_off_per_year: float
     """Part of its price that a year of its life takes, one over the useful life."""
-    idle_share: float = _number()
+    idle_share: float
     """Part of its life in which a device serves nobody; the busy hours pay for it."""
-    electricity_usd_per_kwh: float = _number()
-    pue: float = _number()
+    electricity_usd_per_kwh: float
+    pue: float
     """Power of the data center over that of its machines."""
-    mac_energy_joules: float = _number("J")
+    mac_energy_joules: float
     """One 8-bit multiply-accumulate with its share of the array's registers and control, 7 nm."""
-    lane_energy_joules: float = _number("J")
+    lane_energy_joules: float
     """One operation of one lane of the vector unit, 7 nm."""
-    score_buffer_joules_per_byte: float = _number("J")
+    score_buffer_joules_per_byte: float
     """A byte read from the buffer between array and vector unit, or written to it, 7 nm."""
-    active_joules_per_mtransistor: float = _number("J")
+    active_joules_per_mtransistor: float
     """Energy per cycle of a million transistors of the array, 7 nm, 1 GHz; for heat only."""
-    voltage_exponent: float = _number()
+    voltage_exponent: float
     """Relative change of the supply voltage for one of the clock, around 1 GHz."""
 
     @property
@@ -149,7 +145,20 @@ ENERGIES = ("mac_energy_joules", "lane_energy_joules", "score_buffer_joules_per_
 """Energies of operations at 7 nm and 1 GHz."""
 POWER_CONSTANTS = (*ENERGIES, "logic_energy_scale", "voltage_exponent")
 """Constants on which power depends, besides what designs cost."""
-_UNITS = {constant.name: str(constant.metadata["unit"]) for constant in fields(Constants)}
+_UNITS = {
+    name: unit
+    for unit, names in {
+        "mm^2": "logic_mm2_per_mtransistor sram_mm2_per_megabyte host_interface_mm2 "
+        "link_mm2_per_gigabyte_per_s",
+        "USD": "wafer_usd design_usd assembly_usd host_usd",
+        "USD/mm^2": "bond_usd_per_mm2 test_usd_per_mm2 interposer_usd_per_mm2 "
+        "substrate_usd_per_mm2",
+        "J": "mac_energy_joules lane_energy_joules score_buffer_joules_per_byte "
+        "active_joules_per_mtransistor",
+    }.items()
+    for name in names.split()
+}
+"""Units of the constants in the file that are not plain numbers."""
 
 
 class SourcedRange(Range):
@@ -175,19 +184,19 @@ def constant_ranges(process: Process) -> Mapping[str, SourcedRange]:
         for key in place:
             section = section[key]
         for name, entry in section.items():
-            if name not in _UNITS:
+            if name not in CONSTANTS:
                 raise InputError(f"unknown constant {name!r}", document.where(*place, name))
             where = document.where(*place, name)
             numbers = {end: _read(entry[end], name, where) for end in get_args(Level)}
             ranges[name] = to_record(document, SourcedRange, {**entry, **numbers}, (*place, name))
-    missing = [name for name in _UNITS if name not in ranges]
+    missing = [name for name in CONSTANTS if name not in ranges]
     if missing:
         raise InputError(f"expected every constant, lacks {', '.join(missing)}", document.source)
     return ranges
 
 
 def _read(value: object, name: str, where: str) -> float:
-    unit = _UNITS[name]
+    unit = _UNITS.get(name, "1")
     try:
         return parse_quantity(value, unit) / parse_unit(unit).scale
     except InputError as error:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
-from pydantic import Field
 
 from codesign.base.columns import FloatArray
-from codesign.base.schema import Amount, PositiveAmount, Record, Share
 
 HOURS_PER_YEAR = 8766.0
 """365.25 days."""
@@ -61,49 +57,10 @@ def owned_usd_per_hour(
         years: Over which it is written off.
         busy_share: Share of them in which it serves; these hours pay for the idle ones.
         pue: Power of the data center over that of its machines.
+
+    Examples:
+        >>> round(float(owned_usd_per_hour(8766, 1000, 1, 1, 0.1, 1.5)), 9)  # 1 dollar and 1.5 kWh
+        1.15
     """
     capital = written_off_per_hour(capital_usd, years, busy_share)
     return np.asarray(capital + watts / 1e3 * pue * electricity_usd_per_kwh)
-
-
-class Ownership(Record):
-    """A device that is bought: price, life and power, on one device.
-
-    Limiting assumption: no interest, staff, building or host; give a capital cost that includes
-    what you want counted.
-    """
-
-    capital_cost_usd: PositiveAmount
-    """Price of a device with its share of host and network."""
-    power_watts: Amount
-    """Power that the device draws while it serves."""
-    lifetime_years: PositiveAmount = LIFETIME_YEARS
-    """Years over which the device is written off."""
-    busy_share: Share = 1.0
-    """Share of its life in which the device serves and draws power; the busy hours pay for the
-    idle ones."""
-    electricity_usd_per_kwh: Amount = ELECTRICITY_USD_PER_KWH
-    """Price of electricity from the utility."""
-    pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] = PUE
-    """Power of the data center over that of its machines (power usage effectiveness)."""
-
-    @property
-    def usd_per_hour(self) -> float:
-        """Price of an hour in which the device serves.
-
-        Examples:
-            >>> bought = Ownership(capital_cost_usd=8766, power_watts=1000, lifetime_years=1,
-            ...                    electricity_usd_per_kwh=0.1, pue=1.5)
-            >>> round(bought.usd_per_hour, 9)  # 1 dollar of the device, 1.5 kWh
-            1.15
-        """
-        return float(
-            owned_usd_per_hour(
-                self.capital_cost_usd,
-                self.power_watts,
-                self.lifetime_years,
-                self.busy_share,
-                self.electricity_usd_per_kwh,
-                self.pue,
-            )
-        )

@@ -22,7 +22,7 @@ from codesign.evaluators.economics.nccl import Fabric
 from codesign.evaluators.economics.serving_offer import device_offer, serve
 from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import SustainedDevice, device_machine
-from codesign.models.accounts.ownership import Ownership
+from codesign.models.accounts.ownership import owned_usd_per_hour
 from codesign.models.workload import list_models, load_model
 from codesign.models.workload.model import describe_unlike_attention
 from codesign.search.pareto import non_dominated
@@ -210,15 +210,8 @@ def test_the_draft_takes_memory_too() -> None:
 
 
 def test_a_bought_device_costs_its_share_of_life_and_its_power() -> None:
-    bought = Ownership(
-        capital_cost_usd=2 * 8766.0,
-        power_watts=500.0,
-        lifetime_years=4.0,
-        busy_share=0.5,
-        electricity_usd_per_kwh=0.2,
-        pue=1.5,
-    )
-    assert bought.usd_per_hour == pytest.approx(2 / 4 / 0.5 + 0.5 * 1.5 * 0.2)
+    usd_per_hour = owned_usd_per_hour(2 * 8766.0, 500.0, 4.0, 0.5, 0.2, 1.5)
+    assert usd_per_hour == pytest.approx(2 / 4 / 0.5 + 0.5 * 1.5 * 0.2)
 
 
 # --- frontier ----------------------------------------------------------------------------------

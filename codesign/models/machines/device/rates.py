@@ -72,21 +72,31 @@ def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> Devic
         132.0
     """
 
-    def or_else(value: float | None, absent: float) -> float:
-        return absent if value is None else float(value)
+    def stated(key: str, absent: float) -> Floats:
+        def number(device: Device) -> float:
+            value = getattr(device, key)
+            return absent if value is None else float(value)
+
+        return lookup(number)
 
     return DeviceRates(
         peak_16bit_flop_per_s=lookup(lambda device: device.peak_flop_per_s("bf16")),
-        bandwidth_bytes_per_s=lookup(lambda device: float(device.bandwidth)),
-        cache_bytes=lookup(lambda device: or_else(device.cache, 0.0)),
-        n_cores=lookup(lambda device: float(device.n_cores)),
-        power_watts=lookup(lambda device: or_else(device.power, np.nan)),
-        sustained_fraction=lookup(lambda device: float(device.sustained_fraction)),
-        kernel_start_s=lookup(lambda device: or_else(device.kernel_start, np.nan)),
-        quantize_start_s=lookup(lambda device: or_else(device.quantize_start, np.nan)),
-        clock_hz=lookup(lambda device: or_else(device.clock, TYPICAL_CLOCK_HZ)),
         has_fp4=lookup(lambda device: float("fp4" in device.peak)),
         has_fp8=lookup(lambda device: float("fp8" in device.peak)),
-        has_asynchronous_cores=lookup(lambda device: float(device.has_asynchronous_cores)),
-        host_bandwidth_bytes_per_s=lookup(lambda device: or_else(device.slow_bandwidth, np.nan)),
+        **{name: stated(*place) for name, place in _STATED.items()},
     )
+
+
+_STATED = {
+    "bandwidth_bytes_per_s": ("bandwidth", np.nan),
+    "cache_bytes": ("cache", 0.0),
+    "n_cores": ("n_cores", np.nan),
+    "power_watts": ("power", np.nan),
+    "sustained_fraction": ("sustained_fraction", np.nan),
+    "kernel_start_s": ("kernel_start", np.nan),
+    "quantize_start_s": ("quantize_start", np.nan),
+    "clock_hz": ("clock", TYPICAL_CLOCK_HZ),
+    "has_asynchronous_cores": ("has_asynchronous_cores", 0.0),
+    "host_bandwidth_bytes_per_s": ("slow_bandwidth", np.nan),
+}
+"""Key of each rate in a device's file, and what stands for one that is not stated."""

@@ -112,15 +112,18 @@ def _row(
     ends_s: tuple[float, float],
 ) -> JsonObject:
     """The part of a row that pools and links have in common."""
-    is_link = isinstance(member, HandOverFlow)
+    if isinstance(member, HandOverFlow):
+        step_s, batch_size = member.exposed_s, np.ones(1)
+    else:
+        step_s, batch_size = member.step_s, pools[0].metrics["batch_size"]
     return {
         "name": member.name,
         "kind": member_kind,
         "machines": int(min(pool.machines[0] for pool in pools)),
         "start_s": ends_s[0],
         "end_s": ends_s[1],
-        "step_s": _first(member.exposed_s if is_link else member.step_s),
-        "batch_size": 1.0 if is_link else _first(pools[0].metrics["batch_size"]),
+        "step_s": _first(step_s),
+        "batch_size": _first(batch_size),
         "requests_per_s": _first(member.requests_per_s),
         "utilization": _first(flow.utilization(member.name)),
     }

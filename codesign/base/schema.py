@@ -523,6 +523,8 @@ def _message(record: type[BaseModel], location: KeyPath, item: Any) -> str:
     message = message[:1].lower() + message[1:]
     if error_type == "tuple_type":  # as the file has it: YAML knows lists
         message = "expected a list"
+    if error_type in {"model_type", "dict_type"}:
+        message = "expected keys with values"
     if error_type == "too_short":
         least = item["ctx"]["min_length"]
         message = f"expected a list of at least {least}"

@@ -26,7 +26,7 @@ def decide(
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say which decisions of the recommended design hold whatever the constants are.
+    """Say which decisions of the recommended design hold over the ranges of all constants.
 
     A decision holds if no values of the constants within their ranges flip it. For every other
     decision, the command shows the smallest change that flips it, and the design that takes over.
@@ -63,9 +63,9 @@ def decide(
 def memories(
     name: Name, tolerance: Tolerance = None, folder: Folder = None, as_json: AsJson = False
 ) -> None:
-    """Find the exact front without each kind of memory, and the loss from leaving it out.
+    """Find the exact front without each family of memories, and the loss from leaving it out.
 
-    The kinds are the families of the technologies and stacked SRAM. The fronts are stored.
+    Families are HBM, LPDDR, flash and others of the space, and stacked SRAM. Fronts are stored.
     """
     from functools import partial
 
@@ -102,20 +102,22 @@ def memories(
 def breakeven(
     name: Name,
     technology: Annotated[
-        str, typer.Option(help="The memory: a name in the library, or a file of its own.")
+        str, typer.Option(help="Memory technology: a name in memtech/, or the path of a file.")
     ],
     free: Annotated[
         str,
-        typer.Option(help="bandwidth, latency, idle-power, price, endurance or capacity."),
+        typer.Option(
+            help="Quantity to vary: bandwidth, latency, idle-power, price, endurance or capacity."
+        ),
     ],
     tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,
 ) -> None:
-    """Find the values that a memory must reach to be on the front, on half of it, recommended.
+    """Find the values of a quantity at which a memory is on the front, on half of it, recommended.
 
-    The quantity goes from a sixteenth of the stated value to 16 times, the rest stays. Every value
-    takes an exact front, which is stored: after an interruption, run the command again.
+    The quantity varies from a sixteenth to 16 times its value in the file. Exact fronts are stored:
+    after an interruption, run the command again.
     """
     from codesign import api
     from codesign.cli.front import VARIATIONS
@@ -152,8 +154,8 @@ def breakeven(
 
 def map_(
     name: Name,
-    x: Annotated[str, typer.Option(help="A constant with a range: hbf.background_power.")],
-    y: Annotated[str, typer.Option(help="Another constant: lpddr6.price.")],
+    x: Annotated[str, typer.Option(help="Constant with a range, such as hbf.background_power.")],
+    y: Annotated[str, typer.Option(help="Another constant, such as lpddr6.price.")],
     output: Annotated[
         list[Path] | None,
         typer.Option(help="Also write the map: .csv, .svg, .pdf or .png; repeatable."),
@@ -164,8 +166,8 @@ def map_(
 ) -> None:
     """Map which memories are recommended over the ranges of two constants.
 
-    Exact fronts, which are stored, are found until no other design can be better anywhere by more
-    than 0.1 %. After an interruption, run the command again.
+    By exact fronts, no other design is better anywhere by more than 0.1 %. Fronts are stored: after
+    an interruption, run the command again.
     """
     from functools import partial
 

@@ -19,7 +19,7 @@ VARIATIONS = "variations"
 def explain_front(
     name: Name,
     step: Annotated[
-        float, typer.Option(help="By how many percent each limit is moved to find its price.")
+        float, typer.Option(help="Percent by which each limit is moved to find its price.")
     ] = 5.0,
     output: Annotated[
         Path | None, typer.Option(help="Also write the explanation as Markdown: .md.")
@@ -38,7 +38,7 @@ def explain_front(
 ) -> None:
     """Say what the exact front of a campaign means for a design.
 
-    What its designs share; which values never appear and what they lack; what each limit costs;
+    It shows what the designs share, which values never appear and why, the price of each limit, and
     the knees. It finds the exact fronts of variations of the problem, which takes minutes where
     the front takes seconds, and stores them: a second call is fast.
     """
@@ -64,7 +64,7 @@ def explain_front(
     campaign = api.load_campaign(name, folder)
     is_thorough = thorough or not campaign.problem.space.pools
     if not is_thorough:
-        say("note: why values are absent and what limits cost was not asked; --thorough asks it")
+        say("note: for a system, absent values and prices of limits are found by --thorough only")
     front = campaign.exact_front(workers, EnumerationBar())
     reference = campaign.exact_results(front).reference_point
     fronts = Fronts(

@@ -13,7 +13,7 @@ Tolerance: TypeAlias = Annotated[
         max=100.0,
         metavar="PERCENT",
         help="A design that is better than a cheaper one by at most this much is folded under it; "
-        "2 if not given; 0 shows the whole front.",
+        "2 if not given; 0 shows the whole front. Recommendations count such designs as equal.",
     ),
 ]
 

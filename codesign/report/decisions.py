@@ -93,7 +93,9 @@ def tables(
     (design,) = problem.space.decode(decided.row[None, :])
     flips: dict[str, str] = {}
     table = plain_table(
-        "Over the ranges of all constants", ["decision", "value", "verdict", "changes, as good"], []
+        "Over the ranges of all constants",
+        ["decision", "value", "verdict", "flips, equal values"],
+        [],
     )
     for decision in decided.decisions:
         cells = [
@@ -102,7 +104,7 @@ def tables(
         ]
         if decision.as_good:
             values = ", ".join(_value(decision.name, x) for x in decision.as_good[:_MOST_VALUES])
-            cells.append(f"as good: {values}")
+            cells.append(f"equal: {values}")
         table.add_row(
             decision.name.replace("_", " "),
             _value(decision.name, decision.value),
@@ -132,7 +134,9 @@ def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> list[Rendera
     """The fronts without each kind of memory, for the terminal."""
     titles = [metric_title(objective.metric) for objective in problem.objectives]
     headers = ["points", "regret", *(f"best {title}" for title in titles)]
-    table = plain_table("Without a kind of memory", ["without", "recommended", *headers], headers)
+    table = plain_table(
+        "Without a family of memories", ["without", "recommended", *headers], headers
+    )
     first: Mapping[str, Value] = {}
     for kind in kinds:
         words, best = "no design is feasible", ["–"] * len(titles)
@@ -152,9 +156,9 @@ def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> list[Rendera
 def breakeven_tables(result: Breakeven, name: str, seconds: float) -> list[RenderableType]:
     """The values that a technology must reach, for the terminal."""
     table = plain_table(
-        f"{result.technology.name} in {name}: its {result.quantity.replace('_', ' ')}, stated "
-        f"{_amount(result, result.stated)}",
-        ["goal", "reached", "a design there"],
+        f"Break-even of {result.technology.name}, in {name}: {result.quantity.replace('_', ' ')} "
+        f"({_amount(result, result.stated)} in its file)",
+        ["goal", "reached", "design there"],
         [],
     )
     for reach in result.reaches:
@@ -164,9 +168,9 @@ def breakeven_tables(result: Breakeven, name: str, seconds: float) -> list[Rende
         example = "–" if nearest is None else _met(result, ends[nearest])
         table.add_row(reach.goal, " and ".join(words) or "at no value", example)
     low, high = (_amount(result, result.values[end].value) for end in (0, -1))
-    note = f"Looked at: {low} to {high}, {len(result.values)} exact fronts, {seconds:.0f} s."
+    note = f"Range: {low} to {high}; {len(result.values)} exact fronts, {seconds:.0f} s."
     if not result.is_monotone:
-        note += " Not all designs move one way, so an interval between two values may be missed."
+        note += " Some designs improve and others get worse, so an interval may be missed."
     return spaced([table], [text_line(note)])
 
 
@@ -207,8 +211,8 @@ def plane_tables(plane: DecisionPlane, name: str, seconds: float) -> list[Render
     )
     table = plain_table(
         f"Memories recommended in {name}, over {title}",
-        ["memories", "of the plane", "where", "a design there"],
-        ["of the plane"],
+        ["memories", "share of the map", "where", "design there"],
+        ["share of the map"],
     )
     for memories, area in plane.shares.items():
         strips = [s for s in plane.strips if plane.memories_at(s) == memories]
@@ -298,16 +302,15 @@ def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
         yield "What is proven holds wherever the design keeps its limits."
     if rivals.share < 1.0:
         yield (
-            f"Looked at: {100 * rivals.share:g} % of every range; beyond, too many designs are "
-            "left to be listed."
+            f"Compared over {100 * rivals.share:g} % of every range; beyond, too many designs "
+            "remain to be listed."
         )
     for number in rivals.box.unmoved:
-        yield f"{number_title(number)} stayed typical: no end of its range is good for all designs."
+        yield f"{number_title(number)} is typical: no end of its range is good for all designs."
     if not decided.is_linear:
         yield "The comparison is not linear in all constants, so nothing is proven."
     yield (
         f"{len(rivals.box)} constants with a range matter. A design flips a decision if it is "
-        f"preferred by more than {100 * decided.tolerance:g} %. {rivals.n_searches:,} bounded "
-        f"searches of the space left {len(rivals.rows) - 1:,} rivals, all of which were compared; "
-        f"{seconds:.0f} s."
+        f"better by more than {100 * decided.tolerance:g} %. Bounds left {len(rivals.rows) - 1:,} "
+        f"rivals ({rivals.n_searches:,} searches of the space), all compared; {seconds:.0f} s."
     )

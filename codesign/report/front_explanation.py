@@ -150,7 +150,7 @@ def _points_words(explanation: FrontExplanation) -> str:
 
 def _effort(explanation: FrontExplanation) -> str:
     return (
-        f"Read from {_count(explanation.n_enumerated, 'further exact front')} of variations of the "
+        f"Based on {_count(explanation.n_enumerated, 'further exact front')} of variations of the "
         f"problem, {explanation.seconds:.1f} s."
     )
 
@@ -185,7 +185,7 @@ def _binding(explanation: FrontExplanation) -> Section:
     header = (*map(metric_title, metrics), "bound by")
     note = "Busy share of a pass: the busiest resource, and others with 90 % of its share or more."
     table = TextTable(f"What binds {_points_words(explanation)}", header, rows, note, header[:-1])
-    return Section("What binds", (f"Busiest: {line}.",), (table,))
+    return Section("What binds", (f"Busiest resource: {line}.",), (table,))
 
 
 def _range_ends(explanation: FrontExplanation) -> Section:
@@ -201,7 +201,7 @@ def _range_ends(explanation: FrontExplanation) -> Section:
         title, value = range_title(end.parameter), format_setting(end.end)
         rows.append((title, value, f"{end.n_points:,}", beyond, effect))
     header = ("parameter", "end", "points", "next value", "effect")
-    note = "Designs of the front get the next value and nothing else; effects are at least these."
+    note = "Designs of the front with the next value, all else equal; a search may find more."
     return Section("Ends of ranges", (), (TextTable("Ends of ranges", header, rows, note),))
 
 
@@ -499,7 +499,7 @@ class _Words:
                     line += f"; against the next cheaper one {words}"
                 else:
                     words = self.exchange(objectives[knee.point], objectives[neighbor])
-                    line += f"; the next dearer one has {words}"
+                    line += f"; the next more expensive one has {words}"
                 line += self._rates(objectives[knee.point], objectives[neighbor], cost)
             yield line + "."
 

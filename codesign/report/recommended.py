@@ -50,7 +50,7 @@ def recommendation_words(results: Results, folded: FoldedFront) -> str:
 
 
 def slack_words(results: Results, folded: FoldedFront) -> str:
-    """``Unused by the recommended design: TDP 640.7 W of 700 W``; empty without limits."""
+    """``The recommended design leaves unused: TDP 640.7 W of 700 W``; empty without limits."""
     problem = results.problem
     points = results.objectives[folded.positions[folded.kept]]
     point = recommend(points, problem.senses, cost_column(problem.objectives)).point
@@ -65,4 +65,4 @@ def slack_words(results: Results, folded: FoldedFront) -> str:
         amount, bound = (format_metric(x, metric, 4) for x in (unused, constraint.bound))
         side = "of" if limit.is_upper else "above"
         slack.append(f"{metric_title(metric)} {amount} {side} {bound}")
-    return f"Unused by the recommended design: {'; '.join(slack)}." if slack else ""
+    return f"The recommended design leaves unused: {'; '.join(slack)}." if slack else ""

@@ -70,10 +70,10 @@ def build_problem(
     for i, text in enumerate(objectives):
         with problems.caught():
             problem_objectives.append(
-                _read_objective(text, is_known, places.get(f"objectives.{i}"))
+                _read_objective(text, is_known, places.get(f"objectives.{i}", f"objectives.{i}"))
             )
     for i, text in enumerate(constraints):
-        place = places.get(f"constraints.{i}")
+        place = places.get(f"constraints.{i}", f"constraints.{i}")
         with problems.caught():
             conditions.append(read_constraint(text, space, is_known, place))
     problems += _objective_problems(objectives, problem_objectives, places)
@@ -82,11 +82,10 @@ def build_problem(
     problem = Problem(
         space, evaluator, tuple(problem_objectives), tuple(conditions), evaluator_name, derived
     )
-    own_evaluator_limits = problem.evaluator_limits
     limits = {
-        min(own_evaluator_limit.expression.names): own_evaluator_limit.bound
-        for own_evaluator_limit in own_evaluator_limits
-        if own_evaluator_limit.bound
+        min(limit.expression.names): limit.bound
+        for limit in problem.evaluator_limits
+        if limit.bound
     }
     if limits:
         return replace(problem, evaluator=evaluator.within_limits(limits))
@@ -198,11 +197,10 @@ def _read_objective(text: str, is_known: Iterable[Metric], where: str | None) ->
 def _objective_problems(
     objectives: Sequence[str], problem_objectives: Iterable[Objective], places: Mapping[str, str]
 ) -> list[str]:
-    if not objectives:
-        where = places.get("objectives")
-        return [(f"{where}: " if where else "") + "expected at least one objective, got none"]
-    names = [objective.metric.name for objective in problem_objectives]
     where = f"{places['objectives']}: " if "objectives" in places else ""
+    if not objectives:
+        return [f"{where}expected at least one objective, got none"]
+    names = [objective.metric.name for objective in problem_objectives]
     return [
         f"{where}the metric {name!r} is an objective more than once"
         for name in dict.fromkeys(names)

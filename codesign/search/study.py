@@ -1,4 +1,4 @@
-"""A search from Python: a function or a laboratory of yours, without files or entry points."""
+"""A search from Python, without files or entry points: results of a function, or from elsewhere."""
 
 from __future__ import annotations
 
@@ -50,12 +50,13 @@ class Study:
             ``{"lanes": [64, 128], "clock_hz": {"values": [1e9, 2e9]}}``.
         objectives: Such as ``minimize mass``; the results have a number of this name.
         constraints: Such as ``stress <= 5``, on parameters and on numbers of the results.
-        numbers: Names of the results that constraints use and no objective.
+        numbers: Names of further results, which only constraints use.
         optimizer: Name of a registered optimizer.
-        initial: Spread designs before the optimizer chooses.
+        initial: Number of spread initial designs; then the optimizer proposes.
+        seed: Seed of the initial designs and of the optimizer.
 
     Raises:
-        InputError: With every mistake found.
+        InputError: An argument is wrong; the error lists all mistakes.
 
     Examples:
         >>> study = Study({"x": [0, 1, 2, 3]}, ["minimize f"], optimizer="random", initial=2)
@@ -76,6 +77,11 @@ class Study:
         initial: int = 20,
         seed: int = 0,
     ) -> None:
+        for texts in (objectives, constraints, numbers):
+            if isinstance(texts, str):
+                raise InputError(f"expected a list of texts, got {texts!r}")
+        if initial < 0 or seed < 0:
+            raise InputError(f"expected numbers from 0, got initial={initial} and seed={seed}")
         if not isinstance(space, DesignSpace):
             space = parse_space(yaml.safe_dump({"parameters": dict(space)}, sort_keys=False))
         senses = dict.fromkeys(numbers, "minimize")
@@ -97,15 +103,15 @@ class Study:
         self._pending = self._search.no_rows
         self._n_proposed = 0
         self.observations: Observations | None = None
-        """Results so far, in the order in which they were told."""
+        """Observations so far, in the order of :meth:`tell`."""
 
     def __len__(self) -> int:
         return 0 if self.observations is None else len(self.observations)
 
     def ask(self, n: int = 1) -> list[dict[str, Value]]:
-        """At most ``n`` new designs, value by parameter; none if the space has no others.
+        """At most ``n`` new designs, each a value by parameter; none if the space has no others.
 
-        The initial designs come first; later ones are as many as the optimizer prefers at once.
+        The initial designs come first. Later calls return at most the optimizer's preferred number.
         """
         rows = self._initial[self._n_proposed :][:n]
         if not len(rows):
@@ -117,19 +123,21 @@ class Study:
         return self.problem.space.decode(rows)
 
     def tell(self, designs: Sequence[Fields], results: Sequence[Result]) -> None:
-        """Take the results of designs, of any of the space.
+        """Record results of designs, proposed or not; a result of None is a failure.
 
         Raises:
-            InputError: A design that the space does not have, or a result that lacks a number.
+            InputError: The space lacks a design, or a result lacks a number.
         """
         names = self.problem.metric_names
         if len(designs) != len(results):
-            raise InputError(f"expected {len(designs)} results, got {len(results)}")
+            raise InputError(f"expected a result per design, {len(designs)}, got {len(results)}")
         for design, result in zip(designs, results, strict=True):
+            if not isinstance(result, Mapping | None):
+                raise InputError(f"expected numbers by name, got {result!r}, for {dict(design)}")
             got = {name: (result or {}).get(name) for name in names}
             wrong = [name for name in names if not isinstance(got[name], (int, float, np.number))]
             if wrong and result is not None:
-                problem = f"expected a number {wrong[0]!r}, got {got[wrong[0]]!r}"
+                problem = f"expected a number for {wrong[0]!r}, got {got[wrong[0]]!r}"
                 raise InputError(f"{problem}, for {dict(design)}")
         space = self.problem.space
         rows = np.concatenate([self._search.no_rows, *(space.encode(design) for design in designs)])
@@ -145,7 +153,7 @@ class Study:
         self.observations = Observations.joined([*before, observed])
 
     def front(self) -> list[dict[str, Value]]:
-        """Designs that no other one beats, with their numbers, by the first objective."""
+        """Non-dominated designs with their numbers, sorted by the first objective."""
         observations = self.observations
         if observations is None:
             return []
@@ -179,7 +187,7 @@ class Study:
             [f"{value:.6g}" if isinstance(value, float) else str(value) for value in row.values()]
             for row in rows
         ]
-        return table_html(f"{len(rows)} designs on the front", list(rows[0]) if rows else [], cells)
+        return table_html(f"Front: {len(rows)} designs", list(rows[0]) if rows else [], cells)
 
 
 def optimize(
@@ -194,15 +202,19 @@ def optimize(
     initial: int = 20,
     seed: int = 0,
 ) -> Study:
-    """Search the best designs of a function.
+    """Search the best designs of a space by a function.
 
     Args:
-        function: Numbers of a design by name, from its values by parameter; None for a failure.
-        budget: Designs to evaluate, the initial ones included.
+        function: Function of a design (a value by parameter) that returns numbers by name, or None
+            for a failure.
+        budget: Number of designs to evaluate, the initial ones included.
         constraints, numbers, optimizer, initial, seed: As of :class:`Study`.
 
+    Returns:
+        The study with all results.
+
     Raises:
-        InputError: With every mistake found.
+        InputError: An argument or a result is wrong.
 
     Examples:
         >>> study = optimize(
@@ -211,6 +223,8 @@ def optimize(
         >>> [row["n"] for row in study.front()]
         [1, 2, 4, 8]
     """
+    if budget < 1:
+        raise InputError(f"expected a budget of at least 1, got {budget}")
     study = Study(
         space, objectives, constraints=constraints, numbers=numbers,
         optimizer=optimizer, initial=initial, seed=seed,

@@ -45,6 +45,8 @@ from codesign.testing import _require
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = ROOT / "memtech" / "hbf.yaml"
 SIMULATOR = next(iter(SIMULATORS.values()))
+STAND_IN: Any = SimpleNamespace
+"""A record of any type, with the fields alone that a refusal reads."""
 N_UNNAMED = 26
 
 
@@ -75,7 +77,7 @@ def output(**source: Any) -> float:
         (Path(folder) / "a.csv").write_text("x\n1\n", encoding="utf-8")
         (Path(folder) / "long.csv").write_text("x" * 200_000, encoding="utf-8")
         (Path(folder) / "folder").mkdir()
-        run: Any = SimpleNamespace(stdout="x=1", stderr="")
+        run = STAND_IN(stdout="x=1", stderr="")
         return Outputs(Path(folder), run).number(NumberSource(**source, unit="s"), "s")
 
 
@@ -96,8 +98,8 @@ CALLS: dict[str, Callable[[], object]] = {
         "--factors", "1,b", above=0.0
     ),
     r"a problem of the set needs a reference_point": lambda: files_of(
-        "a", "b", 1, SimpleNamespace(problem=None, reference_point=None, path=Path("a.yaml")),  # type: ignore[arg-type]
-        None,  # type: ignore[arg-type]
+        "a", "b", 1, STAND_IN(problem=None, reference_point=None, path=Path("a.yaml")),
+        STAND_IN(),
     ),
     r"fix parameters before constraints are changed": lambda: _refuse_to_fix({}, None),
     r"element type 'e0m1': expected 1 to \d exponent": lambda: float_type(0, 1),
@@ -131,7 +133,7 @@ CALLS: dict[str, Callable[[], object]] = {
         }
     ),
     r"expected one design, got 2": lambda: accelerator_machine(
-        "a", SimpleNamespace(clock_hz=[1.0, 2.0]), EconomicsOptions()  # type: ignore[arg-type]
+        "a", STAND_IN(clock_hz=[1.0, 2.0]), EconomicsOptions()
     ),
     r"phases: expected each phase once, got \['decode', 'decode'\]": lambda: SystemWorkload(
         model="llama-3-8b", trace="osworld", phases=("decode", "decode")
@@ -142,14 +144,14 @@ CALLS: dict[str, Callable[[], object]] = {
         [sys.executable, "-c", "import sys; sys.exit('not today')"], SIMULATOR
     ),
     r"P1: SCALE-Sim needs a workload with matrix products": lambda: products_of(
-        SimpleNamespace(workload=None), "P1"  # type: ignore[arg-type]
+        STAND_IN(workload=None), "P1"
     ),
     r"its description is incomplete": lambda: _store_without_description(),
     r"an observation has the wrong length": lambda: Store._matrix(
-        SimpleNamespace(path=Path("a")), [b"x"], "<i4", 2  # type: ignore[arg-type]
+        STAND_IN(path=Path("a")), [b"x"], "<i4", 2
     ),
     r"codes: expected 2 positions, got 1": lambda: Session._row(
-        SimpleNamespace(_space=space("parameters: {x: [1, 2], y: [1, 2]}")), [0]  # type: ignore[arg-type]
+        STAND_IN(_space=space("parameters: {x: [1, 2], y: [1, 2]}")), [0]
     ),
     r"latent attention has no output gate": lambda: LanguageModel.model_validate(
         load_model("deepseek-v3").model_dump() | {"attn_output_gate": True}
@@ -159,7 +161,7 @@ CALLS: dict[str, Callable[[], object]] = {
         | {"layer_types": ["full_attention"] * 31 + ["fuller"]}
     ),
     r"a: is in another \*.safetensors, too": lambda: _add_sizes(
-        Path("b"), SimpleNamespace(keys=lambda: ["a"]), {"a": (1,)}
+        Path("b"), STAND_IN(keys=lambda: ["a"]), {"a": (1,)}
     ),
     r"an optimizer's contract: it ends": lambda: _require(False, "it ends"),
     r"every variable of .* is used, got unused 2": lambda: FunctionOptions(

@@ -129,12 +129,10 @@ MISTAKES = {
     "pools: {prefill: {space: h100, device: h100-sxm}}": "expected either space or device",
     "pools: {prefill: {space: h100, machine: 1}}": "pools.prefill.machine: unknown key 'machine'",
     "pools: {prefill: {device: []}}": "pools.prefill.device: the list of values is empty",
-    "pools: {prefill: {parameters: [1]}}": "pools.prefill.parameters: input should be a valid dict",
-    "pools: {prefill: {device: a, parameters: [1]}}": "pools.prefill.parameters: input should be",
+    "pools: {prefill: {parameters: [1]}}": "pools.prefill.parameters: expected keys",
     "pools: {prefill: {space: h100, constraints: 5}}": "pools.prefill.constraints: input should be",
-    "pools: {prefill: {space: h100, repeated: 5}}": "pools.prefill.repeated: input should be",
-    "pools: {prefill: {space: h100, derived: [1]}}": "pools.prefill.derived: input should be",
-    "pools: {prefill: {space: h100, designs: 5}}": "pools.prefill.designs: input should be",
+    "pools: {prefill: {space: h100, repeated: 5}}": "pools.prefill.repeated: expected keys",
+    "pools: {prefill: {space: h100, designs: 5}}": "pools.prefill.designs: expected keys",
     "pools: {prefill: {space: h100, fixed: {a: 1}}}": "pools.prefill.fixed.a: unknown parameter",
     "pools: {a-b: {role: late, space: h100}}": "pools.a-b: 'a-b' cannot be a name",
     "pools: {prefill: {space: h100}, more: {role: prefill, space: h100}}": "pools.more: the role "
@@ -146,7 +144,7 @@ MISTAKES = {
     "{designs: {a: {source: x, values: {prefill: [H100]}}}, pools: {prefill: {space: h100}}}": (
         "a.yaml:1: designs.a.values.prefill: unknown design of pool prefill"
     ),
-    "{designs: 5, pools: {prefill: {space: h100}}}": "designs: input should be a valid dict",
+    "{designs: 5, pools: {prefill: {space: h100}}}": "designs: expected keys with values",
     "{links: 5, pools: {prefill: {space: h100}}}": "links: expected names with keys, got 5",
     "{links: {a: 5}, pools: {prefill: {space: h100}}}": "links.a: expected keys with values, got 5",
 }

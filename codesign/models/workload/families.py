@@ -35,17 +35,23 @@ class Family(Record):
     def computed(self, config: computed_keys.Config) -> JsonObject:
         """Keys of our record, computed from the file's keys and the family's defaults."""
         values = {key: computed_keys.named(config, names) for key, names in self.read_from.items()}
+        config = {**values, **config}
         for name, arguments in self.derive.items():
             listed = arguments if isinstance(arguments, list) else [arguments]
             function = getattr(computed_keys, name)
             values |= function(config, *(argument for argument in listed if argument is not None))
-        return values
+        values |= computed_keys.layer_keys(config)
+        for key in computed_keys.LAYER_KEYS:
+            if isinstance(values.get(key), list):
+                values |= {key: max(values[key]), f"{key}_by_layer": values[key]}
+        return values | dict(self.fixed)
 
 
 class FamilyTable(Record):
     """Content of ``families.yaml``."""
 
     groups: dict[str, tuple[str, ...]]
+    aliases: dict[str, tuple[str, ...]]
     templates: dict[str, Family]
     families: dict[str, Family]
     activations: dict[str, str]
@@ -57,6 +63,17 @@ class FamilyTable(Record):
     alien_keys: dict[str, tuple[str, ...]]
     inert_keys: tuple[str, ...]
     encoders: frozenset[str]
+
+    def canonical(self, data: Fields) -> JsonObject:
+        """The keys that a file states, and ours for those that it states under another name."""
+        stated = {key: value for key, value in data.items() if value is not None}
+        ours = {
+            key: stated[name]
+            for key, names in self.aliases.items()
+            for name in reversed(names)
+            if name in stated
+        }
+        return stated | ours
 
     def known_types(self) -> list[str]:
         """The values of ``model_type`` that have a row, or a part that has one."""

@@ -17,7 +17,7 @@ from typing import Any
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.schema import Document, to_record
-from codesign.models.workload.computed_keys import ALIASES, layer_keys, pick, shape_keys
+from codesign.models.workload.computed_keys import shape_keys
 from codesign.models.workload.families import CORE, FIRST_WINDOW_LAYER, Family, family_table
 from codesign.models.workload.model import MOST_LAYERS, LanguageModel
 
@@ -46,29 +46,27 @@ def config_model(document: Document, name: str) -> LanguageModel:
     """
     numbers: Any = _integers(document.data)
     document = _merge_layers(_language_part(replace(document, data=numbers)))
-    model_type = str(document.data.get("model_type"))
-    if "model_type" not in document.data and "ssm_cfg" in document.data:
+    stated, model_type = family_table().canonical(document.data), document.data.get("model_type")
+    if "model_type" not in stated and "ssm_cfg" in stated:
         model_type = "mamba_ssm"
-    family, notes = _family(document, model_type)
-    config = {**family.defaults, **_stated(document.data)}
-    problems = _problems(document, model_type, family, config)
+    family, notes = _family(document, stated, str(model_type))
+    config = {**family_table().canonical(family.defaults), **stated}
+    problems = _problems(document, str(model_type), family, config)
     if problems:
         raise InputError(problems)
-    read = {key: pick(config, key) for key in (*family.keys, *family.required)}
-    values = {key: value for key, value in read.items() if value is not None}
+    read = {key: config[key] for key in (*family.keys, *family.required) if key in config}
     try:
-        derived = family.computed(config) | layer_keys(config)
+        derived = family.computed(config)
     except KeyError as error:
         raise InputError("the key is required", document.where(str(error.args[0]))) from None
     except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         raise InputError(f"the keys of the layers do not fit: {error}", document.source) from None
-    values |= derived | dict(family.fixed)
-    values = _complete(document, config, family, _stated(values)) | {
+    values = _complete(document, config, family, _stated(read | derived)) | {
         "name": name,
         "notes": (*notes, *family.notes, *_precision_notes(document)),
     }
     values |= _block_size(document)
-    longest = config.get("max_position_embeddings")
+    longest = document.data.get("max_position_embeddings")
     if isinstance(longest, int) and longest > 0:
         values["context_tokens"] = longest
     values = {key: value for key, value in values.items() if key in LanguageModel.model_fields}
@@ -92,9 +90,9 @@ def _integers(value: Any) -> Any:
 
 def _merge_layers(document: Document) -> Document:
     """A number that a file repeats for every layer is that number; those that differ stay."""
-    data, layers = dict(document.data), pick(document.data, "num_hidden_layers")
-    numbers = family_table().numbers
-    for key in (name for number in numbers for name in ALIASES.get(number, (number,))):
+    data, table = dict(document.data), family_table()
+    layers = table.canonical(data).get("num_hidden_layers")
+    for key in (name for number in table.numbers for name in table.aliases.get(number, (number,))):
         values = data.get(key)
         if isinstance(values, list) and len(values) == layers and len(set(map(str, values))) == 1:
             data[key] = values[0]
@@ -108,7 +106,7 @@ def _language_part(document: Document) -> Document:
     if _has_encoder(model_type, data):
         return document
     key = next((key for key in table.nested_parts if isinstance(data.get(key), dict)), None)
-    if key is None or (pick(data, "hidden_size") is not None and model_type in table.families):
+    if key is None or ("hidden_size" in table.canonical(data) and model_type in table.families):
         if model_type in table.nested_types and model_type not in table.families:
             got = data.get(table.nested_parts[0])
             problem = f"expected the keys of the language model of {model_type!r}, got {got!r}"
@@ -121,11 +119,11 @@ def _language_part(document: Document) -> Document:
     decisive = (*_QUANTIZED, _TIED, "transformers_version") if is_new else _QUANTIZED
     outer = {name: data[name] for name in _stated(data) if name.startswith(decisive)}
     nested = {"model_type": table.nested_types.get(model_type, model_type), **data[key]}
-    nested[_TIED] = pick(nested, _TIED, data.get(_TIED))
+    nested[_TIED] = table.canonical(nested).get(_TIED, data.get(_TIED))
     return _language_part(replace(document, data=nested | outer, lines=lines))
 
 
-def _family(document: Document, model_type: str) -> tuple[Family, tuple[str, ...]]:
+def _family(document: Document, stated: Fields, model_type: str) -> tuple[Family, tuple[str, ...]]:
     """The row of a type; of a type without one that of shapes, with a note that says so."""
     config, where, table = document.data, document.where("model_type"), family_table()
     if _has_encoder(model_type, config):
@@ -140,8 +138,8 @@ def _family(document: Document, model_type: str) -> tuple[Family, tuple[str, ...
         alien = next((key for key in keys if config.get(key)), None)
         if alien and reason is None:
             reason = f"{alien} is not modeled ({subject})"
-    missing = [key for key in CORE if pick(config, key) is None]
-    if all(pick(config, f"{nested}intermediate_size") is None for nested in ("", "moe_")):
+    missing = [key for key in CORE if key not in stated]
+    if not {"intermediate_size", "moe_intermediate_size"} & stated.keys():
         missing.append("intermediate_size")
     if reason is not None:
         problem = f"model_type {model_type!r} is not known, and its shapes do not suffice: {reason}"
@@ -150,7 +148,7 @@ def _family(document: Document, model_type: str) -> tuple[Family, tuple[str, ...
         problem = describe_unknown("model_type", model_type, table.known_types())
         raise InputError(f"{problem} Its shapes do not suffice: {missing[0]} is missing.", where)
     # Files that Transformers 4 wrote leave out what is true of every class that says nothing else.
-    is_tied = bool(pick(config, "tie_word_embeddings", "transformers_version" in config))
+    is_tied = bool(stated.get("tie_word_embeddings", "transformers_version" in config))
     family = table.templates["by-shape"].model_copy(
         update={"defaults": {"tie_word_embeddings": is_tied}}
     )
@@ -161,13 +159,13 @@ def _family(document: Document, model_type: str) -> tuple[Family, tuple[str, ...
             f"{', '.join(unread)} would be ignored"
         )
         raise InputError(problem, document.where(unread[0]))
-    return family, (_assumptions(model_type, config, is_tied=is_tied),)
+    return family, (_assumptions(model_type, stated, is_tied=is_tied),)
 
 
 def _unread_keys(config: Fields, family: Family) -> list[str]:
     """Keys of a type without a row that are neither read, nor empty, nor known to be inert."""
-    keys = (*family.keys, *family.required)
-    readable = {name for key in keys for name in ALIASES.get(key, (key,))}
+    keys, aliases = (*family.keys, *family.required), family_table().aliases
+    readable = {name for key in keys for name in aliases.get(key, (key,))}
     if isinstance(config.get("moe_layer_freq"), list) or config.get("moe_layer_freq") == 1:
         readable.add("moe_layer_freq")
     inert = re.compile("|".join(family_table().inert_keys))
@@ -188,7 +186,7 @@ def _has_encoder(model_type: str, config: Fields) -> bool:
 def _assumptions(model_type: str, config: Fields, *, is_tied: bool) -> str:
     gated = "gated" if shape_keys(config)["is_gated"] else "ungated"
     words = [f"{gated} MLPs", "RMS norms", "rotary positions"]
-    if config.get("sliding_window") and not pick(config, "layer_types"):
+    if config.get("sliding_window") and "layer_types" not in config:
         words.append("a sliding window in every layer")
     if any(key.startswith(("index_", "sparse_attention")) for key in config):
         words.append("attention to all tokens whatever an index chooses")
@@ -242,8 +240,8 @@ def _block_size(document: Document) -> dict[str, tuple[int, int]]:
 def _problems(document: Document, model_type: str, family: Family, config: Fields) -> list[str]:
     problems = []
     for key in family.required:
-        if pick(config, key) is None:
-            first, *others = ALIASES.get(key, (key,))
+        if key not in config:
+            first, *others = family_table().aliases.get(key, (key,))
             more = f" (or {', '.join(others)})" if others else ""
             problems.append(
                 f"{document.where(first)}: the key is required for model_type {model_type!r}{more}"
@@ -267,8 +265,8 @@ def _count_problems(document: Document, config: Fields) -> list[str]:
     """Numbers from which lists of layers are made, and by which others are divided."""
     problems = []
     for key in CORE:
-        value = pick(config, key)
-        name = next((name for name in ALIASES[key] if name in config), key)
+        value = config.get(key)
+        name = next(name for name in family_table().aliases[key] if name in {**config, key: value})
         most = MOST_LAYERS if key == "num_hidden_layers" else None
         if value is not None and (not isinstance(value, int) or isinstance(value, bool)):
             problems.append(f"{document.where(name)}: expected a valid integer, got {value!r}")
@@ -280,7 +278,7 @@ def _count_problems(document: Document, config: Fields) -> list[str]:
 def _lines(document: Document) -> dict[Any, int]:
     """Lines of the file, so that errors about our key point to that of the file's own."""
     lines = dict(document.lines)
-    for ours, names in ALIASES.items():
+    for ours, names in family_table().aliases.items():
         name = next((name for name in names if document.data.get(name) is not None), None)
         if name is not None:
             lines[(ours,)] = document.lines.get((name,), 1)
@@ -292,18 +290,25 @@ def _complete(document: Document, config: Fields, family: Family, values: JsonOb
     spelling, table = str(values.get("hidden_act", "silu")), family_table()
     if spelling not in table.activations:
         problem = describe_unknown("activation", spelling, table.activations)
-        names = [name for name in ALIASES["hidden_act"] if name in document.data]
+        names = [name for name in table.aliases["hidden_act"] if name in document.data]
         raise InputError(problem, document.where(*names[:1]))
     completed = values | {"hidden_act": table.activations[spelling]}
     if "kv_lora_rank" not in completed:
         completed.pop("v_head_dim", None)
         completed["value_head_dim"] = config.get("v_head_dim")
     completed.setdefault("attention_output_bias", completed.get("attention_bias", False))
+    for key in ("layer_types", "mlp_layer_types"):
+        if isinstance(completed.get(key), str):
+            completed[key] = [completed[key]] * completed["num_hidden_layers"]
     kinds = completed.get("layer_types")
     if isinstance(kinds, list):
-        completed["layer_types"] = [
-            table.layer_kinds.get(str(model_type), model_type) for model_type in kinds
-        ]
+        kinds = [table.layer_kinds.get(str(layer_type), layer_type) for layer_type in kinds]
+        completed["layer_types"] = kinds
+    if "linear_num_value_heads" in completed:  # in a model without attention, nothing else counts
+        completed.setdefault("num_attention_heads", completed["linear_num_value_heads"])
+    if "linear_attention" not in (kinds or ()):
+        unused = {key for key in completed if key.startswith(("linear_", "time_step_"))}
+        completed = {key: completed[key] for key in completed if key not in unused - {*family.keys}}
     return completed | _windows(config, family, completed)
 
 

@@ -129,13 +129,13 @@ class BestCase:
             "held_requests": requests_that_fit(
                 room, kept_kv_elements_per_request, model_part.n_batches
             ),
-            "idle_watts": np.asarray(levels.background_watts.sum(axis=0) * many),
+            "idle_watts": levels.background_watts.sum(axis=0) * many,
             "batch_size": case.largest_batch * model_part.n_batches,
-            "memory_capacity_bytes": np.asarray(levels.capacity_bytes.sum(axis=0) * many),
-            "shoreline_mm": np.asarray(levels.shoreline_m.sum(axis=0) * 1e3),
-            "uncharged_shoreline_mm": np.asarray(levels.uncharged_shoreline_m.sum(axis=0) * 1e3),
+            "memory_capacity_bytes": levels.capacity_bytes.sum(axis=0) * many,
+            "shoreline_mm": levels.shoreline_m.sum(axis=0) * 1e3,
+            "uncharged_shoreline_mm": levels.uncharged_shoreline_m.sum(axis=0) * 1e3,
             "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz * many,
-            "offchip_bandwidth_bytes_per_s": np.asarray(bandwidth * many),
+            "offchip_bandwidth_bytes_per_s": bandwidth * many,
         }
         costs = {*COST_METRICS, *PARTS_OF_COST}
         if set(metrics) - set(limits) - costs or set(metrics) & {*COST_OF_TOKENS, *_WEARS}:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -122,7 +123,7 @@ class SiliconMetrics:
         """(n,) area of the base dies and stacked layers of one device that is cut in a way."""
         stacks = unit.stacks
         layers_mm2 = self._hardware.n_layers * stacks.layer_mm2
-        return np.asarray(stacks.n_dies * (stacks.base_mm2 + layers_mm2))
+        return stacks.n_dies * (stacks.base_mm2 + layers_mm2)
 
     @property
     def area_mm2(self) -> FloatArray:
@@ -204,7 +205,7 @@ class SiliconMetrics:
     def thermal_load(self) -> FloatArray:
         ambient = self.constants.ambient_celsius
         rise = self.junction_temperature_celsius - ambient
-        return np.asarray(rise / (self.sources.limit_celsius - ambient))
+        return rise / (self.sources.limit_celsius - ambient)
 
     @cached_property
     def embodied_kgco2e(self) -> FloatArray:
@@ -258,7 +259,7 @@ class SiliconMetrics:
         self, capital: FloatArray, s_per_token: FloatArray, lifetime_years: FloatArray | float
     ) -> FloatArray:
         per_hour = written_off_per_hour(capital, lifetime_years, self._busy_share)
-        return np.asarray(per_hour / 3600.0 * s_per_token)
+        return per_hour / 3600.0 * s_per_token
 
     def costs_of_tokens(
         self,
@@ -279,14 +280,14 @@ class SiliconMetrics:
         years = np.minimum(lifetime_years, 1.0 / constants.write_off_per_year)
         embodied = self.embodied_kgco2e / (years * SECONDS_PER_YEAR * busy) * s_per_token
         ran = joules_per_token * operational_kgco2e_per_joule(constants)
-        usd_per_hour = np.asarray((self._options.usd_per_hour or 0.0) * self._n_devices)
+        usd_per_hour: Any = (self._options.usd_per_hour or 0.0) * self._n_devices
         if self._options.usd_per_hour is None:
             watts = joules_per_token / np.maximum(s_per_token, _TINY)
             power_price = (constants.electricity_usd_per_kwh, constants.pue)
             usd_per_hour = owned_usd_per_hour(self._capital_usd, watts, years, busy, *power_price)
         return {
-            "usd_per_million_tokens": np.asarray(usd_per_hour / 3600.0 * s_per_token * 1e6),
-            "kgco2e_per_million_tokens": np.asarray((embodied + ran) * 1e6),
+            "usd_per_million_tokens": usd_per_hour / 3600.0 * s_per_token * 1e6,
+            "kgco2e_per_million_tokens": (embodied + ran) * 1e6,
         }
 
 

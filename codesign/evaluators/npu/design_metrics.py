@@ -222,7 +222,7 @@ class DesignMetrics:
         """(l, n) dynamic energy of each memory level in one pass."""
         reads = self.reads * self.placed_levels("read_energy_joules_per_byte")
         writes = self.writes * self.placed_levels("write_energy_joules_per_byte")
-        return np.asarray(reads + writes)
+        return reads + writes
 
     @cached_property
     def pass_joules(self) -> FloatArray:
@@ -236,7 +236,7 @@ class DesignMetrics:
     @property
     def idle_watts(self) -> FloatArray:
         """Power of all devices while they wait: background power of their memories."""
-        return np.asarray(self._hardware.background_watts * self.part.n_devices)
+        return self._hardware.background_watts * self.part.n_devices
 
     @property
     def held_requests(self) -> FloatArray:
@@ -356,7 +356,7 @@ class DesignMetrics:
         prompt_share = tokens.prompt_tokens / (tokens.prompt_tokens + tokens.generated_tokens)
         requests_per_s = self.stage_requests / self.phase_time_s  # the cache is of all stages
         imported = self.chosen.designs.kv_request_bytes * prompt_share * requests_per_s
-        return np.asarray(rates + imported * self.kv_held_share)
+        return rates + imported * self.kv_held_share
 
     @cached_property
     def lifetime_years(self) -> FloatArray:

@@ -46,7 +46,7 @@ def features(
     through_tiers = kv_bytes * tails[_KV] + weight_bytes * tails[_WEIGHTS]
     tier_s = through_tiers * inverse(levels.bandwidth_bytes_per_s[1:])
     return {
-        "tdp_watts": np.asarray(watts * n_devices),
+        "tdp_watts": watts * n_devices,
         "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz * n_devices,
         "onchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[0],
         "offchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[1:].sum(axis=0) * n_devices,

@@ -340,7 +340,7 @@ class Stage:
             return list(of_groups[0])
         shares = self._designs.weight_groups.shares[:, :, None]
         fields = [np.stack(np.broadcast_arrays(*values)) for values in zip(*of_groups, strict=True)]
-        return [np.asarray((shares * values).sum(axis=0)) for values in fields]
+        return [(shares * values).sum(axis=0) for values in fields]
 
     @property
     def active_cycles(self) -> FloatArray:

@@ -313,7 +313,7 @@ class PassBounds:
     def _rates(self, case: BestInputs) -> FloatArray:
         """(t, n) largest rate of each tier for weights and KV cache, in bytes per second."""
         usable = (self._options.offchip_efficiency or 1.0) * case.matrix_share
-        return np.asarray(usable * case.hardware.levels.bandwidth_bytes_per_s[1:])
+        return usable * case.hardware.levels.bandwidth_bytes_per_s[1:]
 
     def _byte_s(self, case: BestInputs, held: float) -> FloatArray:
         """(n,) least seconds of a byte from off chip."""
@@ -342,7 +342,7 @@ class PassBounds:
         kv_s, written_s = self._slowdowns(case)
         slowed = weights + kv * kv_s + written * written_s
         if not self.modelling.is_staged:
-            return np.asarray(slowed * self._byte_s(case, held))
+            return slowed * self._byte_s(case, held)
         resident_weights, resident_kv = self._resident_bytes(case, held)
         resident = resident_weights + resident_kv
         per_byte = weights / np.maximum(resident_weights, 1.0)
@@ -382,7 +382,7 @@ class PassBounds:
             self._totals |= dict(zip(missing, np.moveaxis(np.stack(sums), -1, 0), strict=True))
         begins = np.cumsum([0, *(len(array.dataflows) for array in arrays)])[:-1]
         every = np.stack([self._totals[key] for key in keys], axis=-1)
-        return np.asarray(np.minimum.reduceat(every, begins, axis=-1))
+        return np.minimum.reduceat(every, begins, axis=-1)
 
     def _sums(
         self,

@@ -222,7 +222,7 @@ class Preparation:
         most = float(self.workload.max_batch)
         fitting = np.clip((capacity - weights) * inverse(kv), 1.0, most)
         fitting = np.where(kv > 0, fitting, most)
-        return np.asarray(np.exp2(np.floor(np.log2(fitting))))
+        return np.exp2(np.floor(np.log2(fitting)))
 
 
 def _classes(column: Column, meaning: Callable[[str], Hashable]) -> IntArray:

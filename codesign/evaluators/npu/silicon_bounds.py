@@ -84,7 +84,7 @@ class SiliconBounds(SiliconMetrics):
     @property
     def block_density_w_per_mm2(self) -> FloatArray:
         """(n,) mean density of the base, at least; the densest block is not below it."""
-        return np.asarray(self.sources.base / self.footprint_mm2)
+        return self.sources.base / self.footprint_mm2
 
     @cached_property
     def junction_temperature_celsius(self) -> FloatArray:

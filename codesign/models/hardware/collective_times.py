@@ -21,10 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from codesign.base.columns import FloatArray
 
@@ -32,7 +32,7 @@ Algorithm: TypeAlias = Literal["ring", "tree"]
 CollectiveKind: TypeAlias = Literal[
     "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"
 ]
-Numbers: TypeAlias = float | FloatArray | NDArray[np.int64]
+Numbers: TypeAlias = float | NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -57,14 +57,14 @@ class Link:
         return np.asarray(n_steps * step, dtype=np.float64)
 
 
-def _started(n_ranks: ArrayLike, time_s: FloatArray, warm_up_s: Numbers) -> FloatArray:
+def _started(n_ranks: Numbers, time_s: FloatArray, warm_up_s: Numbers) -> FloatArray:
     """The time with its start; nothing for one rank alone."""
-    return np.where(np.asarray(n_ranks) > 1, warm_up_s + time_s, 0.0)
+    return np.where(n_ranks > 1, warm_up_s + time_s, 0.0)
 
 
 def point_to_point_s(message_bytes: Numbers, link: Link, warm_up_s: Numbers) -> FloatArray:
     """A message from one device to another (GenZ Eq. 4)."""
-    return np.asarray(warm_up_s + link.steps_s(1.0, message_bytes))
+    return warm_up_s + link.steps_s(1.0, message_bytes)
 
 
 def all_reduce_s(
@@ -97,10 +97,10 @@ def all_reduce_s(
         0.006006
     """
     reduce = _REDUCTIONS[algorithm]
-    shard = np.asarray(message_bytes) / n_inner
+    shard = message_bytes / n_inner
     spanning = 2.0 * _shards(message_bytes, n_inner, inner) + reduce(shard, n_outer, outer)
-    time = np.where(np.asarray(n_outer) > 1, spanning, reduce(message_bytes, n_inner, inner))
-    return _started(np.asarray(n_inner * n_outer), time, warm_up_s)
+    time = np.where(n_outer > 1, spanning, reduce(message_bytes, n_inner, inner))
+    return _started(n_inner * n_outer, time, warm_up_s)
 
 
 def all_gather_s(
@@ -116,9 +116,9 @@ def all_gather_s(
     A ring of N ranks takes N - 1 steps of a shard of ``gathered_bytes``, the whole message: after
     an all-gather, before a reduce-scatter.
     """
-    between = _shards(np.asarray(gathered_bytes) / n_inner, n_outer, outer)
+    between = _shards(gathered_bytes / n_inner, n_outer, outer)
     time = _if_spanning(n_outer, between) + _shards(gathered_bytes, n_inner, inner)
-    return _started(np.asarray(n_inner * n_outer), time, warm_up_s)
+    return _started(n_inner * n_outer, time, warm_up_s)
 
 
 def all_to_all_s(
@@ -133,10 +133,10 @@ def all_to_all_s(
 
     The two kinds of link are used one after the other, which bounds the time from above.
     """
-    n_ranks = np.asarray(n_inner * n_outer)
-    buffer_share = np.asarray(buffer_bytes) / n_ranks
+    n_ranks = n_inner * n_outer
+    buffer_share = buffer_bytes / n_ranks
     between = outer.steps_s(n_ranks - n_inner, buffer_share)
-    time = inner.steps_s(np.asarray(n_inner) - 1.0, buffer_share) + _if_spanning(n_outer, between)
+    time = inner.steps_s(n_inner - 1.0, buffer_share) + _if_spanning(n_outer, between)
     return _started(n_ranks, time, warm_up_s)
 
 
@@ -155,7 +155,7 @@ def wire_bytes(
     """
     message_bytes, near = np.asarray(message_bytes), np.asarray(n_ranks / n_nodes)
     if kind == "send":
-        apart = np.asarray(n_nodes) > 1
+        apart = n_nodes > 1
         return np.where(apart, 0.0, message_bytes), np.where(apart, message_bytes, 0.0)
     if kind == "all_to_all":
         return message_bytes * (near - 1) / n_ranks, message_bytes * (n_ranks - near) / n_ranks
@@ -178,14 +178,14 @@ def split_over_nodes(
         >>> [part.tolist() for part in split_over_nodes(4, 8, 8)]  # one rank a node
         [1.0, 4.0]
     """
-    per_node = np.clip(np.floor(np.asarray(node_size) / stride), 1, n_ranks)
-    n_nodes = np.ceil(np.asarray(n_ranks) / per_node)
+    per_node = np.clip(np.floor(node_size / stride), 1, n_ranks)
+    n_nodes = np.ceil(n_ranks / per_node)
     return np.asarray(n_ranks / n_nodes), np.asarray(n_nodes, dtype=np.float64)
 
 
 def _if_spanning(n_nodes: Numbers, time_s: FloatArray) -> FloatArray:
     """The time between nodes; nothing within one, whose network may not be stated (NaN)."""
-    return np.where(np.asarray(n_nodes) > 1, time_s, 0.0)
+    return np.where(n_nodes > 1, time_s, 0.0)
 
 
 def _tree_reduction(message_bytes: Numbers, n_ranks: Numbers, link: Link) -> FloatArray:
@@ -195,13 +195,13 @@ def _tree_reduction(message_bytes: Numbers, n_ranks: Numbers, link: Link) -> Flo
     directions, so that the bytes pass once up and once down [Sanders2009]_.
     """
     depth = np.ceil(np.log2(np.maximum(n_ranks, 1.0)))
-    passed = 2.0 * np.asarray(message_bytes) / link.bandwidth_bytes_per_s
+    passed = 2.0 * message_bytes / link.bandwidth_bytes_per_s
     return np.where(depth > 0, 2.0 * depth * link.latency_s + passed, 0.0)
 
 
 def _shards(message_bytes: Numbers, n_ranks: Numbers, link: Link) -> FloatArray:
     """N - 1 steps, each of one of ``n_ranks`` equal shards."""
-    return link.steps_s(np.asarray(n_ranks) - 1.0, np.asarray(message_bytes) / n_ranks)
+    return link.steps_s(n_ranks - 1.0, message_bytes / n_ranks)
 
 
 _REDUCTIONS: dict[str, Callable[[Numbers, Numbers, Link], FloatArray]] = {

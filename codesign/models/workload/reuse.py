@@ -198,7 +198,7 @@ class SessionReuse(_Reuse):
         """(g,) mean think time, cut off at each of ``times``."""
         if self._session.think_times == "fixed" or gap_s == 0:
             return np.minimum(times, gap_s)
-        return np.asarray(-gap_s * np.expm1(-times / gap_s))
+        return -gap_s * np.expm1(-times / gap_s)
 
 
 def _representatives(session: Session) -> tuple[IntArray, FloatArray]:

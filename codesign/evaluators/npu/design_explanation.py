@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -30,8 +31,11 @@ def explain(
     design: DesignMetrics, metrics: Sequence[str], absent: Mapping[str, str]
 ) -> Explanation:
     """The full account of a batch of one design; ``absent`` has why metrics have no value."""
-    designs, options = design.chosen.designs.columns, design.options
-    present = np.flatnonzero(design.working.accelerators.levels.exists[:, 0]).tolist()
+    designs, options, working = design.chosen.designs.columns, design.options, design.working
+    present = {
+        level: LEVEL_NAMES[working.tier_order[level - 1, 0] + 1 if level else 0]
+        for level in np.flatnonzero(working.accelerators.levels.exists[:, 0]).tolist()
+    }
     together = {
         "overlapped": "they overlap, so the longer counts",
         "serial": "they add up",
@@ -41,7 +45,7 @@ def explain(
             f"one pass takes {design.pass_s[0]:.4g} s: matrix array and memory "
             f"{design.matrix_s[0]:.4g} s, vector unit {design.vector_s[0]:.4g} s; {together}"
         ),
-        _power_note(design),
+        _power_note(design, present),
     )
     return Explanation(
         metrics={name: float(design.value(name)[0]) for name in metrics},
@@ -67,64 +71,71 @@ def explain(
     )
 
 
-def _operators(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
-    pass_ = design.pass_
-    table, batch = pass_.all_operators, float(design.working.pass_requests[0])
-    hardware = design.working.accelerators
-    lanes_per_s = float(hardware.vector_length[0] * hardware.clock_hz[0])
-    lane_cycles = pass_.lane_cycles_per_request
+BOUNDS = ("compute", "on-chip port", "off-chip")
+"""Bounds of an operator of array and memories."""
+_AMOUNTS = ("time_s", "compute_s", "on_chip_s", "off_chip_s", "matrix_s", "vector_s", "work_flop",
+            "energy_joules")  # fmt: skip
+"""Amounts of all instances of an operator together."""
+
+
+def _operators(design: DesignMetrics, present: Mapping[int, str]) -> list[OperatorRow]:
+    pass_, hardware = design.pass_, design.working.accelerators
+    table, levels, place = pass_.all_operators, hardware.levels, pass_.positions
+    batch, count = float(design.working.pass_requests[0]), table.count
     energies = design.silicon.constants.operation_energies
-    lane_joules = energies.lane_joules * float(energies.clock_scale(hardware.clock_hz)[0])
+    lane_joules = energies.lane_joules * energies.clock_scale(hardware.clock_hz)
     ported, joules = _vector_operands(design)
-    lanes_s = lane_cycles * batch / lanes_per_s
-    port_s = ported / float(hardware.levels.bandwidth_bytes_per_s[0, 0])
+    lanes_s = pass_.lane_cycles_per_request * batch / (hardware.vector_length * hardware.clock_hz)
+    port_s = ported / levels.bandwidth_bytes_per_s[0]
     # Lanes or port, whichever takes longer over the pass.
-    unit_s = lanes_s if lanes_s @ table.count >= port_s @ table.count else port_s
-    joined = max if pass_.options.vector == "overlapped" else float.__add__
-    levels, place = hardware.levels, pass_.positions
+    vector_s = lanes_s if lanes_s @ count >= port_s @ count else port_s
+    joined = np.maximum if pass_.options.vector == "overlapped" else np.add
     reads, writes = (moved[:, 0] for moved in design.operator_traffic())
     memory_joules = (
         reads * levels.read_energy_joules_per_byte + writes * levels.write_energy_joules_per_byte
     ).sum(axis=0)
-    array_joules = design.operator_cycles()[0] * design.silicon.cycle_joules[0]
+    array_joules = design.operator_cycles()[0] * design.silicon.cycle_joules
     # Operators beside array and memories take nothing of them.
     moved, seconds = np.zeros((len(reads), len(table))), np.zeros((4, len(table)))
     moved[:, place], seconds[:, place] = reads + writes, [of_unit[0] for of_unit in design.times]
     matrix_joules = np.zeros(len(table))
     matrix_joules[place] = memory_joules + array_joules
     moved[0] += ported
+    lanes_joules = table.vector_ops_per_request * batch * lane_joules
+    amounts = [
+        *(count * each for each in (joined(seconds[3], vector_s), *seconds, vector_s)),
+        2.0 * count * table.mac_per_request * batch,
+        count * (matrix_joules + lanes_joules + joules),
+    ]
     rows: list[OperatorRow] = []
     for i, name in enumerate(table.names):
-        count, vector_s = float(table.count[i]), float(unit_s[i])
-        *of_units, matrix_s = seconds[:, i].tolist()
-        bounds = dict(zip(BOUNDS, of_units, strict=True))
-        operations = float(table.vector_ops_per_request[i]) * batch
+        bounds = dict(zip(BOUNDS, seconds[:, i].tolist(), strict=False))
+        crossed = {name: float((count * moved[level])[i]) for level, name in present.items()}
+        bound = _slowest({**bounds, "vector": float(vector_s[i])})
+        values = [float(values[i]) for values in amounts]
         rows.append(
-            {
-                "name": name,
-                "kind": table.kinds[i],
-                "count": count,
-                "bound": _slowest({**bounds, "vector": vector_s}),
-                "matrix_bound": _slowest(bounds),
-                "time_s": count * joined(matrix_s, vector_s),
-                "compute_s": count * of_units[0],
-                "on_chip_s": count * of_units[1],
-                "off_chip_s": count * of_units[2],
-                "matrix_s": count * matrix_s,
-                "vector_s": count * vector_s,
-                "work_flop": 2.0 * count * float(table.mac_per_request[i]) * batch,
-                "energy_joules": count
-                * float(matrix_joules[i] + operations * lane_joules + joules[i]),
-                "traffic_bytes": {
-                    _name(design, level): count * float(moved[level, i]) for level in present
-                },
-            }
+            _row(name, table.kinds[i], float(count[i]), (bound, _slowest(bounds)), values, crossed)
         )
     rows += _wait(design, present)
     total = sum(row["time_s"] for row in rows) or 1.0
     for row in rows:
         row["time_share"] = row["time_s"] / total
     return rows
+
+
+def _row(
+    name: str,
+    computation: str,
+    count: float,
+    bounds: tuple[str, str],
+    amounts: Sequence[float],
+    crossed: Mapping[str, float],
+) -> OperatorRow:
+    """A row of an operator, or of a wait; ``bounds`` with and without the vector unit."""
+    row: JsonObject = {"name": name, "kind": computation, "count": count}
+    row |= {"bound": bounds[0], "matrix_bound": bounds[1]}
+    row |= {**dict(zip(_AMOUNTS, amounts, strict=True)), "traffic_bytes": crossed}
+    return cast(OperatorRow, row)
 
 
 def _vector_operands(design: DesignMetrics) -> tuple[FloatArray, FloatArray]:
@@ -135,14 +146,14 @@ def _vector_operands(design: DesignMetrics) -> tuple[FloatArray, FloatArray]:
     operands = design.pass_.vector_operands_by_operator
     hardware = design.working.accelerators
     reads, writes = (moved[0] for moved in vector_streams(operands, design.working.placed))
-    levels, batch = hardware.levels, float(design.working.pass_requests[0])
-    joules = reads * levels.read_energy_joules_per_byte[0, 0]
-    joules = joules + writes * levels.write_energy_joules_per_byte[0, 0]
-    activations = (operands.reads + operands.writes) * float(design.working.activation_bytes[0])
+    levels, batch = hardware.levels, design.working.pass_requests
+    joules = reads * levels.read_energy_joules_per_byte[0]
+    joules = joules + writes * levels.write_energy_joules_per_byte[0]
+    activations = (operands.reads + operands.writes) * design.working.activation_bytes
     buffered = batch * (activations + 4.0 * operands.scores * SCORE_BYTES)
     energies = design.silicon.constants.operation_energies
-    byte_joules = energies.score_buffer_joules_per_byte * energies.clock_scale(hardware.clock_hz)[0]
-    return reads + writes, joules + buffered * byte_joules * hardware.scores_are_local[0]
+    byte_joules = energies.score_buffer_joules_per_byte * energies.clock_scale(hardware.clock_hz)
+    return reads + writes, joules + buffered * byte_joules * hardware.scores_are_local
 
 
 def _slowest(seconds: Mapping[str, float]) -> str:
@@ -151,111 +162,82 @@ def _slowest(seconds: Mapping[str, float]) -> str:
     return slowest if seconds[slowest] > 0 else "none"
 
 
-def _is_at_power_limit(design: DesignMetrics) -> bool:
-    """True if a memory at its power limit sets the time of array and memories."""
-    longest_s = float(design.power_limits_s[:, 0].max())
-    return bool(longest_s > design.operators_s[0] and longest_s >= design.matrix_s[0])
+def _level_at_power_limit(design: DesignMetrics) -> int | None:
+    """The memory whose power limit sets the time of array and memories, if one does."""
+    limits_s = design.power_limits_s[:, 0]
+    sets_time = limits_s.max() > design.operators_s[0] and limits_s.max() >= design.matrix_s[0]
+    return int(limits_s.argmax()) if sets_time else None
 
 
-def _wait(design: DesignMetrics, present: list[int]) -> list[OperatorRow]:
+def _wait(design: DesignMetrics, present: Mapping[int, str]) -> list[OperatorRow]:
     """A row for the time that a power limit, or the vector unit at the port, adds to operators."""
     waiting_s = float((design.matrix_s - design.operators_s)[0])
     if not waiting_s > 0:
         return []
     name, bound = "vector_operands_at_the_port", "on-chip port"
-    if _is_at_power_limit(design):
-        level = _name(design, int(design.power_limits_s[:, 0].argmax()))
-        name, bound = f"power_limit_of_{level}", "power"
-    return [
-        {
-            "name": name,
-            "kind": "wait",
-            "count": 1.0,
-            "bound": bound,
-            "matrix_bound": bound,
-            "time_s": waiting_s,
-            "compute_s": 0.0,
-            "on_chip_s": 0.0,
-            "off_chip_s": 0.0,
-            "matrix_s": waiting_s,
-            "vector_s": 0.0,
-            "work_flop": 0.0,
-            "energy_joules": 0.0,
-            "traffic_bytes": dict.fromkeys([_name(design, level) for level in present], 0.0),
-        }
-    ]
+    if (level := _level_at_power_limit(design)) is not None:
+        name, bound = f"power_limit_of_{present[level]}", "power"
+    amounts = [waiting_s if key in ("time_s", "matrix_s") else 0.0 for key in _AMOUNTS]
+    crossed = dict.fromkeys(present.values(), 0.0)
+    return [_row(name, "wait", 1.0, (bound, bound), amounts, crossed)]
 
 
-def _power_note(design: DesignMetrics) -> dict[str, str]:
+def _power_note(design: DesignMetrics, present: Mapping[int, str]) -> dict[str, str]:
     """Effect on the time of a memory at its power limit, by the memory's name."""
-    if not _is_at_power_limit(design):
+    level = _level_at_power_limit(design)
+    if level is None:
         return {}
-    level = int(design.power_limits_s[:, 0].argmax())
-    ratio = float(design.placed_levels("write_energy_ratio")[level, 0])
-    name = _name(design, level)
+    ratio = design.placed_levels("write_energy_ratio")[level, 0]
     sentence = (
-        f"{name} is at its power limit: its TDP counts reading at the peak "
+        f"{present[level]} is at its power limit: its TDP counts reading at the peak "
         f"bandwidth, and a byte written takes {ratio:.4g} times that energy; so array and memory "
         f"take {design.matrix_s[0]:.4g} s instead of {design.operators_s[0]:.4g} s"
     )
-    return {name: sentence}
+    return {present[level]: sentence}
 
 
-BOUNDS = ("compute", "on-chip port", "off-chip")
-"""Bounds of an operator of array and memories."""
-
-
-def _levels(design: DesignMetrics, designs: Columns, present: list[int]) -> list[LevelRow]:
+def _levels(design: DesignMetrics, designs: Columns, present: Mapping[int, str]) -> list[LevelRow]:
     levels, pinned = design.working.accelerators.levels, design.working.pinned[:, 0]
     tails = design.working.tails[:, :, 0]
     own = tails - np.concatenate([tails[:, 1:], np.zeros((len(KINDS), 1))], axis=1)
     rows: list[LevelRow] = []
-    for level in present:
-        moved = float(design.reads[level, 0] + design.writes[level, 0])
-        bandwidth = float(levels.bandwidth_bytes_per_s[level, 0])
+    for level, name in present.items():
+
+        def value(quantity: FloatArray, level: int = level) -> float:
+            return float(quantity[level, 0])
+
+        moved, bandwidth = design.reads + design.writes, levels.bandwidth_bytes_per_s
         held = pinned if level == 0 else own[:, level - 1] * (1 - pinned)
         rows.append(
             {
-                "name": _name(design, level),
-                "title": LEVEL_TITLES[_place(design, level)],
-                "banks": _banks(designs, _name(design, level)),
-                "capacity_bytes": float(levels.capacity_bytes[level, 0]),
-                "bandwidth_bytes_per_s": bandwidth,
-                "latency_s": float(levels.latency_s[level, 0]),
-                "shoreline_mm": float(levels.shoreline_m[level, 0]) * 1e3,
-                "uncharged_shoreline_mm": float(levels.uncharged_shoreline_m[level, 0]) * 1e3,
-                "read_bytes": float(design.reads[level, 0]),
-                "written_bytes": float(design.writes[level, 0]),
-                "written_bytes_per_s": float(design.written_bytes_per_s[level, 0]),
-                "utilization": moved / (bandwidth * float(design.pass_s[0])),
-                "energy_joules": float(design.level_joules[level, 0]),
-                "holds_share": {kind: float(held[k]) for k, kind in enumerate(KINDS)},
+                "name": name,
+                "title": _TITLES[name],
+                "banks": _banks(designs, name),
+                "capacity_bytes": value(levels.capacity_bytes),
+                "bandwidth_bytes_per_s": value(bandwidth),
+                "latency_s": value(levels.latency_s),
+                "shoreline_mm": value(levels.shoreline_m) * 1e3,
+                "uncharged_shoreline_mm": value(levels.uncharged_shoreline_m) * 1e3,
+                "read_bytes": value(design.reads),
+                "written_bytes": value(design.writes),
+                "written_bytes_per_s": value(design.written_bytes_per_s),
+                "utilization": value(moved / (bandwidth * design.pass_s)),
+                "energy_joules": value(design.level_joules),
+                "holds_share": dict(zip(KINDS, held.tolist(), strict=True)),
             }
         )
     return rows
 
 
-def _place(design: DesignMetrics, level: int) -> int:
-    """0 for the on-chip memory, or the design's own number of the tier at this place."""
-    return int(design.working.tier_order[level - 1, 0]) + 1 if level else 0
-
-
-def _name(design: DesignMetrics, level: int) -> str:
-    """``on_chip``, or the design's own name of the tier that stands at this place."""
-    return LEVEL_NAMES[_place(design, level)]
-
-
-def _wear(design: DesignMetrics, designs: Columns, present: list[int]) -> list[str]:
+def _wear(design: DesignMetrics, designs: Columns, present: Mapping[int, str]) -> list[str]:
     """Rate at which memories with limited endurance are written."""
     wear, capacity = (
-        design.placed_levels("wear_per_byte")[:, 0],
-        design.placed_levels("capacity_bytes"),
+        design.placed_levels(name)[:, 0] for name in ("wear_per_byte", "capacity_bytes")
     )
     sentences = []
-    for level in present:
+    for level, name in present.items():
         if wear[level] > 0:
-            rate, size = design.written_bytes_per_s[level, 0], capacity[level, 0]
-            name = _name(design, level)
+            rate, size = design.written_bytes_per_s[level, 0], capacity[level]
             words = " + ".join(f"{x['technology']} x{x['count']}" for x in _banks(designs, name))
             sentences.append(
                 f"{name}, {words}, is written at {rate / 1e9:.3g} GB/s while "
@@ -277,34 +259,27 @@ def _banks(designs: Columns, level: str) -> list[Banks]:
     return [{"technology": str(name), "count": int(count)} for name, count in parts if count]
 
 
-def _power(design: DesignMetrics, present: list[int]) -> list[PowerRow]:
-    seconds = float(design.pass_s[0])
-    watts = {
-        "array": (
-            design.tdp_by_component["array"],
-            float(design.array_joules[0]) / seconds,
-        ),
-        "vector": (
-            design.tdp_by_component["vector"],
-            float(design.vector_joules[0]) / seconds
-            + float(design.working.accelerators.score_buffer_watts[0]),
-        ),
+def _power(design: DesignMetrics, present: Mapping[int, str]) -> list[PowerRow]:
+    hardware, pass_s = design.working.accelerators, design.pass_s
+    average = {
+        "array": design.array_joules / pass_s,
+        "vector": design.vector_joules / pass_s + hardware.score_buffer_watts,
     }
-    for level in present:
-        name = _name(design, level)
-        dynamic = float(design.level_joules[level, 0]) / seconds
-        background = float(design.working.accelerators.levels.background_watts[level, 0])
-        watts[name] = (design.tdp_by_component[name], dynamic + background)
-    titles = {_name(design, level): LEVEL_TITLES[_place(design, level)] for level in present}
+    for level, name in present.items():
+        dynamic = design.level_joules[level] / pass_s
+        average[name] = dynamic + hardware.levels.background_watts[level]
     return [
         {
             "name": name,
-            "title": titles.get(name, name),
-            "tdp_watts": float(limit[0]),
-            "average_watts": average,
+            "title": _TITLES.get(name, name),
+            "tdp_watts": float(design.tdp_by_component[name][0]),
+            "average_watts": float(watts[0]),
         }
-        for name, (limit, average) in watts.items()
+        for name, watts in average.items()
     ]
+
+
+_TITLES = dict(zip(LEVEL_NAMES, LEVEL_TITLES, strict=True))
 
 
 def _deployment(design: DesignMetrics) -> list[str]:

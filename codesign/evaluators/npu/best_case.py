@@ -43,7 +43,11 @@ from codesign.evaluators.npu.preparation import Preparation, requests_that_fit
 from codesign.evaluators.npu.silicon_bounds import SiliconBounds
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.models.accounts.wear import LONGEST_LIFE_YEARS
-from codesign.models.hardware.accelerator import AcceleratorBatch, reordered_tiers
+from codesign.models.hardware.accelerator import (
+    AcceleratorBatch,
+    positions_of,
+    reordered_tiers,
+)
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.models.hardware.hierarchy import inverse
 from codesign.models.hardware.power import thermal_design_watts
@@ -295,15 +299,15 @@ class BestCase:
         self, partial: PartialDesigns, hardware: AcceleratorBatch
     ) -> tuple[IntArray, list[ArrayChoice]]:
         """(n,) the number of each design's array, and the distinct arrays."""
-        organization = partial.codes("array_organization", ORGANIZATIONS)
-        if organization is None:
-            organization = np.full(partial.n, ORGANIZATIONS.index(self._options.array))
-        dataflow = partial.codes("dataflow", DATAFLOWS)
-        allowed = np.array(
-            [DATAFLOWS.index(flow) for flow in partial.undecided.get("dataflow", ())]
-        )
-        grid = partial.designs["pe_array"]
-        flow_code = np.full(partial.n, len(DATAFLOWS)) if dataflow is None else dataflow
+        designs, grid = partial.designs, partial.designs["pe_array"]
+        organization = np.full(partial.n, ORGANIZATIONS.index(self._options.array))
+        if "array_organization" in designs:
+            organization = positions_of(designs, "array_organization", ORGANIZATIONS)
+        # A dataflow that is undecided has a position behind all others.
+        allowed = [DATAFLOWS.index(flow) for flow in partial.undecided.get("dataflow", ())]
+        flow_code = np.full(partial.n, len(DATAFLOWS))
+        if "dataflow" in designs:
+            flow_code = positions_of(designs, "dataflow", DATAFLOWS)
         is_local = (hardware.scores_are_local > 0).astype(np.int64)
         key = (grid.codes * len(ORGANIZATIONS) + organization) * (len(DATAFLOWS) + 1) + flow_code
         key = key * 2 + is_local
@@ -314,7 +318,7 @@ class BestCase:
             rest, flow = divmod(rest, len(DATAFLOWS) + 1)
             place, kind = divmod(rest, len(ORGANIZATIONS))
             depth, width = grid.values[place]
-            flows = allowed if dataflow is None else np.array([flow])
+            flows = [flow] if flow < len(DATAFLOWS) else allowed
             arrays.append(ArrayChoice(float(depth), float(width), flows, kind, bool(local)))
         return number.ravel(), arrays
 

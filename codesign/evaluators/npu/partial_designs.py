@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, fields, replace
 from typing import Any, NamedTuple
 
@@ -14,7 +14,6 @@ from codesign.base.columns import (
     Columns,
     Domains,
     FloatArray,
-    IntArray,
     Value,
     combined,
     distinct,
@@ -84,12 +83,6 @@ class PartialDesigns:
         values_of = self.undecided.get(parameter, (None,))
         possible = [absent if value is None else float(function(value)) for value in values_of]
         return np.full(self.n, min(possible)), np.full(self.n, max(possible))
-
-    def codes(self, parameter: str, known: Sequence[str]) -> IntArray | None:
-        """(n,) positions in ``known``; None if the parameter is undecided or not there."""
-        if parameter not in self.designs:
-            return None
-        return self.designs[parameter].lookup(lambda value: float(known.index(value))).astype(int)
 
     def hardware(self, units: UnitTables) -> HardwareExtremes:
         """Extremes of the hardware.

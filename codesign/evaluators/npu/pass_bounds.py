@@ -62,7 +62,7 @@ class ArrayChoice(NamedTuple):
 
     depth: float
     width: float
-    dataflows: IntArray
+    dataflows: Sequence[int]
     organization: int
     is_local: bool
 
@@ -374,7 +374,7 @@ class PassBounds:
 
     def _summed(self, arrays: Sequence[ArrayChoice], batch: float) -> FloatArray:
         """(t, g, a) least totals of arrays for a batch size, over the dataflows possible."""
-        flows = [(array, flow) for array in arrays for flow in array.dataflows.tolist()]
+        flows = [(array, flow) for array in arrays for flow in array.dataflows]
         keys = [(a.depth, a.width, a.organization, flow, a.is_local, batch) for a, flow in flows]
         missing = [key for key in dict.fromkeys(keys) if key not in self._totals]
         if missing:

@@ -18,7 +18,7 @@ from codesign.base.columns import (
     distinct,
     taken,
 )
-from codesign.base.errors import InputError, check_known
+from codesign.base.errors import InputError
 from codesign.evaluators.npu.format_widths import (
     element_bytes,
     groups_of_weights,
@@ -26,7 +26,12 @@ from codesign.evaluators.npu.format_widths import (
 )
 from codesign.evaluators.npu.npu_options import MATRIX_SHARE
 from codesign.evaluators.phase_machine import BATCH_SIZE
-from codesign.models.hardware.accelerator import AcceleratorBatch, reordered_tiers, take
+from codesign.models.hardware.accelerator import (
+    AcceleratorBatch,
+    positions_of,
+    reordered_tiers,
+    take,
+)
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.models.hardware.hierarchy import in_flight_bandwidth_bytes_per_s
 from codesign.models.hardware.tier_order import fastest_first
@@ -182,32 +187,25 @@ class PreparedDesigns:
     @cached_property
     def storage(self) -> IntArray:
         """Positions in ``PRIORITIES``."""
-        return self._codes("storage_priority", PRIORITIES)
+        return positions_of(self.columns, "storage_priority", PRIORITIES)
 
     @cached_property
     def dataflow(self) -> IntArray:
         """Positions in ``DATAFLOWS``."""
-        return self._codes("dataflow", DATAFLOWS)
+        return positions_of(self.columns, "dataflow", DATAFLOWS)
 
     @cached_property
     def bandwidth_priority(self) -> IntArray:
         """Positions in ``BANDWIDTH_PRIORITIES``."""
-        return self._codes("bandwidth_priority", BANDWIDTH_PRIORITIES)
+        return positions_of(self.columns, "bandwidth_priority", BANDWIDTH_PRIORITIES)
 
     @cached_property
     def organization(self) -> IntArray:
         """Positions in ``ORGANIZATIONS``; a space may state it, else the option holds."""
         if "array_organization" in self.columns:
-            return self._codes("array_organization", ORGANIZATIONS)
+            return positions_of(self.columns, "array_organization", ORGANIZATIONS)
         code = ORGANIZATIONS.index(self.preparation.options.array)
         return np.full(len(self), code, dtype=np.int64)
-
-    def _codes(self, parameter: str, known: tuple[str, ...]) -> IntArray:
-        def position(value: str) -> float:
-            check_known(parameter, value, known)
-            return float(known.index(value))
-
-        return self.columns[parameter].lookup(position).astype(np.int64)
 
     @cached_property
     def is_shared_freely(self) -> BoolArray:

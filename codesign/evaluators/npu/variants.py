@@ -8,10 +8,10 @@ from typing import TypeAlias
 import numpy as np
 
 from codesign.base.columns import Columns, IntArray, combined, distinct, taken
-from codesign.base.errors import check_known
 from codesign.models.accounts.account_constants import PROCESSES
 from codesign.models.deployments import Parallelism
 from codesign.models.deployments.grouping import groups, has_degrees
+from codesign.models.hardware.accelerator import positions_of
 
 OPTION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "process": PROCESSES,
@@ -31,7 +31,7 @@ def variants(designs: Columns) -> Iterator[tuple[Parallelism, Stated, IntArray, 
     """Groups of designs: degrees, options, (g,) positions, and the columns without either."""
     names = [name for name in OPTION_PARAMETERS if name in designs]
     n = len(next(iter(designs.values())))
-    codes = [_codes(designs, name) for name in names]
+    codes = [positions_of(designs, name, OPTION_PARAMETERS[name]) for name in names]
     number, first = distinct(*combined(*codes)) if codes else (np.zeros(n, dtype=np.int64), [0])
     columns = {name: column for name, column in designs.items() if name not in names}
     for i, representative in enumerate(first if n else ()):
@@ -46,13 +46,3 @@ def variants(designs: Columns) -> Iterator[tuple[Parallelism, Stated, IntArray, 
             continue
         for parallelism, within, rest in groups(alike):
             yield parallelism, stated, positions[within], rest
-
-
-def _codes(designs: Columns, name: str) -> IntArray:
-    known_option_parameters = OPTION_PARAMETERS[name]
-
-    def position(value: str) -> float:
-        check_known(name, value, known_option_parameters)
-        return float(known_option_parameters.index(value))
-
-    return designs[name].lookup(position).astype(np.int64)

@@ -7,7 +7,7 @@ An accelerator is a matrix array, a vector unit and memory levels: on-chip memor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Literal, TypeAlias, get_args
 
@@ -390,7 +390,9 @@ def build_accelerators(
     n_layers = layer.counts
     is_modelled = planar.technology.lookup(lambda name: not units.is_device(name), absent=1.0) > 0
     planar_sram_bytes = np.where(is_modelled, planar.owned("capacity"), np.nan)
-    score_path = _score_path(designs, units, n)
+    score_path = np.full(n, SCORE_PATHS.index(units.score_path))
+    if SCORE_PATH in designs:
+        score_path = positions_of(designs, SCORE_PATH, SCORE_PATHS)
     n_macs = designs["pe_array"].lookup(lambda dims: dims[0] * dims[1])
     buffer_bytes = np.where(score_path == _LOCAL, SCORE_BUFFER_BYTES_PER_MAC * n_macs, 0.0)
     buffer_watts = buffer_bytes * units.value("sram", "background_power") if n else buffer_bytes
@@ -434,16 +436,18 @@ def build_accelerators(
     )
 
 
-def _score_path(designs: Columns, units: UnitTables, n: int) -> IntArray:
-    """(n,) position of each design's path in ``SCORE_PATHS``."""
-    if SCORE_PATH not in designs:
-        return np.full(n, SCORE_PATHS.index(units.score_path))
+def positions_of(designs: Columns, parameter: str, values: Sequence[str]) -> IntArray:
+    """(n,) position of each design's value of a parameter among the values that it may have.
 
-    def position(name: str) -> float:
-        check_known(SCORE_PATH, name, SCORE_PATHS)
-        return float(SCORE_PATHS.index(name))
+    Raises:
+        UnknownNameError: It may not have this value; the nearest is offered.
+    """
 
-    return designs[SCORE_PATH].lookup(position).astype(np.int64)
+    def position(value: str) -> float:
+        check_known(parameter, value, values)
+        return values.index(value)
+
+    return designs[parameter].lookup(position).astype(np.int64)
 
 
 def n_tiers_of(designs: Columns) -> int:

@@ -207,7 +207,7 @@ class NpuWithIdlePower(NpuEvaluator):
         self.metrics += (IDLE,)
 
     def metrics_of(self, chosen: Any) -> DesignMetrics:
-        return MetricsWithIdlePower(chosen, self.pass_)
+        return MetricsWithIdlePower(chosen)
 
     def best_case(
         self, designs: Columns, undecided: Mapping[str, Any], metrics: Sequence[str]

@@ -212,7 +212,7 @@ def tried(one: NpuEvaluator, size: int, order: int) -> FloatArray:
     """(n,) array and memories in a pass, with a batch size and an order of the tiers."""
     places = np.repeat(np.array(ORDERS[order])[:, None], N, axis=1)
     working = one.preparation.prepared(designs()).working(np.full(N, float(size)), places)
-    return Stage(one.pass_, working).totals[0]
+    return Stage(working).totals[0]
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])

@@ -31,8 +31,6 @@ from codesign.evaluators.npu.cost_metrics import (
     WEAR_CARBON,
 )
 from codesign.evaluators.npu.format_widths import element_bytes, meaning, operand_bits
-from codesign.evaluators.npu.npu_options import account_constants
-from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.partial_designs import (
     ON_CHIP_PARAMETERS,
     HardwareExtremes,
@@ -85,17 +83,13 @@ class BestCase:
             size always stays.
     """
 
-    def __init__(
-        self, pass_: Pass, preparation: Preparation, longest_pass_s: float = np.inf
-    ) -> None:
-        self._pass = pass_
+    def __init__(self, preparation: Preparation, longest_pass_s: float = np.inf) -> None:
         self._longest_pass_s = longest_pass_s
         self._preparation = preparation
         self._workload = preparation.workload
         self._options = preparation.options
         self._part = preparation.part
-        self._energies = account_constants(preparation.options).operation_energies
-        self._of_pass = PassBounds(pass_, preparation)
+        self._of_pass = PassBounds(preparation)
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
         """Keys of values: formats of equal width share a key, all other values differ."""
@@ -124,15 +118,11 @@ class BestCase:
         model_part = self._part
         levels, many = hardware.levels, model_part.n_devices
         room = levels.capacity_bytes.sum(axis=0) - model_part.weight_elements * case.weight_bytes
-        kept_kv_elements_per_request = (
-            model_part.kv_elements_per_request * case.kv_bytes + model_part.state_bytes_per_request
-        )
+        request_bytes = self._preparation.request_bytes(case.kv_bytes)
         bandwidth = levels.bandwidth_bytes_per_s[1:].sum(axis=0)
         limits = {
             "tdp_watts": case.tdp_watts,
-            "held_requests": requests_that_fit(
-                room, kept_kv_elements_per_request, model_part.n_batches
-            ),
+            "held_requests": requests_that_fit(room, request_bytes, model_part.n_batches),
             "idle_watts": levels.background_watts.sum(axis=0) * many,
             "batch_size": case.largest_batch * model_part.n_batches,
             "memory_capacity_bytes": levels.capacity_bytes.sum(axis=0) * many,
@@ -158,7 +148,7 @@ class BestCase:
         requests = 1.0 if fixed is None else fixed[0]
         if BATCH_SIZE in designs:
             requests = designs[BATCH_SIZE].lookup(float)
-        kv = part.kv_elements_per_request * least["kv_format"] + part.state_bytes_per_request
+        kv = self._preparation.request_bytes(least["kv_format"])
         capacity = np.maximum(levels.capacity_bytes.sum(axis=0), 1.0)
         edge_m = self._options.memory_edge_m
         return {
@@ -179,7 +169,7 @@ class BestCase:
         filled = self._filled_rows(partial, extremes, most)
         first, second = _operand_bits(partial)[0]
         full, watts = (
-            thermal_design_watts(frugal, first, second, self._energies, rows)
+            thermal_design_watts(frugal, first, second, self._preparation.energies, rows)
             for rows in (1.0, filled)
         )
         array, arrays = self._arrays(partial, hardware)
@@ -230,7 +220,7 @@ class BestCase:
         else:
             fixed = preparation.fixed_batches
             sizes = preparation.powers_of_two if fixed is None else fixed
-            kv = part.kv_elements_per_request * most["kv_format"] + part.state_bytes_per_request
+            kv = preparation.request_bytes(most["kv_format"])
             weights = part.weight_elements * most["weight_format"]
             largest = preparation.largest_size(sizes, extremes.least_capacity_bytes, weights, kv)
             rows = preparation.most_rows(sizes)[largest]
@@ -280,11 +270,9 @@ class BestCase:
         capacity = hardware.levels.capacity_bytes.sum(axis=0)
 
         def largest(widths: Arrays) -> FloatArray:
-            kv = part.kv_elements_per_request * widths["kv_format"]
+            weights = part.weight_elements * widths["weight_format"]
             return preparation.largest_batch(
-                capacity,
-                part.weight_elements * widths["weight_format"],
-                kv + part.state_bytes_per_request,
+                capacity, weights, preparation.request_bytes(widths["kv_format"])
             )
 
         if preparation.batch_policy == "capacity":
@@ -332,7 +320,7 @@ class BestCase:
         is_prefill = self._workload.phase == "prefill"
         least = np.full((5, len(case.array)), np.inf)
         tokens = float(self._workload.tokens_of_phase)
-        n_passes = self._pass.table.n_passes
+        n_passes = self._preparation.pass_.table.n_passes
         for batch in _batches(case, self._preparation.fixed_batches):
             here = np.flatnonzero((case.smallest_batch <= batch) & (batch <= case.largest_batch))
             pass_requests = 1.0 if is_prefill else batch

@@ -19,8 +19,7 @@ import numpy as np
 
 from codesign.base.columns import BoolArray, Columns, FloatArray, IntArray
 from codesign.evaluators.npu.compiled_loop import choose_compiled
-from codesign.evaluators.npu.npu_options import link_time
-from codesign.evaluators.npu.operator_times import Pass, Stage
+from codesign.evaluators.npu.operator_times import Stage
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.models.hardware.tier_order import (
@@ -112,14 +111,12 @@ class BatchAndOrderChoice:
         longest_pass_s: Longest pass within the limits on latency.
     """
 
-    def __init__(
-        self, pass_: Pass, preparation: Preparation, longest_pass_s: float = np.inf
-    ) -> None:
-        self._pass = pass_
+    def __init__(self, preparation: Preparation, longest_pass_s: float = np.inf) -> None:
+        self._pass = preparation.pass_
         self._preparation = preparation
         self._modelling = preparation.modelling
         self.longest_pass_s = longest_pass_s
-        self._link = link_time(preparation.part, preparation.options)
+        self._link = preparation.link
 
     @property
     def is_limited(self) -> bool:
@@ -171,20 +168,20 @@ class BatchAndOrderChoice:
             message_fixed_s=self._link.fixed_s,
             message_byte_s=self._link.byte_s,
         )
-        return choose_compiled(self._pass, designs, choices)
+        return choose_compiled(designs, choices)
 
     def _vectorized(
         self, designs: PreparedDesigns, allowed: IntArray
     ) -> tuple[FloatArray, IntArray, IntArray]:
         """The same, from tables of all designs and operators."""
-        sums = Stage(self._pass, designs).totals
+        sums = Stage(designs).totals
         sizes, orders = designs.most_size.copy(), np.zeros_like(designs.most_size)
         scores = self._scores(designs, sums[0])
         others = self._others(designs, scores, allowed)
         if not len(others.positions):
             return sums, sizes, orders
         working = self._working(designs, others)
-        tried_sums = Stage(self._pass, working).totals
+        tried_sums = Stage(working).totals
         tried = self._scores(working, tried_sums[0])
         # Of equal ones, the largest batch size comes first, and of its orders the first.
         ranked = np.lexsort((others.orders, -others.sizes, -tried, others.positions))

@@ -38,7 +38,7 @@ Loop = Callable[..., None]
 
 
 def choose_compiled(
-    pass_: Pass, designs: PreparedDesigns, choices: stage_records.Choices
+    designs: PreparedDesigns, choices: stage_records.Choices
 ) -> tuple[FloatArray, IntArray, IntArray]:
     """The best choice of each design, and its sums over the operators of a pass.
 
@@ -46,7 +46,7 @@ def choose_compiled(
         (s, n) the numbers of :class:`codesign.models.machines.npu.stage_records.PassTotals`; (n,)
         positions of the batch sizes chosen; (n,) of the orders.
     """
-    n, n_tiers = len(designs), len(designs.tier_order)
+    pass_, n, n_tiers = designs.preparation.pass_, len(designs), len(designs.tier_order)
     pass_requests = np.ones_like(choices.sizes) if choices.is_prefill else choices.sizes
     shapes = [(array, size) for array in designs.arrays for size in pass_requests.tolist()]
     numbers = pass_.numbers(shapes).reshape(-1, len(pass_requests))

@@ -21,8 +21,7 @@ from codesign.evaluators.npu.cost_metrics import (
     WEAR_CARBON,
     SiliconMetrics,
 )
-from codesign.evaluators.npu.npu_options import link_time
-from codesign.evaluators.npu.operator_times import Pass, Stage
+from codesign.evaluators.npu.operator_times import Stage
 from codesign.evaluators.npu.preparation import requests_that_fit
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.models.accounts.wear import lifetime_years
@@ -38,14 +37,15 @@ class DesignMetrics:
     are of the ``r`` designs that are distinct to the operator stage (see ``Chosen``).
     """
 
-    def __init__(self, chosen: Chosen, pass_: Pass) -> None:
+    def __init__(self, chosen: Chosen) -> None:
         preparation = chosen.designs.preparation
         self.chosen = chosen
         self.part = preparation.part
         self.options = preparation.options
         self.workload = preparation.workload
-        self.pass_ = pass_
-        self._link = link_time(self.part, self.options)
+        self.pass_ = preparation.pass_
+        self._link = preparation.link
+        self._activation_bytes = chosen.designs.activation_bytes
         self._hardware = chosen.designs.listed
         self._levels = self._hardware.levels
         self._modelling = preparation.modelling
@@ -62,7 +62,7 @@ class DesignMetrics:
 
     @cached_property
     def _stage(self) -> Stage:
-        return Stage(self.pass_, self.working)
+        return Stage(self.working)
 
     def placed_levels(self, name: str) -> FloatArray:
         """(l, n) a property of the levels, the tiers in the order in which they are used."""
@@ -112,13 +112,7 @@ class DesignMetrics:
     @cached_property
     def message_s(self) -> FloatArray:
         """Messages between devices in one pass."""
-        if self.part.n_devices == 1:  # for which no batch need be prepared
-            return np.zeros_like(self.stage_requests)
         return self._link.seconds(self.requests_in_pass, self._activation_bytes)
-
-    @property
-    def _activation_bytes(self) -> FloatArray:
-        return self.chosen.each(self.working.activation_bytes)
 
     @cached_property
     def pass_s(self) -> FloatArray:
@@ -196,13 +190,10 @@ class DesignMetrics:
     @cached_property
     def vector_joules(self) -> FloatArray:
         """Energy of the vector unit and of its buffer in one pass, without the buffer's leakage."""
-        energies, requests = self.silicon.constants.operation_energies, self.requests_in_pass
-        buffered = self.pass_.score_buffer_bytes(requests, self._activation_bytes)
-        buffered = buffered * self._hardware.scores_are_local
-        operations = self.pass_.vector_operations(requests)
-        joules = operations * energies.lane_joules
-        joules = joules + buffered * energies.score_buffer_joules_per_byte
-        return joules * energies.clock_scale(self._hardware.clock_hz)
+        energies = self.silicon.constants.operation_energies
+        return self.pass_.vector_joules(
+            self.requests_in_pass, self._hardware, self._activation_bytes, energies
+        )
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
         """(l, r, o) bytes read and written at every port by one instance of each operator."""
@@ -256,8 +247,6 @@ class DesignMetrics:
     @cached_property
     def link_joules(self) -> FloatArray:
         """Energy of what one device sends in one pass."""
-        if self.part.n_devices == 1:  # for which no batch need be prepared
-            return np.zeros_like(self.stage_requests)
         sent = self._link.sent_bytes(self.requests_in_pass, self._activation_bytes)
         return sent * self.options.link_energy
 

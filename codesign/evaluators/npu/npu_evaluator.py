@@ -163,10 +163,7 @@ class NpuEvaluator(PhaseMachine):
     def _spread_over(self, parallelism: Parallelism) -> None:
         """Take the part of the model that one of several devices has."""
         self.part = model_part(self.workload, parallelism)
-        table = self.part.table
-        self.pass_ = Pass(table, self.options, self.workload.phase)
-        largest = (table.input_elements_per_request + table.output_elements_per_request).max()
-        self._largest_activations = float(largest)
+        self.pass_ = Pass(self.part.table, self.options, self.workload.phase)
         self._forget_models()
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
@@ -259,9 +256,7 @@ class NpuEvaluator(PhaseMachine):
     @cached_property
     def preparation(self) -> Preparation:
         """Tables that all designs share."""
-        return Preparation(
-            self.workload, self.part, self.options, self._library, self._largest_activations
-        )
+        return Preparation(self.workload, self.part, self.options, self._library, self.pass_)
 
     @cached_property
     def _longest_pass_s(self) -> float:
@@ -277,11 +272,11 @@ class NpuEvaluator(PhaseMachine):
 
     @cached_property
     def _choice(self) -> BatchAndOrderChoice:
-        return BatchAndOrderChoice(self.pass_, self.preparation, self._longest_pass_s)
+        return BatchAndOrderChoice(self.preparation, self._longest_pass_s)
 
     @cached_property
     def _best_case(self) -> BestCase:
-        return BestCase(self.pass_, self.preparation, self._longest_pass_s)
+        return BestCase(self.preparation, self._longest_pass_s)
 
     def technologies(self) -> Technologies:
         return self._library
@@ -402,7 +397,7 @@ class NpuEvaluator(PhaseMachine):
 
     def metrics_of(self, chosen: Chosen) -> DesignMetrics:
         """Every metric of designs with batch size and order of tiers."""
-        return DesignMetrics(chosen, self.pass_)
+        return DesignMetrics(chosen)
 
     def explain(self, designs: Columns) -> Explanation:
         if has_variants(designs):
@@ -432,8 +427,7 @@ class NpuEvaluator(PhaseMachine):
         if has_variants(designs):
             return self._group_results(designs, NpuEvaluator.features)
         prepared = self.preparation.prepared(designs)
-        energies = account_constants(self.options).operation_energies
-        known_features = features(prepared, self.part, energies)
+        known_features = features(prepared)
         best = self.best_case(designs, {}, BOUNDED)
         return known_features | {f"best_{name}": values for name, values in best.items()}
 

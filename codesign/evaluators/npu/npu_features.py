@@ -12,9 +12,8 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
-from codesign.models.deployments import ModelPart
 from codesign.models.hardware.hierarchy import inverse
-from codesign.models.hardware.power import OperationEnergies, thermal_design_watts
+from codesign.models.hardware.power import thermal_design_watts
 
 BOUNDED = ("throughput_tokens_per_s", "energy_joules_per_token")
 """Metrics whose bounds by the busiest unit of a whole pass (``best_case.py``) are features too."""
@@ -24,9 +23,7 @@ _KV, _WEIGHTS = 1, 2
 """Positions in ``pinned`` and ``tails`` of designs."""
 
 
-def features(
-    designs: PreparedDesigns, part: ModelPart, energies: OperationEnergies
-) -> dict[str, FloatArray]:
+def features(designs: PreparedDesigns) -> dict[str, FloatArray]:
     """(n,) numbers by name, of designs with hardware, batch size and placement.
 
     Power, rates, capacity and batch size are of all devices that serve the model, the rest of one.
@@ -34,11 +31,13 @@ def features(
     takes ``their bytes over its peak bandwidth`` to read its share of them, and all that lies
     deeper, once (MemExplorer Eq. 2 passes deeper data through every level).
     """
-    hardware, n_devices = designs.accelerators, part.n_devices
-    levels = hardware.levels
-    first_bits, second_bits = designs.operand_bits
-    parts = thermal_design_watts(hardware, first_bits, second_bits, energies, designs.filled_rows)
-    watts = sum(parts.values(), start=np.zeros(1))
+    hardware, preparation = designs.accelerators, designs.preparation
+    levels, n_devices = hardware.levels, preparation.part.n_devices
+    first, second = designs.operand_bits
+    watts_by_component = thermal_design_watts(
+        hardware, first, second, preparation.energies, designs.filled_rows
+    )
+    watts = sum(watts_by_component.values(), start=np.zeros(1))
     off_chip = 1.0 - designs.pinned
     kv_bytes = designs.kv_request_bytes * designs.batch_size * off_chip[_KV]
     weight_bytes = designs.all_weight_bytes * off_chip[_WEIGHTS]
@@ -52,7 +51,7 @@ def features(
         "offchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[1:].sum(axis=0) * n_devices,
         "onchip_capacity_bytes": levels.capacity_bytes[0],
         "memory_capacity_bytes": levels.capacity_bytes.sum(axis=0) * n_devices,
-        "batch_size": designs.batch_size * part.n_batches,
+        "batch_size": designs.batch_size * preparation.part.n_batches,
         "resident_bytes": kv_bytes + weight_bytes,
         "slowest_tier_s": tier_s.max(axis=0),
         "all_tiers_s": tier_s.sum(axis=0),

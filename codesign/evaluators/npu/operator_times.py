@@ -26,6 +26,7 @@ from codesign.models.hardware.array import (
     systolic_cycles,
 )
 from codesign.models.hardware.formula_operations import inverse
+from codesign.models.hardware.power import OperationEnergies
 from codesign.models.machines.npu.operands import port_operands, vector_operands
 from codesign.models.machines.npu.operator_stage import kv_held_shares, operator_cost
 from codesign.models.machines.npu.pass_time import port_limited_s, power_limited_s
@@ -85,15 +86,6 @@ class Pass:
         has_own_weights = (n_experts > 1) & (n_experts == self.table.experts_per_token)
         self.is_per_head: BoolArray = self.table.is_attention | has_own_weights
 
-    def vector_operations(self, batch_size: FloatArray) -> FloatArray:
-        """(n,) operations of the vector unit in one pass; ``batch_size`` is (n,)."""
-        table = self.all_operators
-        return batch_size * float(table.vector_ops_per_request @ table.count)
-
-    def lane_cycles(self, batch_size: FloatArray) -> FloatArray:
-        """(n,) cycles of one vector lane in one pass; ``batch_size`` is (n,)."""
-        return batch_size * self.lane_cycles_of_request
-
     def vector_s(
         self, batch_size: FloatArray, hardware: AcceleratorBatch, activation_bytes: FloatArray
     ) -> FloatArray:
@@ -103,7 +95,8 @@ class Pass:
             batch_size: (n,) requests in the pass.
             activation_bytes: (n,) bytes of an activation.
         """
-        lanes_s = self.lane_cycles(batch_size) / (hardware.vector_length * hardware.clock_hz)
+        lane_cycles = batch_size * self.lane_cycles_of_request
+        lanes_s = lane_cycles / (hardware.vector_length * hardware.clock_hz)
         moved = batch_size * hardware.scores_on_chip * self._vector_bytes(activation_bytes)
         return np.maximum(lanes_s, moved * inverse(hardware.levels.bandwidth_bytes_per_s[0]))
 
@@ -113,13 +106,24 @@ class Pass:
         scores = 2.0 * operands.scores * SCORE_BYTES
         return (operands.reads + operands.writes) * activation_bytes + scores
 
-    def score_buffer_bytes(
-        self, batch_size: FloatArray, activation_bytes: FloatArray
+    def vector_joules(
+        self,
+        batch_size: FloatArray,
+        hardware: AcceleratorBatch,
+        activation_bytes: FloatArray,
+        energies: OperationEnergies,
     ) -> FloatArray:
-        """(n,) bytes through a buffer for scores in one pass; the arguments as of ``vector_s``."""
+        """(n,) energy of the vector unit and of its buffer in one pass, without the buffer's
+        leakage; the arguments as of :meth:`vector_s`."""
         operators = self.operators
         scores = (operators.scores_in + operators.scores_out) @ operators.instances
-        return batch_size * (self._vector_bytes(activation_bytes) + scores * SCORE_BYTES)
+        buffered = batch_size * (self._vector_bytes(activation_bytes) + scores * SCORE_BYTES)
+        buffered = buffered * hardware.scores_are_local
+        table = self.all_operators
+        operations = batch_size * float(table.vector_ops_per_request @ table.count)
+        joules = operations * energies.lane_joules
+        joules = joules + buffered * energies.score_buffer_joules_per_byte
+        return joules * energies.clock_scale(hardware.clock_hz)
 
     @property
     def vector_operands_by_operator(self) -> VectorOperands:
@@ -306,8 +310,8 @@ class Pass:
 class Stage:
     """Traffic and times of the operators of a pass on ``n`` designs, computed when asked for."""
 
-    def __init__(self, pass_: Pass, designs: PreparedDesigns) -> None:
-        self._pass = pass_
+    def __init__(self, designs: PreparedDesigns) -> None:
+        self._pass = designs.preparation.pass_
         self._designs = designs
 
     @cached_property

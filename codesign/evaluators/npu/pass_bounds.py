@@ -22,17 +22,12 @@ decides counts with the best placement:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
-from codesign.evaluators.npu.npu_options import (
-    account_constants,
-    link_time,
-)
-from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.models.hardware.accelerator import AcceleratorBatch, take
 from codesign.models.hardware.hierarchy import inverse
@@ -159,17 +154,14 @@ class PassBounds:
         preparation: The part of the model on a device, and its largest activations.
     """
 
-    def __init__(self, pass_: Pass, preparation: Preparation) -> None:
-        options = preparation.options
+    def __init__(self, preparation: Preparation) -> None:
         self.modelling = preparation.modelling
-        self._pass = pass_
+        self._preparation = preparation
+        self._pass = preparation.pass_
         self._part = preparation.part
-        self._data_share = preparation.data_share
-        self._largest_activations = preparation.largest_activations
-        self._options = options
-        self._link = link_time(preparation.part, options)
-        self._energies = account_constants(options).operation_energies
-        is_product, is_own = pass_.table.m_per_request > 0, pass_.table.is_attention
+        self._options = preparation.options
+        table = self._pass.table
+        is_product, is_own = table.m_per_request > 0, table.is_attention
         self._groups = (is_product & ~is_own, is_product & is_own, ~is_product)
         self._totals: dict[tuple[float | bool, ...], FloatArray] = {}
 
@@ -201,31 +193,28 @@ class PassBounds:
         on_port = hardware.scores_on_chip * pass_requests
         vector_reads = (vector.reads * case.activation_bytes + scores) * on_port
         vector_writes = (vector.writes * case.activation_bytes + scores) * on_port
+        near = near_reads + near_writes
+        near_reads, near_writes = near_reads + vector_reads, near_writes + vector_writes
         if not self.modelling.is_vector_serial:
-            near_reads, near_writes = near_reads + vector_reads, near_writes + vector_writes
-        on_chip = (near_reads + near_writes + moved) * inverse(levels.bandwidth_bytes_per_s[0])
-        if self.modelling.is_vector_serial:
-            near_reads, near_writes = near_reads + vector_reads, near_writes + vector_writes
+            near = near_reads + near_writes
+        on_chip = (near + moved) * inverse(levels.bandwidth_bytes_per_s[0])
         off_chip = self._off_chip_s(case, (weights, kv, written), pass_requests, held)
         matrix = np.maximum(groups_s.sum(axis=0), np.maximum(on_chip, off_chip))
         requests = np.full(len(case.array), pass_requests)
-        operations = self._pass.vector_operations(requests)
         vector_s = self._pass.vector_s(requests, hardware, case.activation_bytes)
         pass_s = whole_pass_s(matrix, vector_s, self.modelling)
-        pass_s = pass_s + self._link.seconds(requests, case.activation_bytes)
+        pass_s = pass_s + self._preparation.link.seconds(requests, case.activation_bytes)
         energy = near_reads * levels.read_energy_joules_per_byte[0]
         energy = energy + near_writes * levels.write_energy_joules_per_byte[0]
         exists = levels.exists[1:]
         least_read_energy = np.where(exists, levels.read_energy_joules_per_byte[1:], np.inf)
         energy = energy + (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
         energy = energy + totals.active_cycles * case.cycle_joules
-        buffered = self._pass.score_buffer_bytes(requests, case.activation_bytes)
-        buffered = buffered * hardware.scores_are_local
-        energies = self._energies
-        vector_joules = operations * energies.lane_joules
-        vector_joules = vector_joules + buffered * energies.score_buffer_joules_per_byte
-        energy = energy + vector_joules * energies.clock_scale(case.slowest_hz)
-        sent = self._link.sent_bytes(requests, case.activation_bytes)
+        slowest = replace(hardware, clock_hz=case.slowest_hz)
+        energy = energy + self._pass.vector_joules(
+            requests, slowest, case.activation_bytes, self._preparation.energies
+        )
+        sent = self._preparation.link.sent_bytes(requests, case.activation_bytes)
         dynamic = (energy + sent * self._options.link_energy) * self._part.n_devices
         at_rest = hardware.background_watts * self._part.n_devices
         energy = dynamic + at_rest * pass_s
@@ -290,7 +279,7 @@ class PassBounds:
 
     def _off_chip_bytes(self, case: BestInputs, totals: _Totals, held: float) -> _OffChip:
         """Least bytes of weights and KV cache read, and of KV cache written, in a pass."""
-        room = self._data_share * case.hardware.levels.capacity_bytes[0]
+        room = self._preparation.data_share * case.hardware.levels.capacity_bytes[0]
         weights, kv = self._resident_bytes(case, held)
         # Each has all of the room, so what is off chip is so in any placement.
         _, pinned_kv, pinned_weights = pinned_shares((room, room, room), (kv, kv, weights))
@@ -306,8 +295,7 @@ class PassBounds:
         )
 
     def _resident_bytes(self, case: BestInputs, held: float) -> tuple[FloatArray, FloatArray]:
-        kv = self._part.kv_elements_per_request * case.kv_bytes
-        kv = (kv + self._part.state_bytes_per_request) * held
+        kv = self._preparation.request_bytes(case.kv_bytes) * held
         return self._part.weight_elements * case.weight_bytes, kv
 
     def _rates(self, case: BestInputs) -> FloatArray:
@@ -357,7 +345,7 @@ class PassBounds:
         beyond = np.maximum(resident - capacity[0], 0.0)
         others = capacity[1:].sum(axis=0)
         # What exceeds all tiers lives in the last, which may be the fastest.
-        activations = _WIDEST_BYTES * self._largest_activations * pass_requests
+        activations = _WIDEST_BYTES * self._preparation.largest_activations * pass_requests
         surely = np.maximum(np.minimum(beyond, others - activations), 0.0)
         in_any_order = surely * per_byte * inverse(rates[1:].sum(axis=0))
         in_this_order = np.zeros_like(beyond)

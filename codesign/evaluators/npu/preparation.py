@@ -24,8 +24,10 @@ from codesign.evaluators.npu.npu_options import (
     MATRIX_SHARE,
     NpuOptions,
     account_constants,
+    link_time,
     modelling_of,
 )
+from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.models.deployments import ModelPart
@@ -63,7 +65,7 @@ class Preparation:
 
     Args:
         part: What one device has of the model.
-        largest_activations: Elements that one request's largest operator reads and writes.
+        pass_: Its operators.
     """
 
     def __init__(
@@ -72,12 +74,15 @@ class Preparation:
         part: ModelPart,
         options: NpuOptions,
         library: Technologies,
-        largest_activations: float,
+        pass_: Pass,
     ) -> None:
         self.workload = workload
         self.part = part
         self.options = options
+        self.pass_ = pass_
         self.modelling = modelling_of(options)
+        self.link = link_time(part, options)
+        self.energies = account_constants(options).operation_energies
         self.convention = workload.format_convention
         self.units = UnitTables(
             library,
@@ -85,7 +90,10 @@ class Preparation:
             options.score_path or "uncharged",
             account_constants(options).logic_energy_scale,
         )
-        self.largest_activations = largest_activations
+        table = part.table
+        largest = (table.input_elements_per_request + table.output_elements_per_request).max()
+        self.largest_activations = float(largest)
+        """Elements that one request's largest operator reads and writes."""
 
     def prepared(self, designs: Columns) -> PreparedDesigns:
         """The designs with the largest batch size allowed, the fastest tier first."""
@@ -140,6 +148,10 @@ class Preparation:
             if name in _READ_PARAMETERS and (is_whole or name not in free)
         ]
         return combined(*codes)
+
+    def request_bytes(self, kv_bytes: FloatArray) -> FloatArray:
+        """KV cache and recurrent state of one request at its end, by the bytes of an element."""
+        return self.part.kv_elements_per_request * kv_bytes + self.part.state_bytes_per_request
 
     @property
     def phase(self) -> Phase:

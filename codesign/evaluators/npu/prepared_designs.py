@@ -228,8 +228,7 @@ class PreparedDesigns:
     @cached_property
     def kv_request_bytes(self) -> FloatArray:
         """KV cache and recurrent state of one request at its end."""
-        part = self.preparation.part
-        return part.kv_elements_per_request * self.kv_bytes + part.state_bytes_per_request
+        return self.preparation.request_bytes(self.kv_bytes)
 
     @cached_property
     def capacity_bytes(self) -> FloatArray:

@@ -251,7 +251,7 @@ class SimulatedMetrics(DesignMetrics):
     """The metrics of ``npu``, from simulated times and traffic."""
 
     def __init__(self, simulator: Simulator, chosen: Chosen) -> None:
-        super().__init__(chosen, simulator.pass_)
+        super().__init__(chosen)
         self._simulator = simulator
 
     @cached_property

@@ -82,10 +82,10 @@ def test_a_pass_is_the_sum_over_layers_with_the_format_of_each(
         of_layers = WeightGroups(np.ones((1, n)), np.full((1, n), weight_bytes))
         changed = replace(working)
         vars(changed)["weight_groups"] = of_layers  # as if looked up before
-        stage = Stage(one.pass_, changed)
+        stage = Stage(changed)
         return stage.times.time_s @ one.pass_.table.count
 
-    stage = Stage(one.pass_, working)
+    stage = Stage(working)
     expected = 0.75 * seconds(4 / 8) + 0.25 * seconds(8 / 8)
     assert stage.times.time_s @ one.pass_.table.count == pytest.approx(expected)
     assert (stage.totals[0] >= expected * (1 - 1e-12)).all()

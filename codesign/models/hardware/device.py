@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Literal, Self, TypeAlias
@@ -17,49 +18,10 @@ LinkKind: TypeAlias = Literal["nvlink-3", "nvlink-4", "nvlink-5", "pcie"]
 Rate: TypeAlias = Annotated[float, quantity("FLOP/s")]
 
 _FOLDER = Path(__file__).parent / "devices"
-_NOT_DEVICES = ("efficiency",)
-_OPTIONAL = (
-    "cache",
-    "kernel_start",
-    "quantize_start",
-    "clock",
-    "link_bandwidth",
-    "link_latency",
-    "network_bandwidth",
-    "network_latency",
-    "slow_bandwidth",
-    "slow_capacity",
-    "power",
-)
-"""Numbers that need not be stated, and need a source if they are."""
-_FP4, _FP8, _FP16 = ("fp4", "nvfp4", "mxfp4"), ("fp8", "mxfp8"), ("bf16", "fp16")
-SAME_RATE = {
-    "fp4": _FP4,
-    "nvfp4": _FP4,
-    "mxfp4": _FP4,
-    "fp8": _FP8,
-    "mxfp8": _FP8,
-    "bf16": _FP16,
-    "fp16": ("fp16", "bf16"),
-    "mxfp16": _FP16,
-    "mxint16": _FP16,
-    "tf32": ("tf32",),
-    "fp32": ("fp32",),
-    "int4": ("int4", "mxint4"),
-    "mxint4": ("int4", "mxint4"),
-    "int8": ("int8", "mxint8"),
-    "mxint8": ("int8", "mxint8"),
-}
-"""Formats whose products run at the same rate: any of them in ``peak`` stands for the others.
-Sixteen-bit integers multiply as 16-bit floating point, which has the nearest width."""
-_WIDER = {
-    "fp4": "fp8",
-    "fp8": "bf16",
-    "bf16": "tf32",
-    "tf32": "fp32",
-    "int4": "int8",
-    "int8": "bf16",
-}
+_RATES = read_document(Path(__file__).with_name("product_rates.yaml")).data
+SAME_RATE: Mapping[str, Sequence[str]] = _RATES["same_rate"]
+"""Formats whose products run at the same rate: any of them in ``peak`` stands for the others."""
+_WIDER: Mapping[str, str] = _RATES["next_wider"]
 """Next wider rate for a product on a device that lacks the rate of its format."""
 
 
@@ -75,7 +37,7 @@ class Device(Record):
     """Name for people."""
     vendor: str
     device_class: DeviceClass
-    """Devices of a class share their efficiencies (``efficiency.yaml``)."""
+    """Devices of a class share their efficiencies."""
     peak: dict[str, Rate] = Field(min_length=1)
     """Dense matrix FLOP/s by precision; integer operations count as FLOP."""
     n_cores: Annotated[int, Field(ge=1, strict=True)]
@@ -143,7 +105,12 @@ class Device(Record):
         numbers = {"bandwidth": self.bandwidth, "capacity": self.capacity}
         numbers |= {f"peak of {name}": rate for name, rate in self.peak.items()}
         numbers |= {"sustained_fraction": self.sustained_fraction}
-        stated = [name for name in _OPTIONAL if getattr(self, name) is not None]
+        # Numbers that need not be stated need a source if they are.
+        stated = [
+            name
+            for name, field in type(self).model_fields.items()
+            if field.default is None and isinstance(getattr(self, name), float)
+        ]
         numbers |= {name: getattr(self, name) for name in stated}
         wrong = [f"{name} > 0 must hold" for name, value in numbers.items() if not value > 0]
         if self.sustained_fraction > 1:
@@ -189,8 +156,7 @@ class Device(Record):
 
 def list_devices() -> list[str]:
     """The names of the bundled devices."""
-    stems = (path.stem for path in _FOLDER.glob("*.yaml"))
-    return sorted(stem for stem in stems if stem not in _NOT_DEVICES)
+    return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
 def load_device(name_or_path: str, where: str | None = None) -> Device:

@@ -20,18 +20,13 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from codesign.base.errors import UnknownNameError
+from codesign.base.schema import read_document
 from codesign.models.format_mixture import format_shares, is_mixed
 from codesign.models.quantization.block_formats import find_block_format
 
 _FILE = Path(__file__).parent / "published_scores.csv"
 
-_BILLIONS = {
-    "llama-2-7b": 6.74, "llama-2-13b": 13.0, "llama-2-70b": 69.0, "llama-3-8b": 8.03,
-    "llama-3-70b": 70.6, "llama-3.1-8b": 8.03, "llama-3.3-70b": 70.6, "llama-3.1-405b": 405.9,
-    "qwen2.5-7b": 7.62, "qwen2.5-72b": 72.7, "qwen3-8b": 8.19, "qwen3-32b": 32.8, "phi-4": 14.7,
-    "granite-3.1-8b": 8.17, "deepseek-r1-0528": 671.0, "gpt-oss-120b": 117.0,
-}  # fmt: skip
-"""Billions of parameters, as the model cards on Hugging Face state them (2023 to 2025)."""
+_BILLIONS: Mapping[str, float] = read_document(_FILE.with_name("published_models.yaml")).data
 
 Measure: TypeAlias = Literal["accuracy", "perplexity"]
 MEASURES: tuple[Measure, ...] = ("accuracy", "perplexity")

@@ -11,11 +11,12 @@ to have the same block and scale.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 from typing import Literal, TypeAlias
 
 from codesign.base.errors import UnusableValueError, check_known
+from codesign.base.schema import Record, read_records
 from codesign.models.format_mixture import format_shares, is_mixed
 
 Convention: TypeAlias = Literal["plain", "exact"]
@@ -24,23 +25,17 @@ FORMAT_KEYS = ("weight_format", "activation_format", "kv_format")
 """Parameters of a design that say how wide each kind of data is."""
 
 
-@dataclass(frozen=True)
-class NumberFormat:
-    """A number format.
+class NumberFormat(Record):
+    """A number format of ``number_formats.yaml``."""
 
-    Attributes:
-        name: Lower case, as design spaces spell it.
-        element_bits: Bits of one element, its shared scale apart.
-        block_size: Elements that share a scale; 1 if there is none.
-        scale_bits: Bits of that scale; 0 if there is none.
-        source: Document that defines the sizes.
-    """
-
-    name: str
     element_bits: int
-    block_size: int
-    scale_bits: int
+    """Bits of one element, its shared scale apart."""
+    block_size: int = 1
+    """Elements that share a scale; 1 if there is none."""
+    scale_bits: int = 0
+    """Bits of that scale; 0 if there is none."""
     source: str
+    """Document that defines the sizes."""
 
     @property
     def exact_bits(self) -> float:
@@ -48,35 +43,7 @@ class NumberFormat:
         return self.element_bits + self.scale_bits / self.block_size
 
 
-_OCP = "OCP MX specification 1.0, Table 1"
-_LIKE_OCP = "MemExplorer, Table 2 (MASE, PLENA); block and scale assumed as in OCP MX 1.0"
-_PLAIN = "no shared scale; scales kept per tensor or channel are neglected"
-
-_FORMATS = (
-    NumberFormat("mxfp4", 4, 32, 8, _OCP),
-    NumberFormat("mxfp8", 8, 32, 8, _OCP),
-    NumberFormat("mxfp16", 16, 32, 8, _LIKE_OCP),
-    NumberFormat("mxint4", 4, 32, 8, _LIKE_OCP),
-    NumberFormat("mxint8", 8, 32, 8, _OCP),
-    NumberFormat("mxint16", 16, 32, 8, _LIKE_OCP),
-    NumberFormat("bf16", 16, 1, 0, "bfloat16: 1 sign, 8 exponent, 7 mantissa bits"),
-    NumberFormat("fp16", 16, 1, 0, "IEEE 754-2019 binary16"),
-    NumberFormat("fp8", 8, 1, 0, "OCP FP8 specification 1.0 (E4M3, E5M2); " + _PLAIN),
-    NumberFormat(
-        "fp8_block128",
-        8,
-        1,
-        0,
-        "DeepSeek-V3 Technical Report (2024), section 3.3: E4M3, a "
-        "32-bit scale for 128 x 128 weights or 128 activations, which is neglected",
-    ),
-    NumberFormat("fp4", 4, 1, 0, "E2M1 of the OCP MX specification 1.0; " + _PLAIN),
-    NumberFormat("nvfp4", 4, 16, 8, "NVIDIA, NVFP4 (2025): E2M1, an E4M3 scale for 16 elements"),
-    NumberFormat("int8", 8, 1, 0, _PLAIN),
-    NumberFormat("int4", 4, 1, 0, _PLAIN),
-)
-
-FORMATS: dict[str, NumberFormat] = {number_format.name: number_format for number_format in _FORMATS}
+FORMATS = read_records(Path(__file__).with_name("number_formats.yaml"), NumberFormat)
 """Every number format by name."""
 DEFAULT_FORMAT = "bf16"
 """Format of weights, activations and KV cache on devices where a question names none, as most

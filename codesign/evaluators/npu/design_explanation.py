@@ -221,7 +221,7 @@ def _levels(design: DesignMetrics, designs: Columns, present: Mapping[int, str])
                 "read_bytes": value(design.reads),
                 "written_bytes": value(design.writes),
                 "written_bytes_per_s": value(design.written_bytes_per_s),
-                "utilization": value(moved / (bandwidth * design.pass_s)),
+                "utilization": value(moved) / (value(bandwidth) * float(design.pass_s[0])),
                 "energy_joules": value(design.level_joules),
                 "holds_share": dict(zip(KINDS, held.tolist(), strict=True)),
             }

@@ -137,12 +137,12 @@ class Device(Record):
         """
         if precision in self.peak:
             return precision
-        rate: str | None = precision
+        rate = precision
         while rate in SAME_RATE:
             for name in SAME_RATE[rate]:
                 if name in self.peak:
                     return name
-            rate = _WIDER.get(SAME_RATE[rate][0], _WIDER.get(rate))
+            rate = _WIDER.get(SAME_RATE[rate][0], _WIDER.get(rate, ""))
         raise UnknownNameError("precision", precision, self.peak, f"device {self.key}")
 
     def peak_flop_per_s(self, precision: str) -> float:

@@ -321,8 +321,8 @@ def parse_document(text: str, source: str, most_nodes: int = MOST_NODES) -> Docu
     if problems:
         raise InputError(problems)
     if not isinstance(data, dict):
-        root_type = "an empty file" if data is None else type(data).__name__
-        raise InputError(f"expected keys with values, got {root_type}", source)
+        root = "an empty file" if data is None else repr(data)[:_LONGEST_GOT]
+        raise InputError(f"expected keys with values, got {root}", source)
     return Document(source, data, lines)
 
 

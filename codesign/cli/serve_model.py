@@ -339,7 +339,7 @@ def _stream(
         stray = [*set_flags(tokens), *_present(others)]
         if stray:
             source = "--session" if requests.session else "--trace"
-            raise InputError(f"expected {source} or drawn requests, got both ({', '.join(stray)})")
+            raise InputError(f"expected requests of {source} alone, got {', '.join(stray)} too")
         return _stated_stream(requests), RequestFlags(None, 1, 1).workload(model)
     _refuse(_present({"--sessions-per-s": requests.sessions_per_s}), "--session")
     if (rate is None) != requests.at_once:

@@ -59,11 +59,11 @@ def arrivals_tables(
         (memory_words(name) if i else "own cache", f"{tokens:,}", f"{share:.1%}")
         for i, (name, tokens, share) in enumerate(served.cache_rows(pools[0].cache_tokens))
     ]
-    columns = ["in", "tokens", "share"]
+    columns = ["cache", "capacity tokens", "prompt tokens found"]
     return spaced(
         pairs_table("Question", question),
         record_table("Pools", machines, fields),
-        *([plain_table("Prompts found", columns, columns[1:], caches)] if caches else []),
+        *([plain_table("Prompts found in caches", columns, columns[1:], caches)] if caches else []),
         pairs_table("Served", rates),
         times,
         text_line(

@@ -161,7 +161,7 @@ CASES = {
     "an empty file": Case(
         ["list", "memories", "a.yaml"], ["a.yaml", "an empty file"], {"a.yaml": ""}
     ),
-    "a list for a mapping": Case(["list", "memories", "a.yaml"], ["got list"], {"a.yaml": "- 1"}),
+    "a list for a mapping": Case(["list", "memories", "a.yaml"], ["got [1]"], {"a.yaml": "- 1"}),
     "bytes that are not text": Case(
         ["list", "spaces", "a.yaml"],
         ["a.yaml: cannot be read: not UTF-8"],

@@ -136,7 +136,7 @@ SPLIT = ["--prefill-machines", "1"]
         ),
         (["serve-model", *MACHINE, "--on", "l4", *DRAWN], "--on: expected one device"),
         (["serve-model", *MACHINE], "expected --trace, --session, or the tokens of a request"),
-        (["serve-model", *MACHINE, *DRAWN, "--trace", "x.csv"], "got both (--prompt-tokens"),
+        (["serve-model", *MACHINE, *DRAWN, "--trace", "x.csv"], "of --trace alone, got --prompt-tokens"),
         (
             ["serve-model", *MACHINE, *DRAWN, "--option", "policy=chunk"],
             "policy: input should be 'chunked'",
@@ -228,7 +228,7 @@ def test_a_trace_with_hashes_is_served(capsys: Any, tmp_path: Path) -> None:
     ("words", "message"),
     [
         ("--session chat", "--sessions-per-s: expected a rate with --session"),
-        ("--session chat --trace a.csv", "or drawn requests, got both (--trace)"),
+        ("--session chat --trace a.csv", "expected requests of --session alone, got --trace too"),
         ("--at-once --sessions-per-s 1", "expected --session with --sessions-per-s"),
         ("--session chat --sessions-per-s 1 --cache ddr5_rdimm=x",
          "--cache ddr5_rdimm: expected a whole number from 1, got 'x'"),

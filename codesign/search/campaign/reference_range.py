@@ -51,9 +51,9 @@ def reference_words(results: Results, points: FloatArray) -> str:
     worst = points[non_dominated(points)].max(axis=0)
     if results.definition.reference_point is None:
         return (
-            "every hypervolume is 0, for no feasible design is better in every objective than "
-            "the worst values, the reference point where none is stated; to tell searches apart, "
-            "state a reference_point worse than "
+            "every hypervolume is 0, for no feasible design is better in every objective than the "
+            "default reference point, the worst values; to tell searches apart, state a "
+            "reference_point worse than "
             f"{_point_words(results, worst, np.ones(len(worst), dtype=bool))}"
         )
     return (

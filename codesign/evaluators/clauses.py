@@ -17,7 +17,7 @@ def require(condition: object, sentence: str) -> None:
 
 
 def length(designs: Columns) -> int:
-    """Designs of a batch."""
+    """Number of designs of a batch."""
     return min(len(column) for column in designs.values())
 
 

@@ -136,7 +136,10 @@ SPLIT = ["--prefill-machines", "1"]
         ),
         (["serve-model", *MACHINE, "--on", "l4", *DRAWN], "--on: expected one device"),
         (["serve-model", *MACHINE], "expected --trace, --session, or the tokens of a request"),
-        (["serve-model", *MACHINE, *DRAWN, "--trace", "x.csv"], "of --trace alone, got --prompt-tokens"),
+        (
+            ["serve-model", *MACHINE, *DRAWN, "--trace", "x.csv"],
+            "of --trace alone, got --prompt-tokens",
+        ),
         (
             ["serve-model", *MACHINE, *DRAWN, "--option", "policy=chunk"],
             "policy: input should be 'chunked'",

@@ -90,7 +90,7 @@ class Points:
         return replace(self, **columns)
 
     def frontier(self) -> Points:
-        """The points that no other beats in both price and speed, slowest first."""
+        """Non-dominated points in price and speed, slowest first."""
         order = np.lexsort((self.usd_per_million_tokens, self.token_time_s))
         price = self.usd_per_million_tokens[order]
         before = np.concatenate([[np.inf], np.minimum.accumulate(price)[:-1]])

@@ -105,7 +105,7 @@ class ForecastEvaluator(Evaluator):
         }
 
     def known_violations(self, designs: Columns) -> Arrays:
-        """``capacity``, as relative excess, (n,), if the space has a capacity."""
+        """(n,) relative excess of the limit ``capacity``, if the space has a capacity."""
         if _CAPACITY not in designs:
             return {}
         forecasts, position = self.distinct(designs)

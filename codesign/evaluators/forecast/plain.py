@@ -275,7 +275,7 @@ def n_matrices(role: Role, model: LanguageModel) -> float:
 
 
 def exponential_ops(variant: Variant) -> float:
-    """Operations of one approximated function (LIFE Table 1); of an instruction, one."""
+    """Operations per value of an approximated function (LIFE Table 1); 1 for an instruction."""
     if variant.nonlinear == "polynomial":
         n = variant.polynomial_degree
         return n * (n + 1) / 2.0 + n

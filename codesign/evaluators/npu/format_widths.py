@@ -38,11 +38,11 @@ def operand_bits(parameter: str) -> Callable[[str], int]:
 
 
 def meaning(parameter: str, convention: Convention, is_whole: bool) -> Callable[[str], Hashable]:
-    """Gives what is equal for formats that designs do not tell apart.
+    """Function from a format to a key, equal for formats with equal results.
 
     Args:
-        convention: Of the bits of an element.
-        is_whole: In any metric but accuracy; else, to the operators.
+        convention: Convention of the bits of an element.
+        is_whole: True for equal metrics but accuracy; False for equal operators.
     """
 
     def stored(name: str) -> Hashable:

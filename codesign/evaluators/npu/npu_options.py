@@ -72,7 +72,7 @@ def _checked_prices(prices: str) -> str:
 
 
 class NpuOptions(AccuracyOptions):
-    """Options of the ``npu`` evaluator; what a campaign's ``evaluator:`` says next to the name."""
+    """Options of the ``npu`` evaluator: keys under ``evaluator:`` of a campaign."""
 
     profile: Literal["plain", "memexplorer"] = "plain"
     """Sets the options below that are left out."""

@@ -24,7 +24,7 @@ PRICES = ("usd_per_hour", "usd_per_million_output_tokens")
 
 
 class PlatformServing:
-    """Results of ``n`` platforms; properties are (n,) and bear the names of metrics.
+    """Results of ``n`` platforms; properties are (n,) and have the names of metrics.
 
     Args:
         request: The requests of the batch.

@@ -79,12 +79,12 @@ def size_requirements(
 def size_steady_state(
     evaluator: PlatformEvaluator, limits: LatencyLimits, users: int, formats: Fields
 ) -> Requirements:
-    """The rates and the memory that users in a steady state ask of one platform in all.
+    """Rates and memory of one platform that serves users in a steady state.
 
     Args:
         evaluator: The evaluator of the use case.
-        limits: Limits on the two times; users pause for neither.
-        users: Users that are served at once.
+        limits: Limits on the two times; a user sends the next request at once.
+        users: Number of users served at once.
 
     Raises:
         InputError: Nothing is generated, so that requests have no length.

@@ -137,7 +137,7 @@ class ServingRules:
 
     @property
     def slow_efficiency(self) -> float:
-        """Share of the slow memory's bandwidth that offloaded data reach."""
+        """Share of the slow memory's bandwidth that transfers of offloaded data sustain."""
         return self.options.slow_efficiency or 1.0
 
     def paced_s(self, total_s: FloatArray, stage_s: FloatArray, waits: FloatArray) -> FloatArray:

@@ -378,7 +378,7 @@ class SimulationEvaluator(PhaseMachine):
         return self.analytical.technologies()
 
     def within_limits(self, limits: Mapping[str, float]) -> SimulationEvaluator:
-        """The same evaluator; batch sizes keep the limits by the closed form of ``npu``."""
+        """The same evaluator with batch sizes within the limits, by the closed form of ``npu``."""
         limited_evaluator = copy.copy(self)
         limited_evaluator.analytical = self.analytical.within_limits(limits)
         return limited_evaluator

@@ -182,7 +182,7 @@ class SystemEvaluator(Evaluator):
         return {pool: set(read) for pool, read in pools.items()}
 
     def unreported(self, pool: str) -> list[str]:
-        """Metrics of systems on which more decides than a pool's machines report."""
+        """Metrics of systems that need more than what a pool's machines report."""
         reported = {metric.name for metric in self.machines[pool].metrics}
         return [name for name, sources in self._sources.items() if sources[pool] - reported]
 

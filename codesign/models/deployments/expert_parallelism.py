@@ -30,10 +30,10 @@ class ExchangeStep:
 
     Attributes:
         name: Purpose of the message.
-        kind: ``dispatch`` and ``combine`` go between groups, the others are of the devices of one.
+        kind: ``dispatch`` and ``combine`` go between groups, the others between a group's devices.
         elements: What every device has after a gather or before a sum; all that it sends in a
             dispatch or a combination.
-        is_dispatched: Whether it carries tokens in the format in which experts are sent them.
+        is_dispatched: True if it carries tokens in the format in which experts receive them.
     """
 
     name: str
@@ -76,7 +76,7 @@ def exchange_steps(
 
 
 def spread_experts(table: OperatorTable, model: LanguageModel, n_groups: int) -> OperatorTable:
-    """The operators as a device of the group does them that has the most experts.
+    """Operators of a device in the group with the most experts.
 
     Its experts take tokens of all groups: as many on average as those of its own group would bring
     to all experts, where the groups have equal numbers of experts.

@@ -319,7 +319,7 @@ class UnitTables:
         return value
 
     def is_device(self, name: str) -> bool:
-        """Whether a technology stands for all on-chip memory of a shipped device."""
+        """True if a technology stands for all on-chip memory of a shipped device."""
         return self._library[name].unit == "device"
 
     def family_number(self, family: str) -> float:

@@ -76,7 +76,7 @@ class FamilyTable(Record):
         return stated | ours
 
     def known_types(self) -> list[str]:
-        """The values of ``model_type`` that have a row, or a part that has one."""
+        """Values of ``model_type`` with a row, or with a language model that has one."""
         return sorted({*self.families, *self.nested_types})
 
 

@@ -86,7 +86,7 @@ class PublishedCount(Record):
 
 
 class Block(Record):
-    """A part of a model that lowers itself, beside those that the keys of a model imply.
+    """A part of a model with operators of its own, besides those that the model's keys imply.
 
     It is registered in the entry-point group ``codesign.blocks``; a model's file lists it under
     ``blocks`` with its ``name`` and its own keys.

@@ -146,7 +146,7 @@ class OperatorTable:
 
     @property
     def is_routed(self) -> BoolArray:
-        """(o,) whether a token uses some weight matrices of the operator and not others."""
+        """(o,) True if a token uses only some weight matrices of the operator."""
         return self.n_experts > self.experts_per_token
 
     @property
@@ -156,7 +156,7 @@ class OperatorTable:
 
     @property
     def is_softmax(self) -> BoolArray:
-        """(o,) whether an operator of the vector unit works on attention scores."""
+        """(o,) True if an operator of the vector unit works on attention scores."""
         return self.is_kind("vector") & (self.score_read_elements_per_request > 0)
 
     @property

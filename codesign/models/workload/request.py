@@ -146,7 +146,7 @@ class Request(Record):
 
     @cached_property
     def stored_operators(self) -> OperatorTable:
-        """The operators of one token, of the layers that the machine has: what they store."""
+        """Operators of one token in the machine's layers, with what they store."""
         return self._served(stored_operators(self.language_model))
 
     @property
@@ -166,7 +166,7 @@ class Request(Record):
 
     @property
     def state_bytes_per_request(self) -> int:
-        """Bytes that one request keeps in formats of the model's own when it ends."""
+        """Bytes of state of one request at its end, in the model's own formats."""
         return round(float(stored_state_bytes(self.stored_operators, self.total_tokens).sum()))
 
     @property

@@ -153,7 +153,7 @@ class SessionReuse(_Reuse):
 
     @property
     def summary(self) -> ReuseSummary:
-        """Prompts and reuse; the working set of a single turn is its prefix."""
+        """Prompt lengths and reuse of a session; the working set of a single turn is its prefix."""
         session, waiting = self._session, float(self.shared_tokens)
         if self.think_s:
             waiting = (
@@ -267,7 +267,7 @@ class TraceReuse(_Reuse):
         self.summary = self._summary("a trace of requests", len(trace), working_set)
 
     def hit_shares(self, capacity_tokens: FloatArray, sessions: FloatArray) -> FloatArray:
-        """(q + 1, n) shares of contexts that caches hold, however many sessions there are."""
+        """(q + 1, n) shares of contexts that caches hold; the number of sessions has no effect."""
         blocks = np.floor(capacity_tokens / BLOCK_TOKENS)
         rows = [
             share[np.searchsorted(distances, blocks, side="right")]

@@ -25,7 +25,7 @@ class StoreLimits:
         name: Name of its memory.
         tokens: Tokens whose keys and values it holds.
         tokens_per_s: Rate at which they are read.
-        n_layers: Layers that are read apart, beside the prefill of the new tokens.
+        n_layers: Layers that are read one by one, in parallel with the prefill of new tokens.
         is_shared: True if the machines of a pool share one store.
     """
 

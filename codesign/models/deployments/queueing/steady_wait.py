@@ -39,7 +39,7 @@ def mean_wait_s(arrivals_per_s: float, pool_per_s: FloatArray, machines: FloatAr
 
     Args:
         pool_per_s: (n,) requests per second of all machines.
-        machines: (n,) how many they are.
+        machines: (n,) number of machines.
     """
     return _tail_s(arrivals_per_s, pool_per_s) * _waiting(arrivals_per_s, pool_per_s, machines)
 
@@ -47,7 +47,7 @@ def mean_wait_s(arrivals_per_s: float, pool_per_s: FloatArray, machines: FloatAr
 def wait_quantile_s(
     share: float, arrivals_per_s: float, pool_per_s: FloatArray, machines: FloatArray
 ) -> FloatArray:
-    """(n,) wait that a share of the requests does not exceed; other arguments as of the mean."""
+    """(n,) wait that a share of the requests does not exceed; see :func:`mean_wait_s`."""
     waiting = _waiting(arrivals_per_s, pool_per_s, machines)
     times = np.log(np.maximum(waiting / (1.0 - share), 1.0))
     keeps_up = _keeps_up(arrivals_per_s, pool_per_s)

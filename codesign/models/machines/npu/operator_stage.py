@@ -72,7 +72,7 @@ def resident_bytes(design: StageDesign, pass_requests: FloatArray, held: FloatAr
 def place(
     design: StageDesign, batch_size: FloatArray, sizes: Three, modelling: Modelling
 ) -> PlacedDesign:
-    """The design with so many requests in the pass, and so many bytes of each kind of data."""
+    """Place the data of a pass of ``batch_size`` requests: ``sizes`` bytes by type of data."""
     held_bytes = on_chip_bytes(sizes, design.data_capacity_bytes, design.storage)
     tails = tails_of(design, sizes, modelling)
     usable = modelling.offchip_efficiency

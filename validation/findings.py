@@ -48,7 +48,7 @@ class Finding:
     parts: Sequence[Part]
     figures: Mapping[str, str] = field(default_factory=dict)
 
-    def on_page(self) -> str:
+    def page_text(self) -> str:
         """The page in Markdown, with the command that makes the finding again."""
         head = (f"# {self.title}", f"{self.introduction} Made by `{self.command}`.")
         body = (
@@ -97,7 +97,7 @@ def site_files(folder: Path, drawings: Path) -> dict[str, str | bytes]:
     files: dict[str, str | bytes] = {}
     for path in sorted(folder.glob("*.json")):
         finding = read_finding(path)
-        files[f"{path.stem}.md"] = finding.on_page()
+        files[f"{path.stem}.md"] = finding.page_text()
         for rows_path in sorted((folder / path.stem).glob("*")):
             files[f"{path.stem}/{rows_path.name}"] = rows_path.read_bytes()
         for name, title in finding.figures.items():

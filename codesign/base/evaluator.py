@@ -131,7 +131,7 @@ class PoolPrices:
     usd_per_joule: float
     kgco2e_per_joule: float
 
-    def per_joule(self, unit: str) -> float:
+    def joule_price(self, unit: str) -> float:
         """Dollars (``usd``) or CO2 equivalents (``kgco2e``) of electricity."""
         return self.usd_per_joule if unit == "usd" else self.kgco2e_per_joule
 

@@ -323,8 +323,8 @@ def marked(mark: str, word: str = "") -> list[int]:
     return [
         pid
         for pid in numbers
-        if mark.encode() in _of(pid, "environ")
-        and word.encode() in _of(pid, "cmdline")
+        if mark.encode() in _process_file(pid, "environ")
+        and word.encode() in _process_file(pid, "cmdline")
         and not _has_ended(pid)
     ]
 
@@ -337,10 +337,10 @@ def send(pids: Iterable[int], number: signal.Signals) -> None:
 
 
 def _has_ended(pid: int) -> bool:
-    return _of(pid, "stat").rpartition(b")")[2].split()[:1] in ([], [b"Z"], [b"X"])
+    return _process_file(pid, "stat").rpartition(b")")[2].split()[:1] in ([], [b"Z"], [b"X"])
 
 
-def _of(pid: int, name: str) -> bytes:
+def _process_file(pid: int, name: str) -> bytes:
     try:
         return Path("/proc", str(pid), name).read_bytes()
     except OSError:  # it has ended, or is somebody else's
@@ -365,7 +365,7 @@ def family(main: int) -> dict[int, str]:
 def _kind(pid: int, main: int) -> str:
     if pid == main:
         return "main"
-    command = _of(pid, "cmdline")
+    command = _process_file(pid, "cmdline")
     if b"codesign.search.execution.guard_worker" in command:
         return "guard"
     return "simulator" if b"program.py" in command else "worker"

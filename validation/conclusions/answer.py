@@ -151,8 +151,8 @@ class _ClaimInSetting:
                 for part in fronts
             )
             return Loss(cap, (float("nan"), float("nan")), (best[0], best[1]))
-        everything, without = (Curve.of(front) for front in fronts)
-        loss = Loss.between(everything, without, cap)
+        everything, without = (Curve.joined(front) for front in fronts)
+        loss = Loss.compare(everything, without, cap)
         return loss if loss.rate[0] > 0 else None
 
     def _fronts(
@@ -194,7 +194,7 @@ class _ClaimInSetting:
         for measure in self._claim.measures:
             total = 0.0
             for phase in _PHASES:
-                best = Curve.of([self._store.front(setting, phase)]).best(measure, cap)
+                best = Curve.joined([self._store.front(setting, phase)]).best(measure, cap)
                 total += self._tokens(setting, phase) / best if best > 0 else float("inf")
             if not np.isfinite(total):
                 return None
@@ -238,7 +238,7 @@ def _cheapest(
 ) -> list[AnsweredDesign]:
     """The design of least TDP among those near the best at the campaigns' cap; none if there are
     none."""
-    best = Curve.of(fronts).best(measure, CAP_WATTS)
+    best = Curve.joined(fronts).best(measure, CAP_WATTS)
     near = []
     for position, front in enumerate(fronts):
         if front is not None:

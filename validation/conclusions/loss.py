@@ -34,7 +34,7 @@ class Curve:
     tdp_watts: FloatArray
 
     @classmethod
-    def of(cls, fronts: Iterable[ExactFront | None]) -> Curve:
+    def joined(cls, fronts: Iterable[ExactFront | None]) -> Curve:
         """Curve of designs whose slices have these fronts; None marks a slice without feasible
         designs.
 
@@ -71,8 +71,8 @@ class Loss:
     per_joule: tuple[float, float]
 
     @classmethod
-    def between(cls, everything: Curve, without: Curve, cap_watts: float) -> Loss:
-        """Under one cap."""
+    def compare(cls, everything: Curve, without: Curve, cap_watts: float) -> Loss:
+        """Loss under one limit on TDP."""
         rate, per_joule = (
             (everything.best(measure, cap_watts), without.best(measure, cap_watts))
             for measure in ("rate", "per_joule")

@@ -36,19 +36,19 @@ def expected_errors_text() -> str:
     for engine, engines in {"queued": ("graphs", "turbomind"), "eager": ("eager",)}.items():
         rows = [row for row in of_requests.rows if row["engine"] in engines]
         rows += saturated.rows if engine == "queued" else []
-        section = _section(_by_device(replace(of_requests, rows=rows), "error"))
+        section = _section(_device_errors(replace(of_requests, rows=rows), "error"))
         lines += [f"  {engine}:", *(f"  {line}" for line in section)]
     # Blocks are sums of kernels, which are not told apart from them where errors are printed.
     single = [row for row in of_kernels.rows if row["group"] not in attention_blocks.OPERATORS]
     of_kernels = replace(of_kernels, rows=single)
-    lines += ["kernels:", *_section(_by_device(of_kernels, "error"))]
+    lines += ["kernels:", *_section(_device_errors(of_kernels, "error"))]
     # Predictions without a row's device have corrections of others of its chip.
     keys = sorted({row["device"] for row in single})
     chips = {key: load_device(key).measured_name for key in keys}
     n_devices = Counter(chips.values())
     related = [row for row in single if n_devices[chips[row["device"]]] > 1]
-    lines += _unseen("unseen_device", _by_device(replace(of_kernels, rows=related), "held_out"))
-    lines += _unseen("unseen_chip", _by_device(of_kernels, "chip_held_out"))
+    lines += _unseen("unseen_device", _device_errors(replace(of_kernels, rows=related), "held_out"))
+    lines += _unseen("unseen_chip", _device_errors(of_kernels, "chip_held_out"))
     lines += ["energy:", *energy_lines(kernel_energy.run())]
     return "\n".join(lines) + "\n"
 
@@ -57,7 +57,7 @@ def _unseen(section: str, errors: _Errors) -> list[str]:
     return [f"{section}:", *(f"  {name}: {_entry(by['all'])}" for name, by in errors.items())]
 
 
-def _by_device(study: Study, column: str) -> _Errors:
+def _device_errors(study: Study, column: str) -> _Errors:
     """Errors by group and device; ``all`` has those of every device."""
     errors: _Errors = defaultdict(lambda: defaultdict(list))
     for row in study.rows:

@@ -51,7 +51,7 @@ def run() -> Study:
     shipped = load_constants("energy", EnergyConstants, "gpu")
     of_device, of_geometry = _fits_without(rows, devices), _fits_without(rows, geometries)
     seconds = np.full(len(rows), np.nan)
-    for family, is_selected in _by_family(rows):
+    for family, is_selected in _family_masks(rows):
         seconds[is_selected] = _corrected_s_of(
             family, rows.take(is_selected), table.of(family.operators)
         )
@@ -125,14 +125,14 @@ def _held_out_s(rows: KernelTable, table: KernelTable, devices: NDArray[Any]) ->
     seconds = np.full(len(rows), np.nan)
     for device in sorted(set(devices.tolist())):
         others = table.take(device_keys(table) != device)
-        for family, is_of_family in _by_family(rows):
+        for family, is_of_family in _family_masks(rows):
             is_selected = is_of_family & (devices == device)
             constants = family.fit(others.of(family.operators))
             seconds[is_selected] = family.predict(rows.take(is_selected), constants)
     return seconds
 
 
-def _by_family(rows: KernelTable) -> list[tuple[KernelFamily[Any], BoolArray]]:
+def _family_masks(rows: KernelTable) -> list[tuple[KernelFamily[Any], BoolArray]]:
     """Families whose operators the rows have, and which rows."""
     families = [family_of(name) for name in FAMILIES]
     masks = [np.isin(rows.words("operator"), family.operators) for family in families]

@@ -90,7 +90,7 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
     summary: list[dict[str, Any]] = []
     targets: list[dict[str, Any]] = []
     reasons: Counter[str] = Counter(omitted)
-    predicted = [_of_family(name, table, reasons, has_folds) for name in FAMILIES]
+    predicted = [_predicted_family(name, table, reasons, has_folds) for name in FAMILIES]
     # Whole blocks of attention, to which nothing is fitted.
     for name, operators in attention_blocks.OPERATORS.items():
         blocks = table.of(operators)
@@ -127,7 +127,9 @@ _Predicted: TypeAlias = tuple[str, float, KernelTable, Mapping[str, FloatArray]]
 """Name of some kernels, the promised error, their rows, and (q,) seconds by how they came about."""
 
 
-def _of_family(name: str, table: KernelTable, reasons: Counter[str], has_folds: bool) -> _Predicted:
+def _predicted_family(
+    name: str, table: KernelTable, reasons: Counter[str], has_folds: bool
+) -> _Predicted:
     family = family_of(name)
     family_rows = table.of(family.operators)
     if not len(family_rows):
@@ -136,14 +138,14 @@ def _of_family(name: str, table: KernelTable, reasons: Counter[str], has_folds: 
     predictions = {"law": family.predict(family_rows), "roofline": family.roofline_s(family_rows)}
     if has_folds:
         predictions["ours"] = cross_validated_s(family, family_rows)
-        predictions["device held out"] = _without(family, family_rows, device_keys(family_rows))
-        predictions["chip held out"] = _without(family, family_rows, chip_names(family_rows))
+        predictions["device held out"] = _held_out(family, family_rows, device_keys(family_rows))
+        predictions["chip held out"] = _held_out(family, family_rows, chip_names(family_rows))
     else:
         predictions["ours"] = family.corrected_s(family_rows)
     return name, family.target, family_rows, predictions
 
 
-def _without(family: KernelFamily[Any], table: KernelTable, names: NDArray[np.str_]) -> FloatArray:
+def _held_out(family: KernelFamily[Any], table: KernelTable, names: NDArray[np.str_]) -> FloatArray:
     """(q,) seconds by constants and corrections that were fitted without the rows of its name.
 
     Corrections are those of other devices of the row's chip, without its geometry.

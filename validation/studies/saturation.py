@@ -268,7 +268,7 @@ def _dense(rows: Rows) -> Rows:
     return [row for row in rows if row["kind"] == "dense"]
 
 
-def _by_tensor_parallel(row: Mapping[str, Any]) -> str:
+def _parallel_label(row: Mapping[str, Any]) -> str:
     return str(row["split"]).partition(",")[0]
 
 
@@ -276,10 +276,10 @@ def _summary(rows: Rows) -> list[dict[str, Any]]:
     kinds: list[tuple[Rows, Callable[[Mapping[str, Any]], str]]] = [
         (rows, lambda row: "all"),
         (rows, lambda row: f"{row['kind']}, {row['engine']}"),
-        (_dense(rows), lambda row: f"dense, {_by_tensor_parallel(row)}"),
+        (_dense(rows), lambda row: f"dense, {_parallel_label(row)}"),
         (
             [r for r in rows if r["kind"] == "mixtures" and r["engine"] == "TensorRT-LLM 0.17"],
-            lambda row: f"mixtures, 0.17, {_by_tensor_parallel(row)}",
+            lambda row: f"mixtures, 0.17, {_parallel_label(row)}",
         ),
         (
             [row for row in _dense(rows) if not row["engine"].startswith("MLPerf")],
@@ -310,8 +310,8 @@ def _targets(rows: Rows) -> list[dict[str, Any]]:
     for fromkey in dict.fromkeys(row["kind"] for row in rows):
         chosen_rows = [row for row in rows if row["kind"] == fromkey]
         targets.append(median_promise(fromkey, TARGET, _errors(chosen_rows)))
-    for degree in sorted({_by_tensor_parallel(row) for row in _dense(rows)}):
-        errors = _errors([row for row in _dense(rows) if _by_tensor_parallel(row) == degree])
+    for degree in sorted({_parallel_label(row) for row in _dense(rows)}):
+        errors = _errors([row for row in _dense(rows) if _parallel_label(row) == degree])
         bias = float(np.median(errors))
         words = f"within {TARGET:.0%}"
         targets.append(promise(f"median bias, dense, {degree}", words, bias, abs(bias) <= TARGET))

@@ -128,7 +128,7 @@ def run(seed: int = 0, size: int | None = None) -> Study:
         summary=summary,
         targets=[
             *_targets(transfers, blocks),
-            _at_most("array cycles of every product, largest error", _SAME_CYCLES, largest),
+            _upper_target("array cycles of every product, largest error", _SAME_CYCLES, largest),
         ],
         notes=[
             *_outlier_notes([*transfers, *blocks]),
@@ -378,9 +378,9 @@ def _targets(
     targets = []
     for quantity, rows, median, p95 in limits:
         errors = np.abs(_errors(rows))
-        targets.append(_at_most(f"{quantity}, median error", median, float(np.median(errors))))
+        targets.append(_upper_target(f"{quantity}, median error", median, float(np.median(errors))))
         targets.append(
-            _at_most(f"{quantity}, 95th percentile", p95, float(np.quantile(errors, 0.95)))
+            _upper_target(f"{quantity}, 95th percentile", p95, float(np.quantile(errors, 0.95)))
         )
     correlation = _rank_correlation(blocks)
     subject = "rank correlation over designs, lowest stratum"
@@ -388,11 +388,11 @@ def _targets(
     unexplained = sum(
         abs(row["error"]) > _OUTLIER and not row["explanation"] for row in [*transfers, *blocks]
     )
-    targets.append(_at_most("outliers above 20 % without a name", 0, unexplained))
+    targets.append(_upper_target("outliers above 20 % without a name", 0, unexplained))
     return targets
 
 
-def _at_most(subject: str, limit: float, measured: float) -> dict[str, Any]:
+def _upper_target(subject: str, limit: float, measured: float) -> dict[str, Any]:
     return promise(subject, f"<= {limit:g}", measured, measured <= limit)
 
 

@@ -195,7 +195,7 @@ class SystemFlow:
         """(n,) dollars or CO2 equivalents of a million tokens."""
         summands = [pool.cost_per_request(unit, self.requests_per_s) for pool in self.pools]
         summands += [
-            link.joules_per_request * link.sending_pool.prices.per_joule(unit)
+            link.joules_per_request * link.sending_pool.prices.joule_price(unit)
             for link in self._crossings
         ]
         return _total(summands) / self.tokens * 1e6

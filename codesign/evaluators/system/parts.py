@@ -74,7 +74,7 @@ class PoolFlow:
         if unit == "usd":
             machines = machines + self.ports_usd * self.prices.usd_per_hour_of_capital * hours
         joules = self.joules_per_request(system_requests_per_s)
-        return machines + joules * self.prices.per_joule(unit)
+        return machines + joules * self.prices.joule_price(unit)
 
     def joules_per_request(self, system_requests_per_s: FloatArray) -> FloatArray:
         """Energy per request of machines that wait in the time that the system leaves them."""

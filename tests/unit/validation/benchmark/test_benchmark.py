@@ -99,7 +99,7 @@ def test_a_benchmark_is_json_and_tables(measured: dict) -> None:
 
 
 def test_the_page_says_what_it_was_measured_on_and_shows_every_table(measured: dict) -> None:
-    text = benchmark_finding(measured).on_page()
+    text = benchmark_finding(measured).page_text()
     assert f"- version: {measured['about']['version']}" in text
     for table in benchmark_tables(measured):
         assert f"## {table.title}\n" in text

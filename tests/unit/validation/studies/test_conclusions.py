@@ -157,10 +157,10 @@ def test_the_best_shared_memory_is_that_of_all_designs(profile: Profile, measure
 def test_a_loss_is_read_under_its_cap() -> None:
     everything = Curve(np.array([10.0, 20.0, 40.0]), np.array([100.0, 300.0, 900.0]))
     without = Curve(np.array([10.0, 19.0]), np.array([110.0, 300.0]))
-    loss = Loss.between(everything, without, 700.0)
+    loss = Loss.compare(everything, without, 700.0)
     assert loss == Loss(700.0, (20.0, 19.0), (0.1, 10.0 / 110.0))
     assert loss.share("rate") == pytest.approx(0.05)
-    assert Loss.between(everything, without, 50.0).rate == (0.0, 0.0)
+    assert Loss.compare(everything, without, 50.0).rate == (0.0, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -194,7 +194,7 @@ def test_every_claim_names_settings_that_can_be_built() -> None:
 def test_page_and_tables_state_the_same_answer() -> None:
     found = [answer(LOCAL, only("3d-sram", "blocking"))]
     command = "python -m validation conclusions"
-    text = conclusions_page.conclusions_finding(found, command).on_page()
+    text = conclusions_page.conclusions_finding(found, command).page_text()
     assert f"`{command}`" in text
     assert "### plain: slightly" in text
     assert "| 700 W, blocking `array` instead of `capacity` |" in text

@@ -73,6 +73,6 @@ def test_the_page_has_the_rows_that_explain_themselves_among_however_many(tmp_pa
     rows = [row | {"explained": "an odd case" if i == 7 else ""} for i, row in enumerate(ROWS)]
     path = tmp_path / "studies.json"
     store_findings([replace(STUDY, rows=rows)], path, "python -m validation trial")
-    page = read_finding(path).on_page()
+    page = read_finding(path).page_text()
     assert "| case 7 |" in page and "| an odd case |" in page
     assert "| case 8 |" not in page

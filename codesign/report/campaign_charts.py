@@ -53,7 +53,7 @@ class FrontPicture:
             those that break a limit. A design's number on the page is its place here.
         n_front: Number of designs of the front.
         n_feasible: Number of feasible designs.
-        tighter: Values by metric of the points that tighter limits bring to the front.
+        tighter: Values by metric of the points that moved limits bring to the front.
     """
 
     results: Results
@@ -158,6 +158,8 @@ def _front_axis(
     close = values[: picture.n_front] if picture.n_front > 1 else values
     if picture.marked is not None:
         close = np.concatenate([close, picture.marked.metrics[metric.name]])
+    if picture.tighter is not None:
+        close = np.concatenate([close, picture.tighter[metric.name]])
     close = close[np.isfinite(close)]
     span = float(np.ptp(close)) if len(close) else 0.0
     line = limits.get(metric.name)

@@ -95,7 +95,7 @@ def test_usual_metrics_have_sliders_and_an_answer_is_that_of_the_kept_front(page
 
 def test_two_limits_at_a_time_are_tightened_and_the_others_wait(page):
     _slide(page, 0, 2)
-    _slide(page, 1, 2)
+    _slide(page, 1, int(page.locator("#limit-1").get_attribute("max")))
     others = range(2, len(_limits(page)))
     assert all(page.locator(f"#limit-{i}").is_disabled() for i in others)
     page.click("#limits-reset")
@@ -121,11 +121,18 @@ def test_limits_that_nothing_keeps_say_so(page):
     page.click("#limits-reset")
 
 
-def test_without_kept_metrics_the_objectives_have_sliders_and_a_line_tells_more(browser, folder):
+def test_without_kept_metrics_every_limit_has_a_slider_that_says_what_is_not_proven(
+    browser, folder
+):
     _build(folder, "bare")
     page = _open(browser, folder, "bare")
-    assert _limits(page) == ["throughput", "TDP"]
-    assert "come with “codesign enumerate bare --keep usual”" in page.inner_text("#limits")
+    assert _limits(page) == ["throughput", "TDP", "area", "unit cost"]
+    assert page.locator("#limit-1").get_attribute("aria-valuetext") == "≤ 400 W as asked"
+    _slide(page, 1, 0)  # looser than 400 W
+    assert "Not proven: the best of " in page.inner_text("#limits-change")
+    _slide(page, 1, 3)
+    assert "Not proven" not in page.inner_text("#limits-change")
+    assert page.locator("#steps tbody tr").count() == 2
     page.close()
 
 

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from codesign.base.columns import Fields
 from codesign.base.metrics import Metric
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -331,6 +333,21 @@ def prices_html(results: Results, document: Fields) -> str:
         f"resource than it does (5 K of a temperature). Other limits stay. {lower}"
         f"{escape(unused)}</p>" + table_html(head, rows, "Worth of each limit")
     )
+
+
+def steps_html(results: Results, limits: Fields) -> str:
+    """Changes of the best value of each objective as one limit moves by a step."""
+    metrics = [objective.metric for objective in results.problem.objectives]
+    rows = [
+        [escape(step["limit"]), *(change_cell(metric, share) if np.isfinite(share) else "no design"
+         for metric, share in zip(metrics, step["change"], strict=True)),
+         "exact" if step["is_exact"] else "best known"]
+        for step in limits.get("steps", ())
+    ]  # fmt: skip
+    if not rows:
+        return ""
+    head = ["one limit moved", *(f"best {escape(metric_title(metric))}" for metric in metrics), ""]
+    return table_html(head, rows, "One limit moved by a step", "steps")
 
 
 def _price_cell(

@@ -28,6 +28,7 @@ from codesign.report.page.answer_html import (
     misses_html,
     picks_html,
     prices_html,
+    steps_html,
 )  # fmt: skip
 from codesign.report.page.carried_designs import (
     SUBJECTS,
@@ -99,6 +100,7 @@ def write_page(
         kept_front,
         {key: number for number, key in enumerate(keys.tolist())},
         tolerance,
+        is_searched=judge is not None,
     )
     picture = FrontPicture(
         page_results, carried.positions, carried.n_front, carried.n_feasible, folded,
@@ -187,7 +189,7 @@ def _page_html(
     bands = bands_chart(picture)
     limits = document["limits"]
     blocks = {
-        "prices": prices_html(page_results, answer),
+        "prices": steps_html(page_results, limits) + prices_html(page_results, answer),
         "changes": changes_html(page_results, answer),
         "misses": misses_html(page_results, answer),
         "bands": "".join(
@@ -206,8 +208,14 @@ def _page_html(
     texts = []
     if limits["sliders"]:
         texts.append(
-            "The sliders tighten one or two limits at a time. The answers are exact. How sure a "
-            "choice is, is known without tighter limits only."
+            "The sliders move one or two limits at a time. "
+            + (
+                "The answers are exact."
+                if limits["is_proven"]
+                else "An answer that is not proven "
+                "says so: it is the best of the designs that were looked at."
+            )
+            + " How sure a choice is, is known for the limits as asked only."
         )
     replacements = blocks | hidden | {
         "name": escape(definition.name),

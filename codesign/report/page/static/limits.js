@@ -1,5 +1,5 @@
-// Tighter limits: positions of sliders are looked up in the table of answers.
-let answer = null; // the answer while a limit is tightened
+// Moved limits: positions of sliders are looked up in the table of answers.
+let answer = null; // the answer while a limit is moved
 const sliderKey = (limits) => Object.keys(limits).map(Number).sort((a, b) => a - b).map((i) => `${i}:${limits[i]}`).join(",");
 function pointText(k) {
   const { words, titles, texts } = D.limits.points;
@@ -10,9 +10,10 @@ function showLimits() {
   const { sliders, table, answers } = D.limits, moved = Object.keys(state.limits).map(Number);
   answer = moved.length ? answers[table[sliderKey(state.limits)]] : null;
   sliders.forEach((slider, i) => {
-    const place = state.limits[i] || 0, input = $(`limit-${i}`), text = place ? slider.texts[place] : "as asked";
+    const place = state.limits[i] ?? slider.place, isMoved = place !== slider.place;
+    const input = $(`limit-${i}`), text = isMoved || place ? `${slider.texts[place]}${isMoved ? "" : " as asked"}` : "as asked";
     input.value = place;
-    input.disabled = moved.length > 1 && !place; // answers are for two limits at most
+    input.disabled = moved.length > 1 && !isMoved; // answers are for two limits at most
     input.setAttribute("aria-valuetext", text);
     input.parentElement.querySelector("output").textContent = text;
   });
@@ -44,7 +45,7 @@ function startLimits() {
   $("sliders").innerHTML = sliders.map(({ title, texts }, i) => `<div class="limit"><label for="limit-${i}">${escapeHtml(title)}</label><output for="limit-${i}"></output><input type="range" id="limit-${i}" min="0" max="${texts.length - 1}" step="1"></div>`).join("");
   $("sliders").addEventListener("input", (event) => {
     const i = Number(event.target.id.slice(6)), place = Number(event.target.value);
-    if (place) state.limits[i] = place; else delete state.limits[i];
+    if (place === sliders[i].place) delete state.limits[i]; else state.limits[i] = place;
     showLimits();
     remember();
   });

@@ -33,11 +33,11 @@ def document(results, kept):
     return limit_document(results, kept, {})
 
 
-def _bounds(document, results, kept, key):
+def _bounds(results, kept, key):
     """The limits that a key of the table stands for."""
-    sliders = tighter_limits._sliders(results, kept)
+    handles = tighter_limits.limit_points(results, kept, False).handles
     places = (entry.split(":") for entry in key.split(",") if entry)
-    return {sliders[int(i)].metric.name: sliders[int(i)].bounds[int(p)] for i, p in places}
+    return {handles[int(i)].metric.name: handles[int(i)].bounds[int(p)] for i, p in places}
 
 
 def test_every_answer_is_the_front_within_its_limits_and_what_is_recommended_there(
@@ -48,7 +48,7 @@ def test_every_answer_is_the_front_within_its_limits_and_what_is_recommended_the
     assert sum("," in key for key in keys) > len(keys) / 2
     for key in [*keys[:20], *keys[:: len(keys) // 40]]:
         answer = document["answers"][document["table"][key]]
-        front = kept.positions(_bounds(document, results, kept, key))
+        front = kept.positions(_bounds(results, kept, key))
         minimized = kept.front.objectives[front, : kept.n_objectives]
         # Equal points of different designs: the first one stands for all.
         values = np.column_stack([points["values"][item.metric.name] for item in objectives])

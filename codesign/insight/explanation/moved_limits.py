@@ -1,0 +1,389 @@
+"""Designs that answer for a problem with moved limits.
+
+The exact front answers for tighter limits on its objectives, and a
+:class:`~codesign.search.enumeration.KeptFront` for those on the metrics that it keeps. For all
+other limits, looser ones too, a Pareto local search looks for good designs at each position of each
+limit. It gives the best *known* designs. Their front is proven only where the exact front stays as
+it is. An evaluator may choose within a limit, as the batch size of a decode is the largest within
+the time per token. Such a limit is set in the evaluator at each position, and a design then has a
+point per position.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.loop_progress import counted
+from codesign.base.metrics import Metric
+from codesign.insight.explanation.movable_limits import Limit, limits_of, metric_amount
+from codesign.insight.explanation.variation import Variation
+from codesign.search.enumeration import KeptFront
+from codesign.search.pareto import non_dominated
+from codesign.search.problem import Objective, Problem
+
+COSTS = ("area_mm2", "unit_cost_usd")
+"""Metrics that a page limits even if the question does not."""
+_LOOSER, _LOOSER_OF_SHARE = 0.25, 0.05
+"""Shares by which a limit can be loosened: on an amount, and on a share such as accuracy. [ours]"""
+_TIGHTEST = 0.2
+"""Share of a limit to which it can be tightened if the evaluator chooses within it. [ours]"""
+POSITIONS, _LOOSER_POSITIONS = 10, 4
+"""Tighter and looser positions of a limit, about. [ours]"""
+_ROUNDS, _CENTERS = 4, 24
+"""Rounds of the search at a position, and designs whose neighbors one round evaluates. [ours]"""
+_MOST_EVALUATED = 1_000_000
+
+
+@dataclass(frozen=True)
+class LimitHandle:
+    """A limit that can be moved.
+
+    Attributes:
+        objective: The metric, minimized in its own sense.
+        bounds: Positions from the loosest to the tightest, in the metric's unit.
+        place: Position of the question's limit. Without one it is the first, which limits nothing.
+        limit: The question's limit.
+        is_choosing: True if the evaluator chooses within it.
+    """
+
+    objective: Objective
+    bounds: tuple[float, ...]
+    place: int = 0
+    limit: Limit | None = None
+    is_choosing: bool = False
+
+    @property
+    def metric(self) -> Metric:
+        """The limited metric."""
+        return self.objective.metric
+
+
+@dataclass(frozen=True)
+class LimitPoints:
+    """Points of designs with all metrics that can be limited.
+
+    Attributes:
+        problem: The campaign's, with limited metrics as further objectives.
+        n_objectives: How many of these are the campaign's.
+        objectives: (p, m) minimized.
+        rows: (p, d) a design of each.
+        handles: The limits.
+        setting: (p, 2) number and position of the handle that the evaluator chose within; -1 as
+            asked.
+        is_proven: (p,) True for points of the exact front, or of the front that keeps metrics.
+        kept: Metrics whose tighter limits the proven points answer exactly.
+        n_evaluated: Designs that the search evaluated.
+    """
+
+    problem: Problem
+    n_objectives: int
+    objectives: FloatArray
+    rows: IntArray
+    handles: tuple[LimitHandle, ...]
+    setting: IntArray
+    is_proven: BoolArray
+    kept: frozenset[str]
+    n_evaluated: int = 0
+
+    @cached_property
+    def codes(self) -> IntArray:
+        """(p, h) number of positions of each limit, from the loosest, within which a point is."""
+        columns = [self.problem.objective_names.index(x.metric.name) for x in self.handles]
+        bounds = [-x.objective.flipped(np.array(x.bounds)) for x in self.handles]
+        codes = [
+            np.searchsorted(x, -self.objectives[:, k], "right")
+            for x, k in zip(bounds, columns, strict=True)
+        ]
+        return np.stack(codes, axis=1) if codes else np.empty((len(self.rows), 0), dtype=np.int64)
+
+    @cached_property
+    def equal(self) -> IntArray:
+        """(p,) the same number for points that are equal in the campaign's objectives."""
+        return np.unique(self.objectives[:, : self.n_objectives], axis=0, return_inverse=True)[1]
+
+    def front(self, positions: IntArray) -> IntArray:
+        """Positions of the non-dominated points among some; of equal points the first."""
+        if not len(positions):
+            return positions
+        best = positions[non_dominated(self.objectives[positions, : self.n_objectives])]
+        return best[np.unique(self.equal[best], return_index=True)[1]]
+
+    def select(self, places: Mapping[int, int]) -> tuple[BoolArray, bool]:
+        """(p,) points within moved limits, and True if their front is proven to be exact.
+
+        Args:
+            places: Position by the number of the moved handle; the others stay as asked.
+        """
+        inside = np.ones(len(self.rows), dtype=bool)
+        for i, handle in enumerate(self.handles):
+            place = places.get(i, handle.place)
+            if place or handle.limit is not None:
+                inside &= self.codes[:, i] > place
+        choosing = [(i, p) for i, p in places.items() if self.handles[i].is_choosing]
+        choices = choosing or [(-1, -1)]
+        inside &= np.any([(self.setting == choice).all(axis=1) for choice in choices], axis=0)
+        if any(place < self.handles[i].place for i, place in places.items()):
+            return inside, False
+        proven = inside & self.is_proven
+        others = {i for i in places if self.handles[i].metric.name not in self.kept}
+        if others and self.is_proven.any():
+            before, _ = self.select({i: p for i, p in places.items() if i not in others})
+            points = self.equal[self.front(np.flatnonzero(before & self.is_proven))]
+            others = set() if np.isin(points, self.equal[proven]).all() else others
+        is_exact = bool(self.is_proven.any()) and not others
+        return (proven if is_exact else inside), is_exact
+
+
+def stored_limit_points(front: KeptFront) -> LimitPoints:
+    """Points of a front that keeps metrics, for tighter limits on these."""
+    points, n = front.front.objectives, len(front)
+    names = front.problem.objective_names
+    handles = []
+    for objective in front.limitable:
+        values = np.unique(points[:, names.index(objective.metric.name)])
+        bounds = positions_of(objective, float(values[-1]), float(values[0]), 2 * POSITIONS)
+        handles.append(LimitHandle(objective, _flipped(objective, bounds)))
+    return LimitPoints(
+        front.problem, front.n_objectives, points, front.front.representatives(),
+        tuple(x for x in handles if len(x.bounds) > 1), np.full((n, 2), -1),
+        np.ones(n, dtype=bool), frozenset(x.metric.name for x in front.limitable),
+    )  # fmt: skip
+
+
+def searched_limit_points(problem: Problem, front: KeptFront) -> LimitPoints:
+    """Points for looser and tighter limits of a question, by a search around its front.
+
+    Args:
+        front: The exact front, with the metrics that it keeps if there are some.
+    """
+    search = _Search(problem, front)
+    search.run()
+    return search.points()
+
+
+def positions_of(objective: Objective, loosest: float, tightest: float, n: int) -> list[float]:
+    """About ``n`` round bounds on a metric, all minimized; the first is no tighter than asked."""
+    least = max((loosest - tightest) / n, objective.step)
+    if least <= 0:
+        return []
+    power = 10.0 ** np.floor(np.log10(least))
+    step = next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= least * (1 - 1e-9))
+    places = np.arange(np.ceil(loosest / step * (1 - 1e-12)), np.floor(tightest / step), -1.0)
+    amounts = places[places * step >= tightest - 1e-12 * abs(tightest)] * step
+    digits = max(0, -int(np.floor(np.log10(step))))
+    return [round(float(amount), digits) for amount in amounts]
+
+
+def _looser_by(limit: Limit) -> float:
+    """Share by which a limit can be loosened."""
+    return _LOOSER if limit.unit else _LOOSER_OF_SHARE
+
+
+def _flipped(objective: Objective, bounds: Sequence[float]) -> tuple[float, ...]:
+    return tuple(float(objective.flipped(bound)) for bound in bounds)
+
+
+class _Pool:
+    """Feasible designs that were evaluated with one choice of the evaluator."""
+
+    def __init__(self, problem: Problem, n_objectives: int) -> None:
+        self.problem, self.n = problem, n_objectives
+        self.rows = np.empty((0, len(problem.space.parameters)), dtype=np.int64)
+        self.points = np.empty((0, len(problem.objectives)))
+        self.n_evaluated = 0
+        self._seen: set[int] = set()
+        self._explored: set[int] = set()
+
+    def add(self, rows: IntArray) -> None:
+        """Evaluate designs that are new."""
+        keys = self.problem.space.keys(rows)
+        first = np.sort(np.unique(keys, return_index=True)[1])
+        first = first[[key not in self._seen for key in keys[first].tolist()]]
+        self._seen.update(keys[first].tolist())
+        fresh = rows[first]
+        fresh = fresh[self.problem.admits(fresh)]
+        observed = self.problem.evaluate(fresh, self.problem.deciding_metrics)
+        self.n_evaluated += len(fresh)
+        usable = observed.feasible & np.isfinite(observed.objectives).all(axis=1)
+        self.rows = np.concatenate([self.rows, fresh[usable]])
+        self.points = np.concatenate([self.points, observed.objectives[usable]])
+
+    def improve(self, bounds: FloatArray, rounds: int = _ROUNDS, centers: int = _CENTERS) -> None:
+        """Search around the front within (m,) bounds, until nothing is new."""
+        for _ in range(rounds):
+            inside = np.flatnonzero((self.points <= bounds).all(axis=1))
+            if not len(inside):
+                return
+            points = self.points[inside, : self.n]
+            best = inside[non_dominated(points)]
+            best = best[np.unique(self.points[best, : self.n], axis=0, return_index=True)[1]]
+            keys = self.problem.space.keys(self.rows[best]).tolist()
+            fresh = [i for i, key in zip(best.tolist(), keys, strict=True)
+                     if key not in self._explored]  # fmt: skip
+            if not fresh:
+                return
+            spread = np.linspace(0, len(fresh) - 1, min(len(fresh), centers)).astype(np.int64)
+            rows = self.rows[[fresh[i] for i in np.unique(spread)]]
+            self._explored.update(self.problem.space.keys(rows).tolist())
+            self.add(np.concatenate([self.problem.space.neighbors(row) for row in rows]))
+
+
+class _Search:
+    """A search at each position of each limit."""
+
+    def __init__(self, problem: Problem, front: KeptFront) -> None:
+        self.campaign_problem, self.front = problem, front
+        self.kept = frozenset(x.metric.name for x in front.limitable)
+        self.limits = {
+            limit.quantity: limit
+            for limit in limits_of(problem).movable
+            if limit.source == "campaign" and limit.quantity in problem.metric_names
+        }
+        metrics = {metric.name: metric for metric in problem.metrics}
+        self.limits = {
+            name: limit for name, limit in self.limits.items()
+            if limit.is_upper == (metrics[name].sense == "minimize")
+        }  # fmt: skip
+        known = {x.metric.name: x for x in front.problem.objectives}
+        names = dict.fromkeys([*known, *self.limits, *(x for x in COSTS if x in metrics)])
+        self.objectives = tuple(
+            known.get(name) or Objective(metrics[name], metrics[name].sense) for name in names
+        )
+        self.names = list(names)
+        choosing = problem.evaluator.choosing_metrics(problem.space.names)
+        self.choosing = [name for name in self.limits if name in choosing]
+        self.asked = np.full(len(names), np.inf)
+        self.loosest = self.asked.copy()
+        for name, limit in self.limits.items():
+            j = self.names.index(name)
+            for bounds, step in ((self.asked, 0.0), (self.loosest, _looser_by(limit))):
+                amount = metric_amount(limit, limit.bound_loosened_by(step), metrics[name])
+                bounds[j] = self.objectives[j].flipped(amount)
+        self.pools = {(-1, -1): self._pool(self._loosened())}
+        self.pool.add(front.front.rows)
+        n_listed = len(front.front.rows)
+        # A design that lacks a further metric is no point, and then nothing is proven.
+        self.n_proven = n_listed if len(self.pool.rows) == n_listed else 0
+
+    @property
+    def pool(self) -> _Pool:
+        """Designs with the choices of the question."""
+        return self.pools[-1, -1]
+
+    @property
+    def n_evaluated(self) -> int:
+        """Evaluations so far."""
+        return sum(pool.n_evaluated for pool in self.pools.values())
+
+    def _loosened(self) -> Variation:
+        """The problem with all limits but those of choices at their loosest."""
+        variations = [limit.moved(_looser_by(limit)) for name, limit in self.limits.items()
+                      if name not in self.choosing]  # fmt: skip
+        return Variation(constraints=tuple(pair for x in variations for pair in x.constraints))
+
+    def _pool(self, variation: Variation) -> _Pool:
+        varied = variation.of(self.campaign_problem)
+        problem = replace(varied, objectives=self.objectives)
+        return _Pool(problem, len(self.campaign_problem.objectives))
+
+    def run(self) -> None:
+        """Search at all positions, in order of the limits."""
+        self.pool.improve(self.asked, 2, 8 * _CENTERS)
+        self.handles = tuple(x for x in map(self._handle, self.names) if len(x.bounds) > 1)
+        targets = [
+            (i, place)
+            for i, handle in enumerate(self.handles)
+            for place in range(len(handle.bounds))
+            if place < handle.place or (place > handle.place and not self._is_kept(handle))
+        ]
+        for i, place in counted(targets, "positions of limits"):
+            handle = self.handles[i]
+            bounds = self.asked.copy()
+            bounds[self.names.index(handle.metric.name)] = handle.objective.flipped(
+                handle.bounds[place]
+            )
+            pool = self.pool
+            if handle.is_choosing:
+                pool = self._set(i, place)
+            if self.n_evaluated < _MOST_EVALUATED:
+                pool.improve(bounds)
+
+    def _is_kept(self, handle: LimitHandle) -> bool:
+        """True if the front answers for tighter limits on a metric."""
+        return handle.metric.name in self.kept
+
+    def _set(self, i: int, place: int) -> _Pool:
+        """Designs with the choices of the evaluator within a moved limit."""
+        handle = self.handles[i]
+        assert handle.limit is not None
+        ratio = handle.bounds[place] / handle.bounds[handle.place]
+        step = ratio - 1.0 if handle.limit.is_upper else 1.0 - ratio
+        moved = handle.limit.moved(step).constraints + self._loosened().constraints
+        pool = self.pools[i, place] = self._pool(Variation(constraints=moved))
+        inside = (self.pool.points <= self.asked).all(axis=1)
+        pool.add(self.pool.rows[inside][non_dominated(self.pool.points[inside, : pool.n])])
+        near = [self.pools[key] for key in ((i, place - 1), (i, place + 1)) if key in self.pools]
+        for other in near:
+            pool.add(other.rows[non_dominated(other.points[:, : pool.n])])
+        return pool
+
+    def _handle(self, name: str) -> LimitHandle:
+        """A limit with its positions."""
+        j = self.names.index(name)
+        objective, limit, is_choosing = (
+            self.objectives[j],
+            self.limits.get(name),
+            name in self.choosing,
+        )
+        values = self.pool.points[(self.pool.points <= self.asked).all(axis=1), j]
+        if limit is None:
+            loosest = float(self.pool.points[: self.n_proven or None, j].max())
+            bounds = positions_of(objective, loosest, float(values.min()), POSITIONS)
+            return LimitHandle(objective, _flipped(objective, bounds))
+        asked, loosest = float(self.asked[j]), float(self.loosest[j])
+        tightest = float(values.min())
+        if is_choosing:
+            tightest = asked * _TIGHTEST if limit.is_upper else asked / _TIGHTEST
+        slack, n = 1e-9 * abs(asked), _LOOSER_POSITIONS
+        looser = positions_of(objective, loosest, asked, n)
+        looser = [x for x in looser if asked + slack < x <= loosest + slack]
+        tighter = positions_of(objective, asked, tightest, POSITIONS)
+        tighter = [x for x in tighter if x < asked - slack]
+        bounds = [*looser, asked, *tighter]
+        return LimitHandle(objective, _flipped(objective, bounds), len(looser), limit, is_choosing)
+
+    def points(self) -> LimitPoints:
+        """The points of all fronts within limits at these positions."""
+        pools = self.pools
+        points = LimitPoints(
+            replace(self.campaign_problem, objectives=self.objectives),
+            self.pool.n,
+            np.concatenate([pool.points for pool in pools.values()]),
+            np.concatenate([pool.rows for pool in pools.values()]),
+            self.handles,
+            np.concatenate([np.full((len(pool.rows), 2), key) for key, pool in pools.items()]),
+            np.zeros(sum(len(pool.rows) for pool in pools.values()), dtype=bool),
+            self.kept,
+            self.n_evaluated,
+        )
+        points.is_proven[: self.n_proven] = True
+        # Of points that are within the same limits, only those of their own front can be on others.
+        cells = np.unique(np.hstack([points.codes, points.setting]), axis=0, return_inverse=True)[1]
+        order = np.argsort(cells.ravel(), kind="stable")
+        groups = np.split(order, np.flatnonzero(np.diff(cells.ravel()[order])) + 1)
+        proven = np.column_stack([points.equal, points.codes])[: self.n_proven]
+        first = np.unique(proven, axis=0, return_index=True)[1]
+        fronts = [first, *map(points.front, groups)]
+        needed = np.unique(np.concatenate(fronts))
+        return replace(
+            points,
+            objectives=points.objectives[needed],
+            rows=points.rows[needed],
+            setting=points.setting[needed],
+            is_proven=points.is_proven[needed],
+        )

@@ -11,7 +11,7 @@ point per position.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -45,7 +45,7 @@ class LimitHandle:
 
     Attributes:
         objective: The metric, minimized in its own sense.
-        bounds: Positions from the loosest to the tightest, in the metric's unit.
+        bounds: Positions from the loosest to the tightest, minimized.
         place: Position of the question's limit. Without one it is the first, which limits nothing.
         limit: The question's limit.
         is_choosing: True if the evaluator chooses within it.
@@ -94,10 +94,9 @@ class LimitPoints:
     def codes(self) -> IntArray:
         """(p, h) number of positions of each limit, from the loosest, within which a point is."""
         columns = [self.problem.objective_names.index(x.metric.name) for x in self.handles]
-        bounds = [-x.objective.flipped(np.array(x.bounds)) for x in self.handles]
         codes = [
-            np.searchsorted(x, -self.objectives[:, k], "right")
-            for x, k in zip(bounds, columns, strict=True)
+            np.searchsorted(-np.array(handle.bounds), -self.objectives[:, column], "right")
+            for handle, column in zip(self.handles, columns, strict=True)
         ]
         return np.stack(codes, axis=1) if codes else np.empty((len(self.rows), 0), dtype=np.int64)
 
@@ -147,7 +146,7 @@ def stored_limit_points(front: KeptFront) -> LimitPoints:
     for objective in front.limitable:
         values = np.unique(points[:, names.index(objective.metric.name)])
         bounds = positions_of(objective, float(values[-1]), float(values[0]), 2 * POSITIONS)
-        handles.append(LimitHandle(objective, _flipped(objective, bounds)))
+        handles.append(LimitHandle(objective, tuple(bounds)))
     return LimitPoints(
         front.problem, front.n_objectives, points, front.front.representatives(),
         tuple(x for x in handles if len(x.bounds) > 1), np.full((n, 2), -1),
@@ -182,10 +181,6 @@ def positions_of(objective: Objective, loosest: float, tightest: float, n: int) 
 def _looser_by(limit: Limit) -> float:
     """Share by which a limit can be loosened."""
     return _LOOSER if limit.unit else _LOOSER_OF_SHARE
-
-
-def _flipped(objective: Objective, bounds: Sequence[float]) -> tuple[float, ...]:
-    return tuple(float(objective.flipped(bound)) for bound in bounds)
 
 
 class _Pool:
@@ -239,29 +234,25 @@ class _Search:
     def __init__(self, problem: Problem, front: KeptFront) -> None:
         self.campaign_problem, self.front = problem, front
         self.kept = frozenset(x.metric.name for x in front.limitable)
-        self.limits = {
-            limit.quantity: limit
-            for limit in limits_of(problem).movable
-            if limit.source == "campaign" and limit.quantity in problem.metric_names
-        }
         metrics = {metric.name: metric for metric in problem.metrics}
         self.limits = {
-            name: limit for name, limit in self.limits.items()
-            if limit.is_upper == (metrics[name].sense == "minimize")
+            limit.quantity: limit for limit in limits_of(problem).movable
+            if limit.source == "campaign" and limit.quantity in metrics
+            and limit.is_upper == (metrics[limit.quantity].sense == "minimize")
         }  # fmt: skip
-        known = {x.metric.name: x for x in front.problem.objectives}
-        names = dict.fromkeys([*known, *self.limits, *(x for x in COSTS if x in metrics)])
+        optimized = {x.metric.name: x for x in front.problem.objectives}
+        names = dict.fromkeys([*optimized, *self.limits, *(x for x in COSTS if x in metrics)])
         self.objectives = tuple(
-            known.get(name) or Objective(metrics[name], metrics[name].sense) for name in names
+            optimized.get(name) or Objective(metrics[name], metrics[name].sense) for name in names
         )
         self.names = list(names)
         choosing = problem.evaluator.choosing_metrics(problem.space.names)
         self.choosing = [name for name in self.limits if name in choosing]
-        self.asked = np.full(len(names), np.inf)
-        self.loosest = self.asked.copy()
+        self.stated = np.full(len(names), np.inf)
+        self.loosest = self.stated.copy()
         for name, limit in self.limits.items():
             j = self.names.index(name)
-            for bounds, step in ((self.asked, 0.0), (self.loosest, _looser_by(limit))):
+            for bounds, step in ((self.stated, 0.0), (self.loosest, _looser_by(limit))):
                 amount = metric_amount(limit, limit.bound_loosened_by(step), metrics[name])
                 bounds[j] = self.objectives[j].flipped(amount)
         self.pools = {(-1, -1): self._pool(self._loosened())}
@@ -293,29 +284,21 @@ class _Search:
 
     def run(self) -> None:
         """Search at all positions, in order of the limits."""
-        self.pool.improve(self.asked, 2, 8 * _CENTERS)
+        self.pool.improve(self.stated, 2, 8 * _CENTERS)
         self.handles = tuple(x for x in map(self._handle, self.names) if len(x.bounds) > 1)
         targets = [
             (i, place)
             for i, handle in enumerate(self.handles)
             for place in range(len(handle.bounds))
-            if place < handle.place or (place > handle.place and not self._is_kept(handle))
+            if place < handle.place
+            or (place > handle.place and handle.metric.name not in self.kept)
         ]
         for i, place in counted(targets, "positions of limits"):
-            handle = self.handles[i]
-            bounds = self.asked.copy()
-            bounds[self.names.index(handle.metric.name)] = handle.objective.flipped(
-                handle.bounds[place]
-            )
-            pool = self.pool
-            if handle.is_choosing:
-                pool = self._set(i, place)
+            handle, bounds = self.handles[i], self.stated.copy()
+            bounds[self.names.index(handle.metric.name)] = handle.bounds[place]
+            pool = self._set(i, place) if handle.is_choosing else self.pool
             if self.n_evaluated < _MOST_EVALUATED:
                 pool.improve(bounds)
-
-    def _is_kept(self, handle: LimitHandle) -> bool:
-        """True if the front answers for tighter limits on a metric."""
-        return handle.metric.name in self.kept
 
     def _set(self, i: int, place: int) -> _Pool:
         """Designs with the choices of the evaluator within a moved limit."""
@@ -325,37 +308,31 @@ class _Search:
         step = ratio - 1.0 if handle.limit.is_upper else 1.0 - ratio
         moved = handle.limit.moved(step).constraints + self._loosened().constraints
         pool = self.pools[i, place] = self._pool(Variation(constraints=moved))
-        inside = (self.pool.points <= self.asked).all(axis=1)
-        pool.add(self.pool.rows[inside][non_dominated(self.pool.points[inside, : pool.n])])
-        near = [self.pools[key] for key in ((i, place - 1), (i, place + 1)) if key in self.pools]
-        for other in near:
-            pool.add(other.rows[non_dominated(other.points[:, : pool.n])])
+        for key in ((-1, -1), (i, place - 1)):
+            if near := self.pools.get(key):
+                inside = (near.points <= self.stated).all(axis=1)
+                pool.add(near.rows[inside][non_dominated(near.points[inside, : pool.n])])
         return pool
 
     def _handle(self, name: str) -> LimitHandle:
         """A limit with its positions."""
         j = self.names.index(name)
-        objective, limit, is_choosing = (
-            self.objectives[j],
-            self.limits.get(name),
-            name in self.choosing,
-        )
-        values = self.pool.points[(self.pool.points <= self.asked).all(axis=1), j]
+        objective, limit = self.objectives[j], self.limits.get(name)
+        tightest = float(self.pool.points[(self.pool.points <= self.stated).all(axis=1), j].min())
         if limit is None:
             loosest = float(self.pool.points[: self.n_proven or None, j].max())
-            bounds = positions_of(objective, loosest, float(values.min()), POSITIONS)
-            return LimitHandle(objective, _flipped(objective, bounds))
-        asked, loosest = float(self.asked[j]), float(self.loosest[j])
-        tightest = float(values.min())
+            return LimitHandle(
+                objective, tuple(positions_of(objective, loosest, tightest, POSITIONS))
+            )
+        stated, loosest, is_choosing = self.stated[j], self.loosest[j], name in self.choosing
         if is_choosing:
-            tightest = asked * _TIGHTEST if limit.is_upper else asked / _TIGHTEST
-        slack, n = 1e-9 * abs(asked), _LOOSER_POSITIONS
-        looser = positions_of(objective, loosest, asked, n)
-        looser = [x for x in looser if asked + slack < x <= loosest + slack]
-        tighter = positions_of(objective, asked, tightest, POSITIONS)
-        tighter = [x for x in tighter if x < asked - slack]
-        bounds = [*looser, asked, *tighter]
-        return LimitHandle(objective, _flipped(objective, bounds), len(looser), limit, is_choosing)
+            tightest = stated * _TIGHTEST if limit.is_upper else stated / _TIGHTEST
+        slack = 1e-9 * abs(stated)
+        looser = positions_of(objective, loosest, stated, _LOOSER_POSITIONS)
+        looser = [x for x in looser if stated + slack < x <= loosest + slack]
+        tighter = positions_of(objective, stated, tightest, POSITIONS)
+        bounds = (*looser, float(stated), *(x for x in tighter if x < stated - slack))
+        return LimitHandle(objective, bounds, len(looser), limit, is_choosing)
 
     def points(self) -> LimitPoints:
         """The points of all fronts within limits at these positions."""

@@ -42,7 +42,11 @@ MOST_POINTS = 20_000
 def limit_words(handle: LimitHandle, bound: float) -> str:
     """The limit in words."""
     side = "≤" if handle.metric.sense == "minimize" else "≥"
-    return f"{side} {format_metric(bound, handle.metric)}"
+    return f"{side} {_amount(handle, bound)}"
+
+
+def _amount(handle: LimitHandle, bound: float) -> str:
+    return format_metric(handle.objective.flipped(bound), handle.metric)
 
 
 def _title(handle: LimitHandle) -> str:
@@ -148,9 +152,9 @@ def _steps(
             number = table[f"{i}:{place}"]
             values = answers.best[number]
             words = limit_words(handle, handle.bounds[place])
-            asked = format_metric(handle.bounds[handle.place], handle.metric)
+            stated = _amount(handle, handle.bounds[handle.place])
             yield {
-                "limit": f"{metric_title(handle.metric)} {words} instead of {asked}",
+                "limit": f"{metric_title(handle.metric)} {words} instead of {stated}",
                 "change": (values / best - 1.0).tolist(),
                 "is_exact": answers.listed[number]["is_exact"],
             }

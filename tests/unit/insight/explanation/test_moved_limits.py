@@ -62,7 +62,7 @@ def comparisons(space, folder):
         for i, place in moved.items():
             handle = points.handles[i]
             name = handle.metric.name
-            limits[name] = f"{signs[name][:2]} {handle.bounds[place]!r}"
+            limits[name] = f"{signs[name][:2]} {handle.objective.flipped(handle.bounds[place])!r}"
         moved = {i: p for i, p in moved.items() if p != points.handles[i].place}
         inside, is_exact = points.select(moved)
         known = points.objectives[points.front(np.flatnonzero(inside)), :2]

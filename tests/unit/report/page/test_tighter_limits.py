@@ -36,8 +36,11 @@ def document(results, kept):
 def _bounds(results, kept, key):
     """The limits that a key of the table stands for."""
     handles = tighter_limits.limit_points(results, kept, False).handles
-    places = (entry.split(":") for entry in key.split(",") if entry)
-    return {handles[int(i)].metric.name: handles[int(i)].bounds[int(p)] for i, p in places}
+    places = (map(int, entry.split(":")) for entry in key.split(",") if entry)
+    return {
+        handles[i].metric.name: handles[i].objective.flipped(handles[i].bounds[p])
+        for i, p in places
+    }
 
 
 def test_every_answer_is_the_front_within_its_limits_and_what_is_recommended_there(

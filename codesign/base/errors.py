@@ -109,7 +109,7 @@ def mistakes_at(where: str | None) -> Iterator[None]:
 
 
 @contextmanager
-def as_value_error() -> Iterator[None]:
+def reraised_as_value_error() -> Iterator[None]:
     """Raise an error of input as a ``ValueError``, which is what a record's checks may raise."""
     try:
         yield

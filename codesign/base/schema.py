@@ -30,8 +30,8 @@ from codesign.base.errors import (
     InputError,
     KeyedValueError,
     Mistake,
-    as_value_error,
     describe_unknown,
+    reraised_as_value_error,
 )
 from codesign.base.text import CONTROL, one_line
 from codesign.base.units import parse_quantity
@@ -82,7 +82,7 @@ def quantity(unit: str) -> Any:
     """
 
     def read(value: object) -> float:
-        with as_value_error():
+        with reraised_as_value_error():
             return parse_quantity(value, unit)
 
     return BeforeValidator(read)
@@ -579,7 +579,7 @@ def checked(check: Callable[[Any], Any]) -> Any:
     """The annotation of a field that ``check`` turns into its value, or refuses by InputError."""
 
     def read(value: object) -> Any:
-        with as_value_error():
+        with reraised_as_value_error():
             return check(value)
 
     return BeforeValidator(read)

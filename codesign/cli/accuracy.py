@@ -12,11 +12,15 @@ from codesign.cli.output import AsJson, report
 
 
 def accuracy(
-    model: Annotated[str, typer.Argument(help="A model, or one with published scores.")],
+    model: Annotated[
+        str, typer.Argument(help="A bundled model, or another with published scores.")
+    ],
     weights: Annotated[str | None, typer.Option(help="Format, such as mxfp4.")] = None,
     activations: Annotated[str, typer.Option(help="Format of activations.")] = "bf16",
     kv_cache: Annotated[str, typer.Option(help="Format of keys and values.")] = "bf16",
-    algorithm: Annotated[str, typer.Option(help="How the formats were reached.")] = "rtn",
+    algorithm: Annotated[
+        str, typer.Option(help="Algorithm of quantization, such as rtn or gptq.")
+    ] = "rtn",
     table: Annotated[
         Path | None, typer.Option(help="A table of codesign accuracy quantize, shown beside them.")
     ] = None,

@@ -80,7 +80,10 @@ def forecast(
         int | None, typer.Option(help="Show this many steps of the generation.", min=2)
     ] = None,
     heat_map: Annotated[
-        bool, typer.Option("--heat-map", help="Compute over memory time for 100 machines around.")
+        bool,
+        typer.Option(
+            "--heat-map", help="Ratio of compute to memory time for 100 machines around this one."
+        ),
     ] = False,
     as_json: AsJson = False,
 ) -> None:

@@ -19,7 +19,7 @@ def problems(
     name: Annotated[
         str | None,
         typer.Argument(
-            help="A problem, as re21, or a version of it, as re21.v1.",
+            help="A problem, such as re21, or a version of it, such as re21.v1.",
             autocompletion=completion.public_problems,
         ),
     ] = None,

@@ -9,7 +9,7 @@ from typing import Any
 
 from codesign.base import plugins
 from codesign.base.columns import JsonObject
-from codesign.base.errors import as_value_error, check_known
+from codesign.base.errors import check_known, reraised_as_value_error
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Profiles:
         Raises:
             ValueError: There is no such profile, or its conventions cannot be imported.
         """
-        with as_value_error():
+        with reraised_as_value_error():
             self.rules_class(profile)
         return profile
 

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias, get_args
 from pydantic import BeforeValidator, Field
 
 from codesign.base.columns import JsonObject
-from codesign.base.errors import as_value_error
+from codesign.base.errors import reraised_as_value_error
 from codesign.base.schema import Record
 from codesign.base.units import parse_quantity
 
@@ -72,7 +72,7 @@ def _quantities(unit: str, is_zero_allowed: bool) -> BeforeValidator:
     def read(value: object) -> object:
         listed = value if isinstance(value, list) else [value]
         for port in listed:
-            with as_value_error():
+            with reraised_as_value_error():
                 number = parse_quantity(port, unit)
             if number < 0 or (number == 0 and not is_zero_allowed):
                 least = "0 or more" if is_zero_allowed else "more than 0"

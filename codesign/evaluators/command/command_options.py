@@ -9,14 +9,14 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
 from codesign.base.columns import JsonObject
-from codesign.base.errors import as_value_error
+from codesign.base.errors import reraised_as_value_error
 from codesign.base.metrics import Sense
 from codesign.base.schema import Record
 from codesign.base.units import parse_unit
 
 
 def _unit(text: str) -> str:
-    with as_value_error():
+    with reraised_as_value_error():
         parse_unit(text)
     return text
 

@@ -7,7 +7,7 @@ from typing import Annotated, TypeAlias
 from pydantic import field_validator, model_validator
 
 from codesign.base.columns import JsonObject
-from codesign.base.errors import InputError, KeyedValueError, as_value_error
+from codesign.base.errors import InputError, KeyedValueError, reraised_as_value_error
 from codesign.base.schema import Amount, Positive, Record, checked
 from codesign.evaluators.forecast.operator_work import CLASSES
 from codesign.evaluators.forecast.performance import Efficiencies
@@ -71,7 +71,7 @@ class ForecastOptions(Record):
     @classmethod
     def _named(cls, value: object) -> object:
         if isinstance(value, str):
-            with as_value_error():
+            with reraised_as_value_error():
                 return find_variant(value)
         return value
 

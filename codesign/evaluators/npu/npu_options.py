@@ -16,7 +16,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import AfterValidator, Field, field_validator
 
 from codesign.base.columns import JsonObject
-from codesign.base.errors import as_value_error, describe_unknown
+from codesign.base.errors import describe_unknown, reraised_as_value_error
 from codesign.base.schema import Amount, Bandwidth, Latency, quantity, unstored_at
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.models.accounts.account_constants import (
@@ -66,7 +66,7 @@ _PROFILES: dict[str, JsonObject] = {
 
 
 def _checked_prices(prices: str) -> str:
-    with as_value_error():
+    with reraised_as_value_error():
         price_list(prices)
     return prices
 

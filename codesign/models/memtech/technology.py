@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from codesign.base.errors import KeyedValueError, as_value_error
+from codesign.base.errors import KeyedValueError, reraised_as_value_error
 from codesign.base.schema import Record, unstored_at
 from codesign.base.units import parse_quantity
 
@@ -55,7 +55,7 @@ def ranged(unit: str) -> Any:
             raise ValueError(
                 f"expected one quantity in {unit}, or low, typical and high, got {value!r}"
             )
-        with as_value_error():
+        with reraised_as_value_error():
             return {level: parse_quantity(item, unit) for level, item in named.items()}
 
     return BeforeValidator(read)

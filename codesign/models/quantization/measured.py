@@ -18,7 +18,7 @@ from typing import Literal
 from pydantic import model_validator
 
 from codesign.base.columns import JsonObject
-from codesign.base.errors import InputError, KeyedValueError, as_value_error
+from codesign.base.errors import InputError, KeyedValueError, reraised_as_value_error
 from codesign.base.schema import Record, read_document, to_record
 from codesign.models.format_mixture import format_shares, is_mixed, mixture_words
 from codesign.models.quantization.block_formats import find_block_format
@@ -69,7 +69,7 @@ class MeasuredRow(Record):
 
     @model_validator(mode="after")
     def _check(self) -> MeasuredRow:
-        with as_value_error():
+        with reraised_as_value_error():
             for name in (self.weight_format, self.activation_format, self.kv_format):
                 find_block_format(name)
         for name in ("perplexity_ratio", "divergence_nats"):

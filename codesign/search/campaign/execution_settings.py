@@ -9,14 +9,14 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
-from codesign.base.errors import as_value_error
+from codesign.base.errors import reraised_as_value_error
 from codesign.base.schema import Record
 from codesign.base.units import parse_quantity
 from codesign.search.execution.guard import GuardLimits
 
 
 def _duration(value: str) -> str:
-    with as_value_error():
+    with reraised_as_value_error():
         seconds = parse_quantity(value, "s")
     if seconds <= 0:
         raise ValueError(f"expected a time above 0, got {value!r}")

@@ -75,6 +75,14 @@ def results(folder, _there):
     return codesign.load_campaign("trial").results()
 
 
+@pytest.fixture(scope="module")
+def sheet(folder) -> Path:
+    """The spec sheet of P1, and what is written beside it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        return _export(folder, "p1.md", "--format", "spec-sheet", "--design", "P1")
+
+
 def _export(tmp_path: Path, name: str, *arguments: str) -> Path:
     path = tmp_path / name
     assert main(["export", "trial", "--output", str(path), *arguments]) == 0
@@ -230,9 +238,8 @@ def test_a_markdown_parser_finds_one_table_with_every_design(results, tmp_path):
     )
 
 
-def test_a_markdown_parser_finds_the_tables_of_a_spec_sheet(tmp_path):
-    path = _export(tmp_path, "p1.md", "--format", "spec-sheet", "--design", "P1")
-    tables = _tables_of_markdown(path.read_text("utf-8"))
+def test_a_markdown_parser_finds_the_tables_of_a_spec_sheet(sheet):
+    tables = _tables_of_markdown(sheet.read_text("utf-8"))
     assert [table[0][0] for table in tables[:4]] == ["part", "level", "memory", "metric"]
     assert all(len(line) == len(table[0]) for table in tables for line in table)
 
@@ -444,9 +451,8 @@ def test_the_scalesim_files_have_array_buffers_and_products(tmp_path):
     assert products["down_projection_x32"] == ("64", "4096", "14336")
 
 
-def test_a_spec_sheet_says_what_to_build(tmp_path):
-    path = _export(tmp_path, "p1.md", "--format", "spec-sheet", "--design", "P1")
-    text = path.read_text("utf-8") + (tmp_path / "p1-sources.md").read_text("utf-8")
+def test_a_spec_sheet_says_what_to_build(sheet):
+    text = sheet.read_text("utf-8") + sheet.with_name("p1-sources.md").read_text("utf-8")
     for part in (
         "2048 x 256 multiply-accumulate units at 1 GHz: 1.049 PFLOP/s peak",
         "1 × High Bandwidth Flash, one stack | 384 GB | 1 TB/s | 1 µs | 6 / 10 pJ/bit | 8.25 mm",
@@ -462,9 +468,8 @@ def _number_of(cell):
     return float(number) * {"kW": 1e3}.get(unit, 1.0)
 
 
-def test_a_spec_sheet_has_budgets_interfaces_and_three_lists(tmp_path):
-    path = _export(tmp_path, "p1.md", "--format", "spec-sheet", "--design", "P1")
-    text = path.read_text("utf-8")
+def test_a_spec_sheet_has_budgets_interfaces_and_three_lists(sheet):
+    text = sheet.read_text("utf-8")
     assert len(re.findall(r"[^\s|]+", text)) < 1_500  # three printed pages
     assert text.count("shoreline <= ") == 1 and ", shoreline," not in text
     for part in (
@@ -476,9 +481,8 @@ def test_a_spec_sheet_has_budgets_interfaces_and_three_lists(tmp_path):
         "| accuracy over 16 bits | 0.9999 | 0.9847 to 1.0000 | estimated |",
     ):
         assert part in text
-    assert "| wafer_usd | 7500 / 9346 / 10000 | 2022-07 |" in (
-        tmp_path / "p1-sources.md"
-    ).read_text("utf-8")
+    sources = sheet.with_name("p1-sources.md").read_text("utf-8")
+    assert "| wafer_usd | 7500 / 9346 / 10000 | 2022-07 |" in sources
     (budget,) = [table for table in _tables_of_markdown(text) if table[0][:2] == _BUDGET]
     for column in range(1, 4):
         *parts, total = (_ends(row[column]) for row in budget[1:])
@@ -497,10 +501,9 @@ def test_a_spec_sheet_has_budgets_interfaces_and_three_lists(tmp_path):
     assert low < 600 < 900 < high
 
 
-def test_the_drawing_of_a_spec_sheet_shows_the_die_its_layers_and_memories(tmp_path):
-    path = _export(tmp_path, "p1.md", "--format", "spec-sheet", "--design", "P1")
-    assert "![Die and memories to scale](p1-die.svg)" in path.read_text("utf-8")
-    drawing = ElementTree.parse(tmp_path / "p1-die.svg").getroot()
+def test_the_drawing_of_a_spec_sheet_shows_the_die_its_layers_and_memories(sheet):
+    assert "![Die and memories to scale](p1-die.svg)" in sheet.read_text("utf-8")
+    drawing = ElementTree.parse(sheet.with_name("p1-die.svg")).getroot()
     words = "\n".join(drawing.itertext())
     for part in ("2 dies, each ", "dashed: 3 stacked SRAM layers", "HBM4, 12-high ×2 · 72 GB"):
         assert part in words

@@ -29,15 +29,32 @@ CAMPAIGN = {
 }
 
 
+@pytest.fixture(scope="module")
+def original(tmp_path_factory):
+    """A working folder with a campaign that ended, before and after its enumeration."""
+    folder = tmp_path_factory.mktemp("original")
+    for name in ("spaces", "runs"):
+        (folder / name).mkdir()
+    (folder / "spaces" / "square.yaml").write_text(
+        "parameters:\n  x: {low: 0, high: 29}\n  y: {low: 0, high: 29}\n"
+    )
+    write(folder, evaluator="toy", budget=6)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(PLUGINS))
+        patch.chdir(folder)
+        assert main(["run", "toys"]) == 0
+        shutil.copytree("runs/toys", "finished")
+        assert main(["enumerate", "toys"]) == 0
+        Path("runs/toys").rename("enumerated")
+    return folder
+
+
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path, monkeypatch, original):
     monkeypatch.syspath_prepend(str(PLUGINS))
     monkeypatch.chdir(tmp_path)
     for name in ("spaces", "runs"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "spaces" / "square.yaml").write_text(
-        "parameters:\n  x: {low: 0, high: 29}\n  y: {low: 0, high: 29}\n"
-    )
+        shutil.copytree(original / name, name)
     write(tmp_path)
     return tmp_path
 
@@ -51,10 +68,9 @@ def lines_of(capsys):
 
 
 @pytest.fixture
-def finished(folder, capsys):
-    write(folder, evaluator="toy", budget=6)
-    assert main(["run", "toys"]) == 0
-    capsys.readouterr()
+def finished(folder, original):
+    shutil.copytree(original / "runs", "runs", dirs_exist_ok=True)
+    shutil.copytree(original / "finished", "runs/toys")
     return folder / "runs" / "toys" / "campaign.sqlite"
 
 
@@ -118,7 +134,7 @@ def test_a_store_with_changed_inputs_is_read_and_goes_on_when_asked(
     assert main(["status", "toys", "--json"]) == 0
     assert len(json.loads(capsys.readouterr().out)["notices"]) == 2
     assert main(["export", "toys", "--output", "all.json", "--scope", "all"]) == 0
-    assert main(["report", "toys"]) == 0
+    assert main(["report", "toys", "--samples", "4"]) == 0
     assert main(["report", "figure", "toys"]) == 0
     capsys.readouterr()
     assert main(["run", "toys"]) == 2
@@ -164,8 +180,10 @@ def test_a_folder_that_nobody_changed_is_verified_also_as_a_copy_elsewhere(verif
         ("front.yaml", lambda content: content + b"#", "changed"),
     ],
 )
-def test_a_file_that_is_not_what_was_written_is_found(verified, finished, name, damage, state):
-    assert main(["enumerate", "toys"]) == 0
+def test_a_file_that_is_not_what_was_written_is_found(
+    verified, finished, original, name, damage, state
+):
+    shutil.copytree(original / "enumerated", finished.parent, dirs_exist_ok=True)
     (path,) = finished.parent.glob(name)
     if damage is None:
         path.unlink()

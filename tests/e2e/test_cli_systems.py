@@ -248,7 +248,7 @@ def test_a_system_is_drawn_without_an_overprint(overprinted_texts, capsys, width
 
 
 def test_the_page_of_a_system_is_written(capsys):
-    assert "report.html" in run(capsys, "report", "pair-run.yaml")
+    assert "report.html" in run(capsys, "report", "pair-run.yaml", "--samples", "4")
 
 
 def refused(capsys, *words: str) -> str:

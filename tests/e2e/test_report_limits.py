@@ -42,7 +42,7 @@ def _build(folder: Path, name: str, *keep: str) -> None:
     (folder / "runs" / f"{name}.yaml").write_text(_CAMPAIGN, encoding="utf-8")
     assert main(["run", name, "--json"]) == 0
     assert main(["enumerate", name, *keep, "--json"]) == 0
-    assert main(["report", name, "--samples", "60", "--json"]) == 0
+    assert main(["report", name, "--samples", "8", "--json"]) == 0
 
 
 @pytest.fixture(autouse=True)
@@ -140,6 +140,6 @@ def test_the_page_stays_small_and_its_bytes_are_the_same_again(folder, capsys):
     path = folder / "runs/kept/report.html"
     before = path.read_bytes()
     assert len(before) < 6e6
-    assert main(["report", "kept", "--samples", "60", "--json"]) == 0
+    assert main(["report", "kept", "--samples", "8", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["bytes"] == len(before)
     assert path.read_bytes() == before

@@ -10,6 +10,7 @@ from codesign.search.campaign import Campaign
 from codesign.search.campaign.store_format import row_checksum
 
 OPTIMIZERS = {"gp-ehvi": 11, "nsga2": 40, "tpe": 24, "sobol": 16, "random": 16}
+QUICK = {"candidates": 64, "mutants": 32, "neighborhoods": 2, "local_search": 1, "iterations": 5}
 
 CAMPAIGN = {
     "space": "memexplorer",
@@ -56,6 +57,8 @@ def test_a_run_cut_after_any_batch_ends_as_the_whole_one(tmp_path, monkeypatch, 
     monkeypatch.chdir(tmp_path)
     (tmp_path / "runs").mkdir()
     said = CAMPAIGN | {"optimizers": [optimizer], "budget": OPTIMIZERS[optimizer], "seeds": 2}
+    if optimizer == "gp-ehvi":
+        said["optimizers"] = [{"name": optimizer, **QUICK}]
     (tmp_path / "runs" / "cut.yaml").write_text(yaml.safe_dump(said))
     whole = Campaign.load("cut", "whole")
     # In two processes where these load little.

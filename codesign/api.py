@@ -205,7 +205,7 @@ class PreparedEvaluator:
 
         Args:
             design: As of :func:`codesign.evaluate`.
-            metrics: Those wanted; all if None.
+            metrics: Names of the metrics to compute; all if None.
 
         Raises:
             InputError: An unknown name, parameter, value or metric.
@@ -213,21 +213,20 @@ class PreparedEvaluator:
         """
         space = self.problem.space
         row = find_design(space, design)
-        names = None if metrics is None else self._add_deciding(metrics)
+        names = None
+        if metrics is not None:
+            chosen_names = chosen_metrics(metrics, self.problem.metric_names)
+            names = [*dict.fromkeys([*chosen_names, *self.problem.deciding_metrics])]
         observed = self.problem.evaluate(row, names)
         if observed.failures:
             raise JobError(f"the evaluator failed on this design: {observed.failures[0]}")
         limits = zip(observed.violation_names, observed.violations[0].tolist(), strict=True)
-        wanted_metric_names = self.problem.metric_names if metrics is None else metrics
+        shown_names = self.problem.metric_names if metrics is None else metrics
         return AssessedDesign(
             design=space.decode(row)[0],
-            metrics={name: float(observed.metrics[name][0]) for name in wanted_metric_names},
-            violations=_limits_of(space, row) | dict(limits),
+            metrics={name: float(observed.metrics[name][0]) for name in shown_names},
+            violations=first_values(space.violations(row)) | dict(limits),
         )
-
-    def _add_deciding(self, metrics: Sequence[str]) -> list[str]:
-        names = chosen_metrics(metrics, self.problem.metric_names)
-        return list(dict.fromkeys([*names, *self.problem.deciding_metrics]))
 
     def explain(self, design: str | Fields) -> EvaluatedDesign:
         """One design with operators, memory levels, power and cost.
@@ -241,17 +240,15 @@ class PreparedEvaluator:
     def explain_row(self, row: IntArray) -> EvaluatedDesign:
         """The same of a (1, d) row of the space."""
         space, evaluator = self.problem.space, self.problem.evaluator
-        columns = space.columns(row)
-        account = evaluator.explain(columns)
+        account = evaluator.explain(space.columns(row))
         if account is None:
             explanation = _plain_explanation(self.problem, row)
         else:
             explanation = _add_derived(self.problem, account)
-        limits = {**_limits_of(space, row), **explanation.violations}
+        limits = {**first_values(space.violations(row)), **explanation.violations}
         if self.problem.constraints:
             observed = self.problem.evaluate(row, self.problem.deciding_metrics)
-            own = zip(observed.violation_names, observed.violations[0].tolist(), strict=True)
-            limits |= dict(own)
+            limits |= zip(observed.violation_names, observed.violations[0].tolist(), strict=True)
         return EvaluatedDesign(
             space=space,
             evaluator=evaluator,
@@ -262,10 +259,6 @@ class PreparedEvaluator:
             violations=limits,
             derived_metrics=self.problem.derived,
         )
-
-
-def _limits_of(space: DesignSpace, row: IntArray) -> dict[str, float]:
-    return first_values(space.violations(row))
 
 
 def find_design(space: DesignSpace, design: str | Fields) -> IntArray:

@@ -126,7 +126,8 @@ def _listed_flips(decision: Decision) -> list[Flip]:
     """The smallest change, and the smallest in other constants or directions."""
     if decision.flip is None:
         return []
-    others = [flip for flip in decision.breaks[1:] if _differs(flip, decision)]
+    first = _direction(decision.flip)
+    others = [flip for flip in decision.breaks[1:] if _direction(flip) != first]
     return [decision.flip, *others][:_MOST_CHANGES]
 
 
@@ -138,18 +139,20 @@ def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> list[Rendera
         "Without a family of memories", ["without", "recommended", *headers], headers
     )
     first: Mapping[str, Value] = {}
-    for kind in kinds:
+    for without in kinds:
         words, best = "no design is feasible", ["–"] * len(titles)
-        if kind.row is not None:
-            (design,) = problem.space.decode(kind.row[None, :])
+        if without.row is not None:
+            (design,) = problem.space.decode(without.row[None, :])
+            words = (
+                _moved(problem, first, design) if first else spoken_design(problem.space, design)
+            )
             first = first or design
-            moved = changed_settings(problem.space, first, design)
-            words = "; ".join(f"{name} {old} → {new}" for name, old, new in moved) or "the same"
-            words = spoken_design(problem.space, design) if kind is kinds[0] else words
-            words = f"{_objectives(problem, kind.objectives)}: {words}"
-            best = _objectives(problem, kind.best).split(", ")
-        regret = f"{100 * kind.regret:.3g} %" if kind is not kinds[0] else "–"
-        table.add_row(kind.memory_kind or "nothing", words, f"{kind.n_points:,}", regret, *best)
+            words = f"{_objectives(problem, without.objectives)}: {words or 'the same'}"
+            best = _objectives(problem, without.best).split(", ")
+        name, regret = "nothing", "–"
+        if without.memory_kind:
+            name, regret = without.memory_kind, f"{100 * without.regret:.3g} %"
+        table.add_row(name, words, f"{without.n_points:,}", regret, *best)
     return [table]
 
 
@@ -161,11 +164,17 @@ def breakeven_tables(result: Breakeven, name: str, seconds: float) -> list[Rende
         ["goal", "reached", "design there"],
         [],
     )
+    problem = result.problem
     for reach in result.reaches:
         words = [_interval(result, low, high) for low, high in reach.intervals]
         ends = {end.value: end for pair in reach.intervals for end in pair}
         nearest = min(ends, key=lambda value: abs(np.log(value / result.stated)), default=None)
-        example = "–" if nearest is None else _met(result, ends[nearest])
+        example = "–"
+        if nearest is not None and (design := ends[nearest].design):
+            example = (
+                f"{_amount(result, nearest)}: {_objectives(problem, ends[nearest].objectives)} "
+            )
+            example += f"({spoken_design(problem.space, design)})"
         table.add_row(reach.goal, " and ".join(words) or "at no value", example)
     low, high = (_amount(result, result.values[end].value) for end in (0, -1))
     note = f"Range: {low} to {high}; {len(result.values)} exact fronts, {seconds:.0f} s."
@@ -182,13 +191,6 @@ def _interval(result: Breakeven, low: ValueFront, high: ValueFront) -> str:
         value, side = (high.value, "down") if is_first else (low.value, "up")
         return f"from {_amount(result, value)} {side}"
     return f"from {_amount(result, low.value)} to {_amount(result, high.value)}"
-
-
-def _met(result: Breakeven, front: ValueFront) -> str:
-    assert front.design is not None
-    problem = result.problem
-    words = spoken_design(problem.space, front.design)
-    return f"{_amount(result, front.value)}: {_objectives(problem, front.objectives)} ({words})"
 
 
 def _amount(result: Breakeven, value: float) -> str:
@@ -228,16 +230,13 @@ def plane_tables(plane: DecisionPlane, name: str, seconds: float) -> list[Render
             for axis, number, (low, high) in zip("xy", numbers, (x_ends, y_ends), strict=True)
         )
         table.add_row(memory_words(memories), f"{100 * area:.3g} %", where, design)
-    note = (
-        f"{plane.n_fronts} exact fronts: no design is better than these by more than "
-        f"{100 * PRECISION:g} %; {seconds:.0f} s."
-    )
+    claim = f"no design is better than these by more than {100 * PRECISION:g} %"
     if not plane.is_linear:
-        note = (
-            f"{plane.n_fronts} exact fronts. The comparison is not linear in these constants, so "
-            f"the map is exact there and sampled between; {seconds:.0f} s."
+        claim = (
+            "the comparison is not linear in these constants, so the map is exact at the fronts "
+            "and sampled between them"
         )
-    return spaced([table], [text_line(note)])
+    return spaced([table], [text_line(f"{plane.n_fronts} exact fronts: {claim}; {seconds:.0f} s.")])
 
 
 def _value(name: str, values: Sequence[Value]) -> str:
@@ -247,21 +246,22 @@ def _value(name: str, values: Sequence[Value]) -> str:
     )
 
 
-def _differs(flip: Flip, decision: Decision) -> bool:
-    """True if a flip is in another constant or direction than the first."""
-    assert decision.flip is not None
-    first, change = decision.flip.changes[0], flip.changes[0]
-    is_same_side = (change.value > change.number.typical) == (first.value > first.number.typical)
-    return change.number != first.number or not is_same_side
+def _direction(flip: Flip) -> tuple[RangedNumber, bool]:
+    """The first constant that moves, and True if it grows."""
+    change = flip.changes[0]
+    return change.number, change.value > change.number.typical
 
 
 def _flip_words(problem: Problem, flip: Flip, design: Mapping[str, Value]) -> str:
     (rival,) = problem.space.decode(flip.row[None, :])
-    moved = "; ".join(
-        f"{name} {old} → {new}" for name, old, new in changed_settings(problem.space, design, rival)
-    )
     theirs, ours = (_objectives(problem, values) for values in (flip.objectives, flip.beaten))
-    return f"{_changes(flip)}: {theirs} against {ours}, with {moved}"
+    return f"{_changes(flip)}: {theirs} against {ours}, with {_moved(problem, design, rival)}"
+
+
+def _moved(problem: Problem, old: Mapping[str, Value], new: Mapping[str, Value]) -> str:
+    """Settings that differ: ``HBM4 stacks 2 → 4``."""
+    moved = changed_settings(problem.space, old, new)
+    return "; ".join(f"{name} {before} → {after}" for name, before, after in moved)
 
 
 def _changes(flip: Flip) -> str:
@@ -312,5 +312,5 @@ def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
     yield (
         f"{len(rivals.box)} constants with a range matter. A design flips a decision if it is "
         f"better by more than {100 * decided.tolerance:g} %. Bounds left {len(rivals.rows) - 1:,} "
-        f"rivals ({rivals.n_searches:,} searches of the space), all compared; {seconds:.0f} s."
+        f"rivals (searches of the space: {rivals.n_searches:,}), all compared; {seconds:.0f} s."
     )

@@ -77,10 +77,9 @@ class Study:
         initial: int = 20,
         seed: int = 0,
     ) -> None:
-        for texts in (objectives, constraints, numbers):
-            if isinstance(texts, str):
-                raise InputError(f"expected a list of texts, got {texts!r}")
-        if initial < 0 or seed < 0:
+        if str in map(type, (objectives, constraints, numbers)):
+            raise InputError("objectives, constraints and numbers: expected lists, got a text")
+        if min(initial, seed) < 0:
             raise InputError(f"expected numbers from 0, got initial={initial} and seed={seed}")
         if not isinstance(space, DesignSpace):
             space = parse_space(yaml.safe_dump({"parameters": dict(space)}, sort_keys=False))
@@ -90,8 +89,8 @@ class Study:
             Metric(name, "maximize" if sense == "maximize" else "minimize", "", name)
             for name, sense in senses.items()
         )
-        if taken := sorted(set(senses) & set(space.names)):
-            raise InputError(f"{taken[0]!r} is a parameter; give the number another name")
+        if clashes := sorted(senses.keys() & space.names):
+            raise InputError(f"{clashes[0]!r} is a parameter; give the number another name")
         evaluator = _Outside(space.names, metrics)
         self.problem = build_problem(space, evaluator, objectives, constraints, "study")
         self._search = search_space(self.problem)

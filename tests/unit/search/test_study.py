@@ -56,7 +56,7 @@ def test_a_design_without_a_result_is_on_no_front():
         (lambda s: s.tell(s.ask(1), [{"mass": 1}]), "expected a number for 'sag', got None"),
         (lambda s: s.tell(s.ask(1), [3]), "expected numbers by name, got 3"),
         (lambda s: study(seed=-1), "expected numbers from 0, got initial=4 and seed=-1"),
-        (lambda s: codesign.Study(SPACE, "minimize mass"), "expected a list of texts, got"),
+        (lambda s: codesign.Study(SPACE, "minimize mass"), "expected lists, got a text"),
         (lambda s: codesign.optimize(beam, SPACE, [], budget=0), "a budget of at least 1, got 0"),
         (lambda s: s.tell([{"width": 9, "height": 1}], [None]), "unknown value of width"),
         (lambda s: codesign.Study(SPACE, ["minimize width"]), "'width' is a parameter"),

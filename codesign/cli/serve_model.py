@@ -327,6 +327,8 @@ def _stream(
     from codesign.base.schema import Document, to_record
     from codesign.evaluators.platform import PlatformRequest
     from codesign.models.deployments.queueing import poisson_arrivals
+    from codesign.models.workload.model_library import load_model
+    from codesign.models.workload.sessions import check_length
 
     rate = requests.requests_per_s
     if requests.trace is not None or requests.session is not None:
@@ -340,7 +342,11 @@ def _stream(
         if stray:
             source = "--session" if requests.session else "--trace"
             raise InputError(f"expected requests of {source} alone, got {', '.join(stray)} too")
-        return _stated_stream(requests), RequestFlags(None, 1, 1).workload(model)
+        stream = _stated_stream(requests)
+        with mistakes_at("--session" if requests.session else "--trace"):
+            check_length(int((stream.prompt_tokens + stream.generated_tokens).max()),
+                         load_model(model))  # fmt: skip
+        return stream, RequestFlags(None, 1, 1).workload(model)
     _refuse(_present({"--sessions-per-s": requests.sessions_per_s}), "--session")
     if (rate is None) != requests.at_once:
         raise InputError(

@@ -87,7 +87,8 @@ def _requests(
 ) -> Iterator[tuple[PhaseMachine, Columns]]:
     """Evaluators with designs: one for all batches if designs state them, else one for each."""
     counts = {"trace": None, "prompt_tokens": prompt_tokens, "generated_tokens": 1}
-    request = machine.workload.model_dump() | {"phase": phase, **counts}
+    # The caller checks the lengths; a table ends beyond the longest request.
+    request = machine.workload.model_dump() | {"phase": phase, "beyond_context": True, **counts}
     factory, options = type(machine), machine.options
     if _states_batch(machine):
         columns = {name: column_of([value] * len(batches)) for name, value in design.items()}

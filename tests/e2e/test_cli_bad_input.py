@@ -14,7 +14,7 @@ from codesign.cli import heartbeat, main
 _EVALUATE = ["evaluate", "--design", "P1", "--model", "llama-3.3-70b", "--phase", "prefill"]
 _OSWORLD = ["--workload", "osworld"]
 _POOLS = [
-    "evaluate", "--space", "system-pd", "--design", "P1-D1", "--model", "llama-3-8b", *_OSWORLD,
+    "evaluate", "--space", "system-pd", "--design", "P1-D1", "--model", "llama-3.3-70b", *_OSWORLD,
 ]  # fmt: skip
 
 _TECHNOLOGY = """\
@@ -198,7 +198,7 @@ CASES = {
                         '"num_attention_heads": 4, "vocab_size": 99}'},
     ),
     "an unknown design": Case(
-        ["evaluate", "--design", "p1", "--model", "llama-3-8b", "--phase", "decode", *_OSWORLD],
+        ["evaluate", "--design", "p1", "--model", "llama-3.3-70b", "--phase", "decode", *_OSWORLD],
         ["space memexplorer: unknown design 'p1'", "Did you mean 'P1'?"],
     ),
     "an unknown parameter": Case(
@@ -209,17 +209,17 @@ CASES = {
         [*_EVALUATE, *_OSWORLD, "--set", "pe_array=2048x2"], ["pe_array", "2048x2"]
     ),
     "a design without values": Case(
-        ["evaluate", "--model", "llama-3-8b", "--phase", "decode", *_OSWORLD],
+        ["evaluate", "--model", "llama-3.3-70b", "--phase", "decode", *_OSWORLD],
         ["expected a design", "--design", "Base"],
     ),
     "a design with values missing": Case(
-        ["evaluate", "--set", "pe_array=2048x128", "--model", "llama-3-8b", "--phase", "decode",
+        ["evaluate", "--set", "pe_array=2048x128", "--model", "llama-3.3-70b", "--phase", "decode",
          *_OSWORLD],
         ["design: no value for vector_length", "design: no value for dataflow"],
         most_lines=10,
     ),
     "a space that the evaluator cannot use": Case(
-        ["evaluate", "--space", "a.yaml", "--design", "small", "--model", "llama-3-8b", "--phase",
+        ["evaluate", "--space", "a.yaml", "--design", "small", "--model", "llama-3.3-70b", "--phase",
          "decode", *_OSWORLD],
         ["space 'a' lacks parameter 'pe_array'", "more"],
         {"a.yaml": _SPACE},
@@ -237,7 +237,7 @@ CASES = {
     ),
     "no workload": Case(_EVALUATE, ["error: expected --workload, or both --prompt-tokens"]),
     "no phase": Case(
-        ["evaluate", "--design", "P1", "--model", "llama-3-8b", *_OSWORLD],
+        ["evaluate", "--design", "P1", "--model", "llama-3.3-70b", *_OSWORLD],
         ["error: expected --phase"],
     ),
     "a trace and token counts": Case(
@@ -248,7 +248,7 @@ CASES = {
         ["error: --prompt-tokens: input", "greater than or equal to 1"],
     ),
     "an unknown phase": Case(
-        ["evaluate", "--design", "P1", "--model", "llama-3-8b", "--phase", "fill", *_OSWORLD],
+        ["evaluate", "--design", "P1", "--model", "llama-3.3-70b", "--phase", "fill", *_OSWORLD],
         ["error: --phase: input", "'prefill'", "'fill'"],
     ),
     "an unknown key of the workload": Case(

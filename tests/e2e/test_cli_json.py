@@ -147,7 +147,7 @@ MORE = [
     "evaluate --design H1 --model llada-8b --workload gsm8k --phase prefill",
     "evaluate --evaluator simulation --design P1 --model llama-3-8b --prompt-tokens 512"
     " --generated-tokens 16 --phase decode",
-    "evaluate --space system-pd --design P1-D1 --model llama-3-8b --workload osworld",
+    "evaluate --space system-pd --design P1-D1 --model llama-3-8b --workload chat",
     "size deepseek-v3 --on b300-sxm --tp 8 --use-case chat --batch 32 --format bf16",
     "size mixtral-8x22b --on a100-sxm-80gb --devices 8 --use-case rag-qa",
     "size llama-3.3-70b --on gb200 --tp 4 --batch max --use-case chat",

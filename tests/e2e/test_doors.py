@@ -107,7 +107,7 @@ def _results(model: str) -> dict[str, Mapping[str, FloatArray]]:
     rates = {"peak_ops_per_s": column_of([1e15]), "bandwidth_bytes_per_s": column_of([3e12])}
     request = {"model": model, "prompt_tokens": 512, "generated_tokens": 64}
     decode, capacity = (
-        Request(model=model, trace="osworld", phase="decode", batch=batch)
+        Request(model=model, trace="gsm8k", phase="decode", batch=batch)
         for batch in (4, "capacity")
     )
     return {

@@ -136,7 +136,7 @@ CALLS: dict[str, Callable[[], object]] = {
         "a", STAND_IN(clock_hz=[1.0, 2.0]), EconomicsOptions()
     ),
     r"phases: expected each phase once, got \['decode', 'decode'\]": lambda: SystemWorkload(
-        model="llama-3-8b", trace="osworld", phases=("decode", "decode")
+        model="llama-3-8b", trace="chat", phases=("decode", "decode")
     ),
     r"--device nonsense: torch cannot use it": lambda: usable_device("nonsense"),
     r"cannot be installed: .*No such file": lambda: _call(["/no/program"], SIMULATOR),

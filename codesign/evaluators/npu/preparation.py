@@ -34,8 +34,8 @@ from codesign.models.deployments import ModelPart
 from codesign.models.hardware.accelerator import (
     OPTIONAL_PARAMETERS,
     REQUIRED_PARAMETERS,
-    UnitTables,
     build_accelerators,
+    shared_tables,
 )
 from codesign.models.hardware.hierarchy import inverse
 from codesign.models.machines.npu.operator_stage import TILE_BUFFER_SHARE
@@ -84,7 +84,7 @@ class Preparation:
         self.link = link_time(part, options)
         self.energies = account_constants(options).operation_energies
         self.convention = workload.format_convention
-        self.units = UnitTables(
+        self.units = shared_tables(
             library,
             options.technology_level,
             options.score_path or "uncharged",

@@ -14,7 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from codesign.base.columns import Arrays, Column, Columns, Fields, Value, design_columns
-from codesign.base.errors import InputError
+from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import PLATFORM_METRICS, Metric, chosen_metrics
 from codesign.base.schema import Record
@@ -36,7 +36,7 @@ from codesign.models.accounts.rents import why_no_rent
 from codesign.models.hardware.device import Device, list_devices, load_device
 from codesign.models.machines.device.formats import BLOCK_SCALED
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.sessions import check_length
+from codesign.models.workload.request import TOKEN_KEYS
 
 _BLOCK = (128, 128)
 """Weights that share a scale in the format ``BLOCK_SCALED``."""
@@ -95,10 +95,11 @@ class PlatformEvaluator(Evaluator):
             message = f"{expected}; {self.profile!r} has no mixed passes"
             raise InputError(message, key=("mixed",))
         if rules_of(self.options).limits_context:
-            names = [name for name in ("use_case", "trace") if getattr(workload, name)]
-            key = (*names, "prompt_tokens")[0]
-            n_tokens = workload.prompt + workload.generated
-            check_length(n_tokens, workload.language_model, (key,))
+            n_tokens, keys = workload.prompt + workload.generated, ("use_case", *TOKEN_KEYS)
+            try:
+                workload.check_context(n_tokens, workload.language_model, *keys)
+            except KeyedValueError as error:
+                raise InputError(error.mistake) from None
         self.devices = _all_devices(self.options) if devices is None else dict(devices)
         self._passes = RequestPasses(workload, self.options)
         self.metrics: tuple[Metric, ...] = tuple(PLATFORM_METRICS.values())

@@ -8,11 +8,11 @@ from typing import Annotated
 from pydantic import model_validator
 
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Natural, Positive, Record, checked, unstored_at
+from codesign.base.schema import Natural, Positive, checked, unstored_at
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
-from codesign.models.workload.request import TraceName
+from codesign.models.workload.request import SequenceRecord, TraceName
 from codesign.models.workload.traces import load_trace
 
 
@@ -30,7 +30,7 @@ def _known_use_case(name: object) -> object:
     return name
 
 
-class PlatformRequest(Record):
+class PlatformRequest(SequenceRecord):
     """The requests of a batch, all alike, from prompt to last token."""
 
     model: Annotated[str, checked(_known_model)]

@@ -14,16 +14,16 @@ from codesign.evaluators.phase_machine import machine_class
 from codesign.evaluators.system.system_options import MachineChoice
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
-from codesign.models.workload.request import ModelName
+from codesign.models.workload.request import ModelName, SequenceRecord
 from codesign.models.workload.request_trace import read_request_trace
 from codesign.models.workload.reuse import SessionReuse, TraceReuse
-from codesign.models.workload.sessions import check_length, load_session
+from codesign.models.workload.sessions import load_session
 
 CONCURRENT = "concurrent_sessions"
 """Parameter of designs that state how many sessions they serve at a time, and the metric."""
 
 
-class SessionWorkload(Record):
+class SessionWorkload(SequenceRecord):
     """Sessions that a machine serves, or the requests of a trace."""
 
     model: ModelName
@@ -41,13 +41,14 @@ class SessionWorkload(Record):
     def _check(self) -> SessionWorkload:
         if (self.session is None) == (self.trace is None):
             raise KeyedValueError("", "expected session or trace", ("session", "trace"))
-        key = "trace" if self.session is None else "session"
         try:
-            check_length(self.reuse.longest_tokens, self.language_model)
-            if self.language_model.is_diffusion:
-                raise InputError(f"expected a model with a cache, got {self.model}")
+            longest = self.reuse.longest_tokens
         except InputError as error:
+            key = "trace" if self.session is None else "session"
             raise KeyedValueError(key, "; ".join(error.problems)) from None
+        self.check_context(longest, self.language_model, "session", "trace")
+        if self.language_model.is_diffusion:
+            raise KeyedValueError("model", f"expected a model with a cache, got {self.model}")
         return self
 
     @cached_property

@@ -153,6 +153,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     ) -> PhaseMachine:
         cached, prompt, generated = tokens
         request = {"model": self.workload.model, "phase": phase, "cached_tokens": cached,
+                   "beyond_context": True,  # the session was checked
                    "prompt_tokens": prompt, "generated_tokens": generated,
                    "batch": self.workload.batch if phase == "decode" else 1}  # fmt: skip
         return machine_for(factory, request, options, like)

@@ -63,6 +63,7 @@ def design_pool(
         "generated_tokens": stage.generated_tokens,
         "layers": task.layers,
         "max_batch": workload.max_batch,
+        "beyond_context": True,  # the system's workload was checked
     }
     machine = machine_for(factory, request, options)
     pool = DesignPool(name, machine, HandOverBytes(stage, workload))

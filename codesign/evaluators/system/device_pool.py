@@ -73,6 +73,7 @@ class DevicePool(Evaluator):
             model=workload.model,
             prompt_tokens=stage.prompt_tokens,
             generated_tokens=stage.generated_tokens if stage.phase == "decode" else 0,
+            beyond_context=True,  # the system's workload was checked
         )
         self.platform = PlatformEvaluator(request, options.device_options)
         self._stage = stage

@@ -8,13 +8,19 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from codesign.base.errors import KeyedValueError
-from codesign.base.schema import Positive, Record, unstored_at
+from codesign.base.schema import Positive, unstored_at
 from codesign.models.workload import LanguageModel, load_model
-from codesign.models.workload.request import BOTH_COUNTS, TOKEN_KEYS, ModelName, TraceName
+from codesign.models.workload.request import (
+    BOTH_COUNTS,
+    TOKEN_KEYS,
+    ModelName,
+    SequenceRecord,
+    TraceName,
+)
 from codesign.models.workload.traces import Trace, load_trace
 
 
-class SystemWorkload(Record):
+class SystemWorkload(SequenceRecord):
     """The requests that a system serves, all alike; what a campaign's ``workload:`` says."""
 
     model: ModelName
@@ -49,6 +55,8 @@ class SystemWorkload(Record):
             raise KeyedValueError("", f"expected {BOTH_COUNTS}", TOKEN_KEYS)
         if len(set(self.phases)) < len(self.phases):
             raise KeyedValueError("phases", f"expected each phase once, got {list(self.phases)}")
+        n_tokens = self.tokens.prompt_tokens + self.tokens.generated_tokens
+        self.check_context(n_tokens, self.language_model, *TOKEN_KEYS)
         return self
 
     @cached_property

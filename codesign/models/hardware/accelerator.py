@@ -339,6 +339,24 @@ class UnitTables:
         return self.family_number(self._library[name].family)
 
 
+def shared_tables(
+    library: Technologies, level: Level, score_path: ScorePath, on_chip_energy_scale: float
+) -> UnitTables:
+    """The tables of a library, the same for all evaluators that have this very library."""
+    key = (id(library), level, score_path, on_chip_energy_scale)
+    if key not in _SHARED:
+        if len(_SHARED) >= _MOST_SHARED:
+            _SHARED.pop(next(iter(_SHARED)))
+        _SHARED[key] = library, UnitTables(library, level, score_path, on_chip_energy_scale)
+    return _SHARED[key][1]
+
+
+_SHARED: dict[tuple[int, str, str, float], tuple[Technologies, UnitTables]] = {}
+"""Tables that were used last, with their libraries, whose identity is in the key."""
+_MOST_SHARED = 8
+"""Number of these tables: evaluators of some processes, and the next library [ours]."""
+
+
 @dataclass(frozen=True)
 class _Bank:
     """``count`` units of a technology for each of ``n`` designs."""

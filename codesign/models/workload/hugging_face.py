@@ -66,11 +66,22 @@ def config_model(document: Document, name: str) -> LanguageModel:
         "notes": (*notes, *family.notes, *_precision_notes(document)),
     }
     values |= _block_size(document)
-    longest = document.data.get("max_position_embeddings")
-    if isinstance(longest, int) and longest > 0:
+    if longest := _context_tokens(document.data):
         values["context_tokens"] = longest
     values = {key: value for key, value in values.items() if key in LanguageModel.model_fields}
     return to_record(replace(document, lines=_lines(document)), LanguageModel, values)
+
+
+def _context_tokens(config: Fields) -> int:
+    """Longest sequence, extended by the scaling of rotary positions; 0 if not stated."""
+    stated = config.get("max_position_embeddings")
+    longest = stated if isinstance(stated, int) else 0
+    scaling = config.get("rope_scaling")
+    if isinstance(scaling, dict) and (scaling.get("rope_type") or scaling.get("type")) == "yarn":
+        native, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
+        if isinstance(native, int) and isinstance(factor, int | float):
+            longest = max(longest, int(native * factor))
+    return max(longest, 0)
 
 
 def _stated(values: Fields) -> JsonObject:

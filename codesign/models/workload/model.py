@@ -201,8 +201,8 @@ class LanguageModel(Record):
     """Rows and columns of the published 8-bit weights that share a scale, as
     ``quantization_config`` states them; None: none. Only laws of kernels ask for it."""
     context_tokens: Positive | None = Field(None, exclude=True)
-    """Longest sequence in tokens, ``max_position_embeddings`` of the configuration; None: not
-    stated. Longer sessions are refused."""
+    """Longest sequence in tokens: ``max_position_embeddings`` of the configuration, extended by
+    YaRN where it or the model card states that; None: not stated. Longer ones are refused."""
     is_diffusion: bool = False
     """Whether the model denoises the whole sequence and attends in both directions."""
 

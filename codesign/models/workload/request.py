@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.schema import Natural, Positive, Record, checked, unstored_at
@@ -17,6 +17,7 @@ from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
 from codesign.models.workload.operators import OperatorTable
 from codesign.models.workload.precision import Convention
+from codesign.models.workload.sessions import check_length
 from codesign.models.workload.storage import (
     stored_kv_elements,
     stored_operators,
@@ -62,12 +63,38 @@ def _batch(value: object) -> object:
     )
 
 
+class SequenceRecord(Record):
+    """A record of sequences that a model has to hold."""
+
+    beyond_context: bool = Field(False, exclude=True)
+    """True to evaluate sequences longer than the model's context, as MemExplorer §5.1 does with its
+    traces: assumes a model extended by RoPE scaling such as YaRN, at no other cost."""
+
+    def check_context(self, n_tokens: int, model: LanguageModel, *keys: str) -> None:
+        """Refuse sequences that are longer than the context of a model, unless allowed.
+
+        Args:
+            keys: Keys of the record that may state the tokens; the first that does is named.
+
+        Raises:
+            KeyedValueError: The sequence is too long.
+        """
+        if self.beyond_context:
+            return
+        try:
+            check_length(n_tokens, model)
+        except InputError as error:
+            key = next((key for key in keys if getattr(self, key) is not None), keys[-1])
+            hint = "beyond_context: true allows more"
+            raise KeyedValueError(key, f"{error.problems[0]}; {hint}", keys) from None
+
+
 TOKEN_KEYS = ("trace", "prompt_tokens", "generated_tokens")
 """Keys that say how long requests are."""
 BOTH_COUNTS = "both prompt_tokens and generated_tokens"
 
 
-class Request(Record):
+class Request(SequenceRecord):
     """The requests of a batch, all alike; what a campaign's ``workload:`` says."""
 
     other_words: ClassVar[Mapping[str, str]] = {
@@ -123,6 +150,7 @@ class Request(Record):
             raise KeyedValueError("diffusion_steps", f"{self.model} is not a diffusion model")
         if self.cached_tokens and self.language_model.is_diffusion:
             raise KeyedValueError("cached_tokens", f"{self.model} keeps no cache between passes")
+        self.check_context(self.total_tokens, self.language_model, *TOKEN_KEYS)
         return self
 
     @cached_property

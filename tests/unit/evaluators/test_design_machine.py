@@ -22,7 +22,7 @@ SPACE = load_space("memexplorer", {"memtech": load_library().catalog()})
 
 
 def evaluator(**more: Any) -> NpuEvaluator:
-    asked: dict[str, Any] = {"model": "llama-3-8b", "trace": "osworld", "phase": "decode"}
+    asked: dict[str, Any] = {"model": "llama-3-8b", "trace": "chat", "phase": "decode"}
     return NpuEvaluator(Request(**(asked | more)))
 
 

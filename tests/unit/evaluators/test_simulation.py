@@ -443,7 +443,7 @@ def test_finer_steps_converge() -> None:
 
 
 def test_simulation_and_closed_form_share_what_does_not_move() -> None:
-    request = Request(model="llama-3-8b", trace="osworld", phase="decode")
+    request = Request(model="llama-3-8b", trace="chat", phase="decode")
     names = ["batch_size", "tdp_watts", "memory_used_bytes", "shoreline_mm"]
     simulated = SimulationEvaluator(request).evaluate(base(), names).metrics
     closed = NpuEvaluator(request, NpuOptions()).evaluate(base(), names).metrics

@@ -15,7 +15,7 @@ PHASES = ("prefill", "decode")
 
 @cache
 def request_of(model, phase="decode"):
-    return Request(model=model, phase=phase, trace="osworld")
+    return Request(model=model, phase=phase, trace="gsm8k")
 
 
 def total(table, values):

@@ -15,7 +15,8 @@ from codesign.models.workload.operators import Operator, build_table
 @pytest.mark.parametrize("model", list_models())
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_every_operator_of_every_model_has_a_rule_and_its_dimension(model, phase):
-    table = Request(model=model, phase=phase, trace="osworld").operators()
+    request = Request(model=model, phase=phase, trace="gsm8k")
+    table = request.operators()
     parts = largest_parts(load_model(model), np.array(4.0))
     assert all(rule.dimension in parts for rule in table.rules)
 
@@ -27,7 +28,7 @@ def test_what_only_one_phase_does_is_not_shared_with_the_other(model):
     prefill, decode = (
         dict(zip(table.names, table.rules, strict=True))
         for phase in ("prefill", "decode")
-        for table in [Request(model=model, phase=phase, trace="osworld").operators()]
+        for table in [Request(model=model, phase=phase, trace="gsm8k").operators()]
     )
     for name in prefill.keys() ^ decode.keys():
         assert (prefill | decode)[name].scope == "phase", name

@@ -81,9 +81,11 @@ def test_a_hugging_face_config_gives_the_published_count(
     row: dict[str, Any], tmp_path: Path
 ) -> None:
     file = tmp_path / "config.json"
-    extra = {"architectures": ["X"], "torch_dtype": "bfloat16", "rope_scaling": {"factor": 8.0}}
+    scaling = {"type": "yarn", "factor": 8.0, "original_max_position_embeddings": 2**20}
+    extra = {"architectures": ["X"], "torch_dtype": "bfloat16", "rope_scaling": scaling}
     file.write_text(json.dumps({**row["config"], **extra}, indent="\t"), encoding="utf-8")
-    assert parameter_count(load_model(str(file))) == row["total"]
+    model = load_model(str(file))
+    assert (parameter_count(model), model.context_tokens) == (row["total"], 2**23)
 
 
 @pytest.mark.parametrize(

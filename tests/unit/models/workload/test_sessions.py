@@ -8,6 +8,7 @@ import pytest
 
 from codesign.base.errors import InputError
 from codesign.base.schema import parse_document, to_record
+from codesign.evaluators.system.workload import SystemWorkload
 from codesign.models.workload import Request
 from codesign.models.workload.model_library import load_model
 from codesign.models.workload.request_trace import read_request_trace
@@ -64,6 +65,13 @@ def test_a_session_longer_than_the_context_of_the_model_is_refused():
     check_length(8192, load_model("llama-3-8b"))
     with pytest.raises(InputError, match="the 8,192 tokens of llama-3-8b's context, got 9,"):
         check_length(9000, load_model("llama-3-8b"))
+    tokens = {"phase": "decode", "prompt_tokens": 8000, "generated_tokens": 193}
+    with pytest.raises(ValueError, match=r"prompt_tokens: expected .*; beyond_context"):
+        Request(model="llama-3-8b", **tokens)
+    with pytest.raises(ValueError, match="trace: expected at most the 8,192 tokens"):
+        SystemWorkload(model="llama-3-8b", trace="osworld")
+    beyond = Request(model="llama-3-8b", beyond_context=True, **tokens)
+    assert "beyond_context" not in beyond.model_dump()  # what was stored keeps its definition
 
 
 def test_every_shipped_session_says_where_its_numbers_are_from():

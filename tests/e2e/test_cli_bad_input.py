@@ -219,8 +219,8 @@ CASES = {
         most_lines=10,
     ),
     "a space that the evaluator cannot use": Case(
-        ["evaluate", "--space", "a.yaml", "--design", "small", "--model", "llama-3.3-70b", "--phase",
-         "decode", *_OSWORLD],
+        ["evaluate", "--space", "a.yaml", "--design", "small", "--model", "llama-3.3-70b",
+         "--phase", "decode", *_OSWORLD],
         ["space 'a' lacks parameter 'pe_array'", "more"],
         {"a.yaml": _SPACE},
         most_lines=11,

@@ -407,7 +407,7 @@ def test_what_a_pending_design_is_expected_to_dominate_is_worth_little(grid):
     pending = np.array([[30, 30, 30]])
     near = search.space.neighbors(pending[0])
     before = optimizer._values(near, acquisition).max()
-    after = optimizer._values(near, optimizer._after(acquisition, pending)).max()
+    after = optimizer._values(near, optimizer._fantasized(acquisition, pending)).max()
     assert after < 0.1 * before
 
 
@@ -417,7 +417,7 @@ def test_a_pending_design_that_is_hardly_feasible_does_not_join_the_front(grid):
     acquisition = optimizer._acquisition(optimizer._memory.history(), np.random.default_rng(0))
     # Neither is dominated; the limit of the first parameter lies between them.
     rows = np.array([[[15, 15, 15]], [[42, 42, 42]]])
-    fronts = [optimizer._after(acquisition, row).front for row in rows]
+    fronts = [optimizer._fantasized(acquisition, row).front for row in rows]
     assert not np.array_equal(fronts[0], acquisition.front)
     assert np.array_equal(fronts[1], acquisition.front)
 
@@ -434,7 +434,7 @@ def test_where_nothing_is_feasible_pending_designs_count_by_what_is_expected_of_
     assert not acquisition.has_feasible
     # The first parameter alone decides: 3, 17 and 30 of 59 are 0.05, 0.29 and 0.51.
     likely, nearer, worse = (
-        optimizer._after(acquisition, np.array([[level, 30, 30]])) for level in (3, 17, 30)
+        optimizer._fantasized(acquisition, np.array([[level, 30, 30]])) for level in (3, 17, 30)
     )
     assert likely.has_feasible and len(likely.front) == 1
     assert 0 < nearer.least_violation < acquisition.least_violation and not len(nearer.front)

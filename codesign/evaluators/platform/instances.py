@@ -217,13 +217,6 @@ def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
     return (np.concatenate(owners), np.concatenate(counts)) if owners else None
 
 
-def prefill_joules(variant: Variant, serving: PlatformServing) -> FloatArray:
-    """(n,) energy of a prompt; NaN where no power is stated."""
-    if variant.device.power is None:
-        return np.full_like(serving.time_per_output_token_s, np.nan)
-    return serving.prefill_energy_joules_per_token * variant.evaluator.workload.prompt
-
-
 @dataclass(frozen=True)
 class Prefill:
     """(p, f) passes that prefill prompts between the decode steps of instances.
@@ -267,7 +260,7 @@ def fastest_prefill(
             continue
         serving = variant.evaluator.serving(columns_of(degrees, others, units * count))
         rate, first_s = serving.prefill_requests_per_s, serving.time_to_first_token_s
-        joules = prefill_joules(variant, serving)
+        joules = serving.prefill_energy_joules_per_token * variant.evaluator.workload.prompt
         if rows:
             is_better = (rate > rows[-1][0]) & (first_s <= most_s)
             pairs = zip((rate, first_s, joules), rows[-1], strict=True)
@@ -295,15 +288,9 @@ class InstanceTimes:
         full = serving
         if variant.waves > 1:
             full = self._serving(variant.evaluator, degrees, batch)
-        evaluate = {
-            "together": self._together,
-            "co-located": self._co_located,
-            "chunked": self._chunked,
-            "disaggregated": self._prefill if variant.role == "prefill" else self._decode,
-        }[variant.policy]
         nothing = np.zeros(0)
         pace, first, rate, joules = (
-            evaluate(serving, owner, batch) if len(owner) else (nothing,) * 4
+            self._times(serving, owner, batch) if len(owner) else (nothing,) * 4
         )
         fits = fitting(full) if len(owner) else np.zeros(0, dtype=np.bool_)
         limits = self.demand.limits
@@ -328,35 +315,41 @@ class InstanceTimes:
     ) -> PlatformServing:
         return evaluator.serving(columns_of(degrees, self.others, batch))
 
-    @property
-    def _tokens(self) -> tuple[int, int]:
-        request = self.variant.evaluator.workload
-        return request.prompt, request.generated
-
-    def _decode_joules(self, serving: PlatformServing) -> FloatArray:
-        if self.variant.device.power is None:
-            return np.full_like(serving.time_per_output_token_s, np.nan)
-        return serving.energy_joules_per_token * self._tokens[1]
-
-    def _together(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
-        joules = self._decode_joules(serving) + prefill_joules(self.variant, serving)
-        rate = serving.prefill_requests_per_s
-        return serving.time_per_output_token_s, serving.time_to_first_token_s, rate, joules
-
-    def _co_located(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
+    def _times(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
+        variant, request = self.variant, self.variant.evaluator.workload
+        waves, rate = variant.waves, serving.prefill_requests_per_s
+        if variant.role == "prefill":
+            first = 2.0 * waves * serving.time_to_first_token_s
+            if variant.device.network_bandwidth is not None:
+                model = request.language_model
+                element = bits_per_element(str(self.others["kv_format"])) / 8.0
+                token = kv_elements_per_token(model) * element + state_bytes_per_token(model)
+                sent = serving.n_devices * variant.device.network_bandwidth
+                rate = np.minimum(rate, sent / (token * request.prompt))
+            joules = serving.prefill_energy_joules_per_token * request.prompt
+            return np.zeros_like(first), first, rate, joules
+        step = serving.time_per_output_token_s
+        joules = serving.energy_joules_per_token * request.generated
+        if variant.role == "decode":
+            return waves * step, np.zeros_like(step), np.full_like(step, np.inf), joules
+        if variant.policy == "chunked":
+            return self._chunked(step, joules, owner, batch)
+        if variant.policy == "together":
+            joules = joules + serving.prefill_energy_joules_per_token * request.prompt
+            return step, serving.time_to_first_token_s, rate, joules
         prefill = self.prefill
         exponent = np.log2(batch / self.units[owner] + 0.5).astype(np.int64)
         cell = np.minimum(exponent, len(prefill.joules) - 1), owner
-        step, rate = serving.time_per_output_token_s, prefill.prompts_per_s[cell]
-        joules = self._decode_joules(serving) + prefill.joules[cell]
-        pace = step + batch / self._tokens[1] / rate
-        return pace, prefill.first_s[cell] + step, rate, joules
+        rate, joules = prefill.prompts_per_s[cell], joules + prefill.joules[cell]
+        return step + batch / request.generated / rate, prefill.first_s[cell] + step, rate, joules
 
-    def _chunked(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
+    def _chunked(
+        self, step: FloatArray, plain_joules: FloatArray, owner: IntArray, batch: FloatArray
+    ) -> _Columns:
         assert self.variant.mixed is not None
-        generated = self._tokens[1]
+        generated = self.variant.evaluator.workload.generated
         mixed = self._serving(self.variant.mixed, self.degrees[owner], batch)
-        step, mixed_s = serving.time_per_output_token_s, mixed.time_per_output_token_s
+        mixed_s = mixed.time_per_output_token_s
         n_passes = sum(n for n, _ in mixed.prefill_passes)
         groups = mixed.platform.attention_groups
         # Passes with chunks that the prompts of a batch need while it generates a token.
@@ -364,23 +357,6 @@ class InstanceTimes:
         pace = np.minimum(share, 1.0) * mixed_s + np.maximum(1.0 - share, 0.0) * step
         pace = np.where(share > 1.0, share * mixed_s, pace)
         rate = groups / (n_passes * mixed_s)
-        plain_joules = self._decode_joules(serving)
-        joules = share * self._decode_joules(mixed) + np.maximum(1.0 - share, 0.0) * plain_joules
+        mixed_joules = share * (mixed.energy_joules_per_token * generated)
+        joules = mixed_joules + np.maximum(1.0 - share, 0.0) * plain_joules
         return pace, step + n_passes * mixed_s, rate, joules
-
-    def _prefill(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
-        device, request = self.variant.device, self.variant.evaluator.workload
-        rate, waves = serving.prefill_requests_per_s, self.variant.waves
-        if device.network_bandwidth is not None:
-            model = request.language_model
-            element = bits_per_element(str(self.others["kv_format"])) / 8.0
-            token = kv_elements_per_token(model) * element + state_bytes_per_token(model)
-            rate = np.minimum(
-                rate, serving.n_devices * device.network_bandwidth / (token * request.prompt)
-            )
-        first = 2.0 * waves * serving.time_to_first_token_s
-        return np.zeros_like(first), first, rate, prefill_joules(self.variant, serving)
-
-    def _decode(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
-        pace = self.variant.waves * serving.time_per_output_token_s
-        return pace, np.zeros_like(pace), np.full_like(pace, np.inf), self._decode_joules(serving)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,13 +83,20 @@ def product_columns(
             _WIDTHS[kernel.multiply], expert_kernel(kernel),
             *(bool(getattr(kernel, flag)) for flag in _FLAGS),
         ))  # fmt: skip
-    return ProductColumns(*(np.array(column)[number] for column in zip(*rows, strict=True)))
+    return ProductColumns(
+        *(
+            np.array([row[place] for row in rows], dtype=dtype)[number]
+            for place, dtype in enumerate(_TYPES)
+        )
+    )
 
 
 _FLAGS = (
     "is_integer", "is_weight_converted", "is_input_quantized", "has_fine_scales",
     "has_block_scales",
 )  # fmt: skip
+_TYPES: tuple[Any, ...] = ("U16", "U16", "U16", float, float, "U16", *[bool] * len(_FLAGS))
+"""Types of the columns, also of a batch without designs."""
 _WIDTHS = {
     "fp4": 4.0, "int4": 4.0, "fp8": 8.0, "int8": 8.0, "bf16": 16.0, "fp16": 16.0, "tf32": 32.0,
     "fp32": 32.0,

@@ -50,15 +50,22 @@ __all__ = [
 ]
 
 
-def load_campaign(name_or_path: str | Path, folder: Path | None = None) -> Campaign:
+def load_campaign(
+    name_or_path: str | Path, folder: Path | None = None, settings: Fields | None = None
+) -> Campaign:
     """A campaign with its store, by the name of its definition or the path of the file.
+
+    Args:
+        name_or_path: Name of the definition, or path of its file.
+        folder: Folder of the campaigns' folders.
+        settings: Values that replace those of the file, by dotted key such as ``constraints.0``.
 
     Raises:
         InputError: The definition or the store cannot be used.
     """
     from codesign.search.campaign import Campaign  # the optimizers' interface comes with it
 
-    return Campaign.load(name_or_path, folder)
+    return Campaign.load(name_or_path, folder, settings)
 
 
 def load_space(name_or_path: str | Path) -> DesignSpace:

@@ -35,6 +35,15 @@ Folder: TypeAlias = Annotated[
     Path | None, typer.Option(help="Where campaigns have their folders. [runs]")
 ]
 
+Settings: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Replace a value of the campaign's file, such as constraints.0='tdp_watts <= 400'; "
+        "repeatable. Stored with the results.",
+    ),
+]
 ExecutorName: TypeAlias = Annotated[
     str | None,
     typer.Option(help="Where work is done: local, threads, parsl:FARM.yaml, dask:ADDRESS."),
@@ -102,6 +111,7 @@ def limit_of(limit: int | None, show_all: bool) -> int | None:
 
 def run(
     name: Name,
+    settings: Settings = None,
     workers: Workers = None,
     in_flight: Annotated[
         int | None,
@@ -126,13 +136,15 @@ def run(
 ) -> None:
     """Run a campaign, or continue it where it stopped."""
     from codesign.search.campaign import Campaign
+    from codesign.search.campaign.settings import parse_settings
 
     if untrusted:
         from codesign.evaluators.command.confinement import UNTRUSTED, check_confinement
 
         check_confinement()
         os.environ[UNTRUSTED] = "1"  # for workers, too
-    campaign = Campaign.load(name, folder)  # one that is refused needs nothing else imported
+    # A campaign that is refused needs nothing else imported.
+    campaign = Campaign.load(name, folder, parse_settings(settings or ()))
     from codesign import api
     from codesign.answers.campaigns import RunAnswer
     from codesign.base.errors import MissingExtraError

@@ -14,6 +14,7 @@ from codesign.cli.campaigns import (
     Folder,
     Limit,
     Name,
+    Settings,
     ShowAll,
     Workers,
     limit_of,
@@ -27,6 +28,7 @@ _OTHER_ENDINGS = {"yml": "yaml", "md": "markdown", "log": "optuna"}
 
 def enumerate_(
     name: Name,
+    settings: Settings = None,
     workers: Workers = None,
     executor: ExecutorName = None,
     limit: Limit = None,
@@ -66,13 +68,14 @@ def enumerate_(
     """
     from codesign.base import plugins
     from codesign.search.campaign import Campaign
+    from codesign.search.campaign.settings import parse_settings
 
     listed = limit_of(limit, show_all)
     write = None
     if output is not None:
         ending = ending_of(output)
         write = plugins.load("exports", _OTHER_ENDINGS.get(ending, ending), "--output")
-    campaign = Campaign.load(name, folder)
+    campaign = Campaign.load(name, folder, parse_settings(settings or ()))
     from codesign.answers.campaigns import EnumerateAnswer
     from codesign.cli.progress import EnumerationBar
     from codesign.report.exact_front_tables import tables

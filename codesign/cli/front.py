@@ -46,7 +46,6 @@ def explain_front(
 
     from codesign import api
     from codesign.answers.front_explanation import ExplainFrontAnswer
-    from codesign.base import resources
     from codesign.base.files import write_text
     from codesign.base.processes import n_cores
     from codesign.cli.progress import EnumerationBar, FrontsBar
@@ -70,7 +69,7 @@ def explain_front(
     fronts = Fronts(
         campaign.problem, campaign.folder / VARIATIONS,
         workers or campaign.definition.workers or n_cores(),
-        partial(load_problem, resources.find("runs", name).resolve()), FrontsBar(),
+        partial(load_problem, campaign.path), FrontsBar(),
     )  # fmt: skip
     explanation = explain(
         fronts, front, minimized(campaign.problem, reference), step / 100.0, share(tolerance),

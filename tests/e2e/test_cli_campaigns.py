@@ -311,3 +311,38 @@ def _read_all(terminal: int) -> bytes:
             os.close(terminal)
             return b"".join(parts)
         parts.append(part)
+
+
+def test_settings_are_stored_and_equal_a_file_that_states_them(folder, capsys):
+    text = _CAMPAIGN.format(budget=8).replace("700", "690")
+    (folder / "stated").mkdir()
+    (folder / "stated" / "trial.yaml").write_text(text, encoding="utf-8")
+    settings = ["--set", "constraints.0=tdp_watts <= 690", "--set", "budget=8"]
+    files = []
+    for name, words in (("trial", settings), ("trial", []), ("stated/trial.yaml", [])):
+        place = "by-file" if "/" in name else "by-flag"
+        _json(capsys, "run", name, *words, "--folder", place, "--workers", "2")
+        files.append((folder / place / "trial" / "front.csv").read_bytes())
+    assert files[0] == files[1] == files[2]
+    assert "budget=8" in _json(capsys, "status", "trial", "--folder", "by-flag")["notices"][0]
+    assert main(["run", "trial", "--folder", "by-flag", "--set", "budget=9"]) == 2
+    begun = "by-flag/trial: begun with --set 'constraints.0=tdp_watts <= 690' --set budget=8"
+    assert f"{begun}, got --set budget=9; give the same" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("pairs", "message"),
+    [
+        (["constraints.0=tdp_wats <= 4"], "--set constraints.0: column 1: unknown name 'tdp_wats'"),
+        (["constraints.5=a <= 1"], "--set constraints.5: unknown position '5'. Known: 0, 1"),
+        (["constrants.0=a"], "--set constrants.0: unknown key 'constrants'. Did you mean"),
+        (["evaluator.name.x=3"], "--set evaluator.name.x: 'x' is below 'npu', which has no keys"),
+        (["budget"], "--set: expected KEY=VALUE, such as budget=200, got 'budget'"),
+        (["budget=8", "budget=9"], "--set: 'budget' is given twice"),
+    ],
+)
+def test_a_wrong_setting_is_one_line_and_leaves_no_folder(folder, capsys, pairs, message):
+    words = [word for pair in pairs for word in ("--set", pair)]
+    assert main(["run", "trial", "--folder", "refused", *words]) == 2
+    assert capsys.readouterr().err.startswith(f"error: {message}")
+    assert not (folder / "refused").exists()

@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from codesign.base.columns import IntArray, JsonObject
+from codesign.base.columns import Fields, IntArray, JsonObject
 from codesign.base.errors import InputError, StoreError
 from codesign.base.locks import exclusive
 from codesign.base.processes import n_cores
@@ -38,6 +39,12 @@ from codesign.search.campaign.reference import minimized, settled, worst_point
 from codesign.search.campaign.results import Results, read_results
 from codesign.search.campaign.sample import FILE as SAMPLE_FILE
 from codesign.search.campaign.sample import make_reference, sample_batch, sample_notices
+from codesign.search.campaign.settings import (
+    agreed_settings,
+    keeping_settings,
+    settings_path,
+    settings_words,
+)
 from codesign.search.campaign.status import (
     CampaignStatus,
     RunStatus,
@@ -86,6 +93,9 @@ class Campaign:
         asked_as: str,
         error: InputError | None = None,
     ) -> None:
+        self._file = resolved.path
+        if resolved.settings:
+            resolved = replace(resolved, path=settings_path(folder).absolute())
         self._resolved = resolved
         self._asked_as = asked_as
         self._command = f"codesign run {asked_as}"
@@ -93,20 +103,30 @@ class Campaign:
         self._inputs = CurrentInputs(resolved, folder / STORE, error)
 
     @classmethod
-    def load(cls, name_or_path: str | Path, folder: str | Path | None = None) -> Campaign:
+    def load(
+        cls,
+        name_or_path: str | Path,
+        folder: str | Path | None = None,
+        settings: Fields | None = None,
+    ) -> Campaign:
         """The campaign of a definition.
 
         Args:
             name_or_path: ``osworld-prefill`` for ``runs/osworld-prefill.yaml``, or a path.
             folder: In which each campaign has its folder; ``runs`` in the working folder if None.
+            settings: Values that replace those of the file, by dotted key such as
+                ``constraints.0``; they are stored with the results.
 
         Raises:
-            InputError: The definition, or what it names, cannot be used, and there is no store.
+            InputError: The definition, or what it names, cannot be used, and there is no store;
+                or the campaign was begun with other settings.
         """
+        name = Path(name_or_path).name.removesuffix(".yml").removesuffix(".yaml")
+        place = results_folder(folder) / name
+        settings = agreed_settings(place, settings)
         try:
-            resolved = load_definition(name_or_path)
+            resolved = load_definition(name_or_path, settings)
         except InputError as error:
-            place = results_folder(folder) / Path(name_or_path).stem
             path = place / STORE
             if not path.is_file():
                 raise
@@ -115,7 +135,6 @@ class Campaign:
                 problem = stored_problem(store, None)
             stored = ResolvedDefinition(path, definition, problem, (), None)
             return cls(stored, place, str(name_or_path), error)
-        place = results_folder(folder) / resolved.definition.name
         return cls(resolved, place, str(name_or_path))
 
     @property
@@ -178,7 +197,7 @@ class Campaign:
             text = f"the folder cannot be made: {error.strerror}"
             raise StoreError(text, str(self.folder)) from error
         try:
-            with exclusive(self.folder / "lock"):
+            with exclusive(self.folder / "lock"), self._keeping_settings():
                 if self.store_path.exists() and retry_failed:
                     raise InputError(
                         "expected no --retry-failed: the campaign has begun, and what failed since "
@@ -206,6 +225,14 @@ class Campaign:
                 # Refused before it began: leave nothing behind.
                 shutil.rmtree(self.folder, ignore_errors=True)
 
+    def _keeping_settings(self) -> AbstractContextManager[None]:
+        return keeping_settings(self.folder, self._file, self._resolved.settings)
+
+    @property
+    def path(self) -> Path:
+        """The file that defines the campaign: its own, or that of the settings over it."""
+        return self._resolved.path
+
     def status(self) -> CampaignStatus:
         """Progress of the campaign, read without disturbing its run.
 
@@ -213,13 +240,15 @@ class Campaign:
             StoreError: The store is damaged.
         """
         name, budget = self.definition.name, self.definition.budget
+        settings = self._resolved.settings
+        first = (f"settings: {settings_words(settings)}",) if settings else ()
         if not self.store_path.exists():
             runs = tuple(RunStatus(run, "not started") for run in self.runs)
-            notices = sample_notices(self.problem, self.folder)
+            notices = (*first, *sample_notices(self.problem, self.folder))
             return CampaignStatus(name, self.folder, "not started", budget, runs, notices=notices)
         with open_store(self.store_path) as store:
             status = status_of_store(store, name, self.folder)
-            return replace(status, notices=(*status.notices, *self._inputs.changes(store)))
+            return replace(status, notices=(*first, *status.notices, *self._inputs.changes(store)))
 
     def results(self) -> Results:
         """All observations so far.
@@ -279,6 +308,8 @@ class Campaign:
     def list_files(self, files: Iterable[Path]) -> None:
         """Enter finished files of the campaign's folder into its manifest."""
         numbers: tuple[int, ...] = ()
+        if self._resolved.settings:
+            files = (*files, settings_path(self.folder))
         results, inputs = None, self._inputs.stored_form()
         if self.store_path.exists():
             with open_store(self.store_path) as store:
@@ -362,7 +393,7 @@ class Campaign:
     ) -> Front:
         before = {each for each in self._stored_fronts().items() if each[0].name in self._listed()}
         try:
-            with leaving_nothing_of_the_unattainable(self.folder):
+            with leaving_nothing_of_the_unattainable(self.folder), self._keeping_settings():
                 front = enumerate_(
                     self._enumerated_problem,
                     folder=self.folder,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -20,7 +20,6 @@ from codesign.base.schema import (
     KeyPath,
     Record,
     one_of,
-    read_document,
     to_record,
     unstored_at,
 )
@@ -28,6 +27,7 @@ from codesign.base.units import parse_quantity
 from codesign.search.campaign.execution_settings import Execution
 from codesign.search.campaign.observations import Run
 from codesign.search.campaign.screening import Screening, screening_problem
+from codesign.search.campaign.settings import read_campaign
 from codesign.search.derived_metrics import MetricDefinition
 from codesign.search.execution.guard import is_foreign
 from codesign.search.optimizers.base import HintUse, Optimizer, SearchSpace
@@ -241,6 +241,7 @@ class ResolvedDefinition:
         optimizers: In the order of the file.
         reference_point: The bound that the file gives, by metric, in natural sign.
         screening: The same objectives and constraints as the cheaper evaluator has them.
+        settings: Values that replaced those of the file, by dotted key.
     """
 
     path: Path
@@ -249,6 +250,7 @@ class ResolvedDefinition:
     optimizers: tuple[ConfiguredOptimizer, ...]
     reference_point: Mapping[str, float] | None
     screening: Problem | None = None
+    settings: Fields = field(default_factory=dict)
 
     def optimizer_of(self, run: Run) -> ConfiguredOptimizer:
         """The optimizer that a run uses."""
@@ -298,11 +300,12 @@ def plain_json(data: Fields) -> JsonObject:
     return values
 
 
-def load_definition(name_or_path: str | Path) -> ResolvedDefinition:
+def load_definition(name_or_path: str | Path, settings: Fields | None = None) -> ResolvedDefinition:
     """A campaign's definition, resolved.
 
     Args:
         name_or_path: ``osworld-prefill`` for ``runs/osworld-prefill.yaml``, or a path.
+        settings: Values that replace those of the file, by dotted key.
 
     Raises:
         InputError: With file, line and key of what is wrong, and the nearest valid choice.
@@ -310,13 +313,13 @@ def load_definition(name_or_path: str | Path) -> ResolvedDefinition:
     path = resources.find("runs", str(name_or_path))
     problems = ProblemList()
     try:
-        document, definition = read_definition(path)
+        document, definition = read_definition(path, settings)
     except InputError as error:
         problems += error.problems
-        keys = {mistake.key[0] for mistake in error.mistakes if mistake.key}
+        keys = {mistake.key[0] if mistake.key else "" for mistake in error.mistakes}
         if keys - _INDEPENDENT or not keys:
             raise
-        document = read_document(path)
+        document = read_campaign(path, settings)
         rest = {key: value for key, value in document.data.items() if key not in keys}
         stand_ins = {"name": path.stem, "optimizers": ["random"], "budget": 10**9}
         definition = to_record(document, Definition, {**stand_ins, **rest})
@@ -329,7 +332,7 @@ def load_definition(name_or_path: str | Path) -> ResolvedDefinition:
         screening = _screening(document, definition, problem)
     problems.raise_any()
     return ResolvedDefinition(
-        path.resolve(), definition, problem, optimizers, reference_point, screening
+        path.resolve(), definition, problem, optimizers, reference_point, screening, settings or {}
     )
 
 
@@ -361,13 +364,17 @@ def _screening(document: Document, definition: Definition, problem: Problem) -> 
     return screening_problem(document, definition.screening, definition.workload, problem)
 
 
-def read_definition(path: Path) -> tuple[Document, Definition]:
+def read_definition(path: Path, settings: Fields | None = None) -> tuple[Document, Definition]:
     """Content of a campaign file, checked by itself; no file that it names is loaded.
+
+    Args:
+        path: Path of the file, or of the settings that stand for it.
+        settings: As of :func:`load_definition`.
 
     Raises:
         InputError: With file, line and key of what is wrong.
     """
-    document = read_document(path)
+    document = read_campaign(path, settings)
     definition = to_record(document, Definition, {"name": path.stem, **document.data})
     if definition.name != path.stem:
         raise InputError(

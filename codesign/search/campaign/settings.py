@@ -1,0 +1,164 @@
+"""Settings that replace keys of a campaign's file; they are stored in the campaign's folder.
+
+The stored file stands for the campaign's file wherever that is read again, as by workers:
+``campaign`` is the path of that file, ``set`` has the new values by their dotted keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from copy import deepcopy
+from dataclasses import dataclass
+from pathlib import Path
+from shlex import quote
+from typing import Any
+
+import yaml
+
+from codesign.base.columns import Fields, JsonObject
+from codesign.base.errors import CodesignError, InputError, Mistake, check_known
+from codesign.base.files import write_text
+from codesign.base.schema import Document, KeyPath, parse_document, read_document
+from codesign.search.campaign.store_file import STORE
+
+FLAG = "--set"
+_KEYS = {"campaign", "set"}
+
+
+def parse_settings(pairs: Iterable[str]) -> JsonObject:
+    """Values by dotted key of texts such as ``constraints.0=tdp_watts <= 400``.
+
+    Raises:
+        InputError: A text is no KEY=VALUE, repeats a key, or has no YAML value.
+    """
+    settings: JsonObject = {}
+    for pair in pairs:
+        key, equals, text = (word.strip() for word in pair.partition("="))
+        if not (equals and all(key.split("."))):
+            raise InputError(f"expected KEY=VALUE, such as budget=200, got {pair!r}", FLAG)
+        if key in settings:
+            raise InputError(f"{key!r} is given twice", FLAG)
+        settings[key] = parse_document(f"value: {text}", f"{FLAG} {key}").data["value"]
+    return settings
+
+
+def settings_words(settings: Fields) -> str:
+    """Settings as they are written on a command line."""
+    pairs = (
+        f"{key}={yaml.safe_dump(value, default_flow_style=True, width=10**6).splitlines()[0]}"
+        for key, value in settings.items()
+    )
+    return " ".join(f"{FLAG} {quote(pair)}" for pair in pairs) or f"no {FLAG}"
+
+
+@dataclass(frozen=True)
+class _SetDocument(Document):
+    """A document of which settings replaced some values.
+
+    Attributes:
+        settings: Dotted key by path.
+    """
+
+    settings: Mapping[KeyPath, str] | None = None
+
+    def mistake(self, message: str, path: KeyPath) -> Mistake:
+        """A mistake at its line, or at the setting of its key."""
+        for key, name in (self.settings or {}).items():
+            is_new = path not in self.lines and key[: len(path)] == path
+            if path[: len(key)] == key or is_new:
+                inner = ".".join(map(str, path[len(key) :]))
+                text = ": ".join(filter(None, (inner, message)))
+                return Mistake(text, place=f"{FLAG} {name}")
+        return super().mistake(message, path)
+
+
+def replace_values(document: Document, settings: Fields) -> Document:
+    """The document with other values of some keys.
+
+    Raises:
+        InputError: A key leads to nothing in the document.
+    """
+    data = deepcopy(document.data)
+    paths: dict[KeyPath, str] = {}
+    for name, value in settings.items():
+        place: Any = data
+        path: list[str | int] = []
+        *outer, last = name.split(".")
+        for key in outer:
+            path.append(_position(place, key, name))
+            if isinstance(place, dict):
+                place.setdefault(key, {})
+            place = place[path[-1]]
+        path.append(_position(place, last, name, is_last=True))
+        if isinstance(place, list) and path[-1] == len(place):
+            place.append(value)
+        else:
+            place[path[-1]] = value
+        paths[tuple(path)] = name
+    return _SetDocument(document.source, data, document.lines, document.base, paths)
+
+
+def _position(place: Any, key: str, name: str, is_last: bool = False) -> str | int:
+    """The key or the position in a value of the document; a list may be longer by one value."""
+    if isinstance(place, dict):
+        return key
+    if not isinstance(place, list):
+        raise InputError(f"{key!r} is below {place!r}, which has no keys", f"{FLAG} {name}")
+    positions = [str(position) for position in range(len(place) + is_last)]
+    check_known("position", key, positions, f"{FLAG} {name}")
+    return int(key)
+
+
+def read_campaign(path: Path, settings: Fields | None = None) -> Document:
+    """Content of a campaign's file, or of the settings that stand for it.
+
+    Raises:
+        InputError: The file or a setting cannot be used.
+    """
+    document = read_document(path)
+    if document.data.keys() == _KEYS:
+        return replace_values(read_document(document.data["campaign"]), document.data["set"])
+    return replace_values(document, settings) if settings else document
+
+
+def settings_path(folder: Path) -> Path:
+    """File of the settings in a campaign's folder; a definition has the name of its file."""
+    return folder / f"{folder.name}.yaml"
+
+
+def agreed_settings(folder: Path, settings: Fields | None) -> Fields:
+    """Settings of a campaign: those stored in its folder, or new ones where it has not begun.
+
+    Raises:
+        InputError: The settings are not those with which the campaign was begun.
+    """
+    path = settings_path(folder)
+    stored: JsonObject = read_document(path).data.get("set", {}) if path.is_file() else {}
+    has_begun = bool(stored) or (folder / STORE).is_file()
+    if settings and settings != stored and has_begun:
+        raise InputError(
+            f"begun with {settings_words(stored)}, got {settings_words(settings)}; give the same "
+            "or none, or another --folder",
+            str(folder),
+        )
+    return settings or stored
+
+
+@contextmanager
+def keeping_settings(folder: Path, campaign: Path, settings: Fields) -> Iterator[None]:
+    """Store the settings of a campaign's file in its folder, unless the campaign is refused."""
+    path = settings_path(folder)
+    has_begun = not settings or path.exists()
+    if settings:
+        folder.mkdir(parents=True, exist_ok=True)
+        stored = {"campaign": str(campaign), "set": dict(settings)}
+        write_text(path, yaml.safe_dump(stored, sort_keys=False))
+    try:
+        yield
+    except CodesignError:
+        if not has_begun and not (folder / STORE).exists():
+            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                folder.rmdir()  # where nothing else is
+        raise

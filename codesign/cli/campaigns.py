@@ -109,6 +109,14 @@ def limit_of(limit: int | None, show_all: bool) -> int | None:
     return sys.maxsize if show_all else limit
 
 
+def load_with(settings: list[str] | None, name: str, folder: Path | None) -> Campaign:
+    """Campaign of a file, with the settings of the command line."""
+    from codesign.search.campaign import Campaign
+    from codesign.search.campaign.settings import parse_settings
+
+    return Campaign.load(name, folder, parse_settings(settings or ()))
+
+
 def run(
     name: Name,
     settings: Settings = None,
@@ -135,16 +143,13 @@ def run(
     as_json: AsJson = False,
 ) -> None:
     """Run a campaign, or continue it where it stopped."""
-    from codesign.search.campaign import Campaign
-    from codesign.search.campaign.settings import parse_settings
-
     if untrusted:
         from codesign.evaluators.command.confinement import UNTRUSTED, check_confinement
 
         check_confinement()
         os.environ[UNTRUSTED] = "1"  # for workers, too
     # A campaign that is refused needs nothing else imported.
-    campaign = Campaign.load(name, folder, parse_settings(settings or ()))
+    campaign = load_with(settings, name, folder)
     from codesign import api
     from codesign.answers.campaigns import RunAnswer
     from codesign.base.errors import MissingExtraError

@@ -18,6 +18,7 @@ from codesign.cli.campaigns import (
     ShowAll,
     Workers,
     limit_of,
+    load_with,
     shown_path,
 )
 from codesign.cli.output import AsJson, report, terminal_width
@@ -67,15 +68,13 @@ def enumerate_(
     tables of the campaign then show each optimizer's share of the exact hypervolume.
     """
     from codesign.base import plugins
-    from codesign.search.campaign import Campaign
-    from codesign.search.campaign.settings import parse_settings
 
     listed = limit_of(limit, show_all)
     write = None
     if output is not None:
         ending = ending_of(output)
         write = plugins.load("exports", _OTHER_ENDINGS.get(ending, ending), "--output")
-    campaign = Campaign.load(name, folder, parse_settings(settings or ()))
+    campaign = load_with(settings, name, folder)
     from codesign.answers.campaigns import EnumerateAnswer
     from codesign.cli.progress import EnumerationBar
     from codesign.report.exact_front_tables import tables

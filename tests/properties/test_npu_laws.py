@@ -546,7 +546,7 @@ def assert_within_thermal_design_power(one: NpuEvaluator) -> int:
     chosen = one.choose(designs())
     metrics = one.metrics_of(chosen)
     assert_at_most(metrics.average_power_watts, metrics.tdp_watts)
-    tdp, seconds = metrics.tdp_by_component, metrics.pass_s
+    tdp, seconds = metrics.silicon.tdp_by_component, metrics.pass_s
     assert_at_most(metrics.array_joules / seconds, tdp["array"])
     assert_at_most(metrics.vector_joules / seconds, tdp["vector"])
     levels = chosen.working.accelerators.levels

@@ -29,6 +29,7 @@ from codesign.evaluators.npu.cost_metrics import (
     STANDING_CARBON,
     WEAR,
     WEAR_CARBON,
+    SiliconMetrics,
 )
 from codesign.evaluators.npu.format_widths import element_bytes, meaning, operand_bits
 from codesign.evaluators.npu.partial_designs import (
@@ -48,7 +49,6 @@ from codesign.models.hardware.accelerator import (
 )
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.models.hardware.hierarchy import inverse
-from codesign.models.hardware.power import thermal_design_watts
 from codesign.models.hardware.tier_order import fastest_first
 from codesign.models.machines.npu.pass_time import ROUNDING
 from codesign.models.workload.precision import FORMAT_KEYS
@@ -71,6 +71,10 @@ UNDECIDED_PARAMETERS = (
 sets no power."""
 
 _WEARS = frozenset({WEAR, WEAR_CARBON})
+_HARDWARE_METRICS = (
+    "memory_capacity_bytes", "shoreline_mm", "uncharged_shoreline_mm", "peak_flop_per_s",
+    "offchip_bandwidth_bytes_per_s",
+)  # fmt: skip
 
 
 class BestCase:
@@ -114,28 +118,25 @@ class BestCase:
         partial = PartialDesigns(designs, undecided)
         extremes = partial.hardware(self._preparation.units)
         hardware = extremes.fastest
-        case, arrays = self._case(partial, extremes)
-        model_part = self._part
-        levels, many = hardware.levels, model_part.n_devices
+        filled = self._filled_rows(partial, extremes)
+        bits = _operand_bits(partial)
+        least = SiliconBounds((extremes.frugal, extremes.largest), bits, self._preparation, filled)
+        case, arrays = self._case(partial, extremes, least)
+        model_part, levels = self._part, hardware.levels
+        fastest = SiliconMetrics(hardware, bits[0], self._preparation, filled)
         room = levels.capacity_bytes.sum(axis=0) - model_part.weight_elements * case.weight_bytes
         request_bytes = self._preparation.request_bytes(case.kv_bytes)
-        bandwidth = levels.bandwidth_bytes_per_s[1:].sum(axis=0)
-        limits = {
-            "tdp_watts": case.tdp_watts,
+        limits = {name: getattr(fastest, name) for name in _HARDWARE_METRICS} | {
+            "tdp_watts": least.tdp_watts,
             "held_requests": requests_that_fit(room, request_bytes, model_part.n_batches),
-            "idle_watts": levels.background_watts.sum(axis=0) * many,
+            "idle_watts": levels.background_watts.sum(axis=0) * model_part.n_devices,
             "batch_size": case.largest_batch * model_part.n_batches,
-            "memory_capacity_bytes": levels.capacity_bytes.sum(axis=0) * many,
-            "shoreline_mm": levels.shoreline_m.sum(axis=0) * 1e3,
-            "uncharged_shoreline_mm": levels.uncharged_shoreline_m.sum(axis=0) * 1e3,
-            "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz * many,
-            "offchip_bandwidth_bytes_per_s": bandwidth * many,
         }
         costs = {*COST_METRICS, *PARTS_OF_COST}
         if set(metrics) - set(limits) - costs or set(metrics) & {*COST_OF_TOKENS, *_WEARS}:
             limits |= self._timed_metrics(case, arrays)
         if set(metrics) & costs:
-            limits |= self._costs(partial, extremes, limits, metrics)
+            limits |= _costs(least, limits, metrics)
         return {name: limits[name] for name in metrics if name in limits}
 
     def least_violations(self, designs: Columns, undecided: Domains) -> Arrays:
@@ -157,31 +158,24 @@ class BestCase:
         }
 
     def _case(
-        self, partial: PartialDesigns, extremes: HardwareExtremes
+        self, partial: PartialDesigns, extremes: HardwareExtremes, silicon: SiliconMetrics
     ) -> tuple[BestInputs, list[ArrayChoice]]:
         """The best case, and the arrays that occur in it.
 
         Args:
             extremes: Extremes of the hardware, with the tiers in the order of the designs.
+            silicon: Of the frugal one.
         """
         hardware, frugal = extremes.fastest, extremes.frugal
         least, most = self._widths(partial)
-        filled = self._filled_rows(partial, extremes, most)
-        first, second = _operand_bits(partial)[0]
-        full, watts = (
-            thermal_design_watts(frugal, first, second, self._preparation.energies, rows)
-            for rows in (1.0, filled)
-        )
         array, arrays = self._arrays(partial, hardware)
         smallest, largest = self._batch_range(partial, hardware, least, most)
         levels = hardware.levels
         order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
         case = BestInputs(
             hardware=(hardware if order is None else reordered_tiers(hardware, order)),
-            tdp_watts=sum(watts.values(), start=np.zeros(partial.n)) * self._part.n_devices,
-            cycle_joules=np.where(
-                hardware.stated_tdp_watts > 0, 0.0, full["array"] / frugal.clock_hz
-            ),
+            tdp_watts=silicon.tdp_watts,
+            cycle_joules=np.where(hardware.stated_tdp_watts > 0, 0.0, silicon.cycle_joules),
             slowest_hz=frugal.clock_hz,
             weight_bytes=least["weight_format"],
             activation_bytes=least["activation_format"],
@@ -205,15 +199,9 @@ class BestCase:
             {name: ends[end] for name, ends in widths.items()} for end in (0, 1)
         )
 
-    def _filled_rows(
-        self, partial: PartialDesigns, extremes: HardwareExtremes, most: Arrays
-    ) -> FloatArray:
-        """(n,) share of the array's rows that the largest batch fills at least.
-
-        Args:
-            most: Bytes of an element by format parameter, at most.
-        """
-        preparation, part = self._preparation, self._part
+    def _filled_rows(self, partial: PartialDesigns, extremes: HardwareExtremes) -> FloatArray:
+        """(n,) share of the array's rows that the largest batch fills at least."""
+        preparation, most = self._preparation, self._widths(partial)[1]
         if BATCH_SIZE in partial.designs:
             sizes = partial.designs[BATCH_SIZE].lookup(float)
             rows = preparation.most_rows(sizes)
@@ -221,34 +209,10 @@ class BestCase:
             fixed = preparation.fixed_batches
             sizes = preparation.powers_of_two if fixed is None else fixed
             kv = preparation.request_bytes(most["kv_format"])
-            weights = part.weight_elements * most["weight_format"]
+            weights = self._part.weight_elements * most["weight_format"]
             largest = preparation.largest_size(sizes, extremes.least_capacity_bytes, weights, kv)
             rows = preparation.most_rows(sizes)[largest]
         return preparation.filled_rows(rows, extremes.fastest.array_width)
-
-    def _costs(
-        self,
-        partial: PartialDesigns,
-        extremes: HardwareExtremes,
-        limits: Arrays,
-        metrics: Sequence[str],
-    ) -> Arrays:
-        """Least accounts among the metrics; a memory that nothing is written to lasts longest."""
-        filled = self._filled_rows(partial, extremes, self._widths(partial)[1])
-        hardware, bits = (extremes.frugal, extremes.largest), _operand_bits(partial)
-        least = SiliconBounds(hardware, bits, self._part, self._options, filled)
-        costs = {name: getattr(least, name) for name in SILICON_METRICS if name in metrics}
-        if set(metrics) & set(COST_OF_TOKENS):
-            per_token = inverse(limits["throughput_tokens_per_s"])
-            joules = limits["energy_joules_per_token"]
-            costs |= least.costs_of_tokens(joules, per_token, LONGEST_LIFE_YEARS)
-        for name in {STANDING, STANDING_CARBON} & set(metrics):
-            costs[name] = getattr(least, name)
-        for name in _WEARS & set(metrics):
-            per_token = inverse(limits["throughput_tokens_per_s"])
-            costs[name] = getattr(least, name)(per_token, LONGEST_LIFE_YEARS)
-        costs = {name: values * ROUNDING for name, values in costs.items()}
-        return costs | {"lifetime_years": np.full(partial.n, LONGEST_LIFE_YEARS)}
 
     def _batch_range(
         self,
@@ -346,6 +310,20 @@ class BestCase:
             first_s = seconds * (tokens / n_passes) * self._part.n_batches
             return best | {"time_to_first_token_s": first_s}
         return best | {"time_per_output_token_s": per_user_s}
+
+
+def _costs(least: SiliconBounds, limits: Arrays, metrics: Sequence[str]) -> Arrays:
+    """Least accounts among the metrics; a memory that nothing is written to lasts longest."""
+    standing = (*SILICON_METRICS, STANDING, STANDING_CARBON)
+    costs = {name: getattr(least, name) for name in standing if name in metrics}
+    if set(metrics) & {*COST_OF_TOKENS, *_WEARS}:
+        per_token = inverse(limits["throughput_tokens_per_s"])
+        joules = limits["energy_joules_per_token"]
+        costs |= least.costs_of_tokens(joules, per_token, LONGEST_LIFE_YEARS)
+        for name in _WEARS & set(metrics):
+            costs[name] = getattr(least, name)(per_token, LONGEST_LIFE_YEARS)
+    costs = {name: values * ROUNDING for name, values in costs.items()}
+    return costs | {"lifetime_years": np.full_like(least.tdp_watts, LONGEST_LIFE_YEARS)}
 
 
 def _operand_bits(partial: PartialDesigns) -> tuple[FloatArray, FloatArray]:

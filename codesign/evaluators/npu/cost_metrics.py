@@ -16,7 +16,7 @@ from codesign.base.columns import Arrays, Domains, FloatArray, IntArray, first_v
 from codesign.base.evaluator import PoolPrices
 from codesign.base.explanation_rows import CostRow, FloorplanRow
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
-from codesign.models.accounts.account_constants import Constants
+from codesign.evaluators.npu.preparation import Preparation
 from codesign.models.accounts.area import Floorplan, floorplan
 from codesign.models.accounts.carbon import embodied_kgco2e, operational_kgco2e_per_joule
 from codesign.models.accounts.heat import (
@@ -35,7 +35,6 @@ from codesign.models.accounts.ownership import (
 from codesign.models.accounts.placement import Placement, place, rectangles
 from codesign.models.accounts.price import PricedAccelerators, cheapest_unit
 from codesign.models.accounts.wear import SECONDS_PER_YEAR
-from codesign.models.deployments import ModelPart
 from codesign.models.hardware.accelerator import (
     LEVEL_NAMES,
     LEVEL_TITLES,
@@ -79,11 +78,10 @@ def pool_prices(options: NpuOptions) -> PoolPrices:
 
 
 class SiliconMetrics:
-    """Area and price of ``n`` accelerators, each computed when it is first asked for; all (n,).
+    """Metrics of ``n`` accelerators alone, each computed when it is first asked for; all (n,).
 
     Args:
         operand_bits: (2, n) widths of the array's two operands.
-        part: What one device has of the model.
         filled_rows: (n,) share of the array's rows that hold data at most.
     """
 
@@ -91,21 +89,48 @@ class SiliconMetrics:
         self,
         hardware: AcceleratorBatch,
         operand_bits: FloatArray,
-        part: ModelPart,
-        options: NpuOptions,
+        preparation: Preparation,
         filled_rows: FloatArray,
     ) -> None:
         self._filled_rows = filled_rows
         self._hardware = hardware
         self._bits = operand_bits
-        self._part = part
-        self._n_devices = part.n_devices
-        self._options = options
+        self._preparation = preparation
+        self._n_devices = preparation.part.n_devices
+        self._options = preparation.options
+        self.constants = preparation.constants
+
+    @property
+    def idle_watts(self) -> FloatArray:
+        """Power of all devices while they wait: background power of their memories."""
+        return self._hardware.background_watts * self._n_devices
+
+    @property
+    def memory_capacity_bytes(self) -> FloatArray:
+        return np.asarray(self._hardware.levels.capacity_bytes.sum(axis=0) * self._n_devices)
+
+    @property
+    def shoreline_mm(self) -> FloatArray:
+        return np.asarray(self._hardware.levels.shoreline_m.sum(axis=0) * 1e3)
+
+    @property
+    def uncharged_shoreline_mm(self) -> FloatArray:
+        return np.asarray(self._hardware.levels.uncharged_shoreline_m.sum(axis=0) * 1e3)
+
+    @property
+    def peak_flop_per_s(self) -> FloatArray:
+        hardware = self._hardware
+        return 2.0 * hardware.macs_per_cycle * hardware.clock_hz * self._n_devices
+
+    @property
+    def offchip_bandwidth_bytes_per_s(self) -> FloatArray:
+        of_device = self._hardware.levels.bandwidth_bytes_per_s[1:].sum(axis=0)
+        return np.asarray(of_device * self._n_devices)
 
     @cached_property
-    def constants(self) -> Constants:
-        """Constants of the process, at the level of the options or stated."""
-        return account_constants(self._options)
+    def tdp_watts(self) -> FloatArray:
+        watts = self.tdp_by_component.values()
+        return sum(watts, start=np.zeros(self._bits.shape[1])) * self._n_devices
 
     @cached_property
     def plan(self) -> Floorplan:
@@ -167,7 +192,7 @@ class SiliconMetrics:
         bytes_of_row = np.ascontiguousarray(key.T, dtype=np.float64).view(f"V{8 * len(key)}")
         _, first, number = np.unique(bytes_of_row.ravel(), return_index=True, return_inverse=True)
         few = SiliconMetrics(
-            take(hardware, first), self._bits[:, first], self._part, self._options, key[-1, first]
+            take(hardware, first), self._bits[:, first], self._preparation, key[-1, first]
         )
         return few, number
 
@@ -405,21 +430,12 @@ def _known(value: float) -> float | None:
 
 
 _NEEDED = {
-    "area_mm2": ("interface_area",),
-    "unit_cost_usd": ("interface_area", "price"),
-    "power_density_w_per_mm2": ("interface_area",),
-    "block_density_w_per_mm2": ("interface_area",),
-    "junction_temperature_celsius": ("interface_area",),
-    "thermal_load": ("interface_area",),
-    "embodied_kgco2e": ("interface_area", "embodied_carbon"),
-    "usd_per_million_tokens": ("interface_area", "price"),
-    "kgco2e_per_million_tokens": ("interface_area", "embodied_carbon"),
-    STANDING: ("interface_area", "price"),
-    WEAR: ("interface_area", "price"),
-    STANDING_CARBON: ("interface_area", "embodied_carbon"),
-    WEAR_CARBON: ("interface_area", "embodied_carbon"),
+    **dict.fromkeys(SILICON_METRICS, "interface_area"),
+    **dict.fromkeys(("unit_cost_usd", "usd_per_million_tokens", STANDING, WEAR), "price"),
+    **dict.fromkeys(("embodied_kgco2e", "kgco2e_per_million_tokens"), "embodied_carbon"),
+    **dict.fromkeys((STANDING_CARBON, WEAR_CARBON), "embodied_carbon"),
 }
-"""Quantities of an off-chip technology without which a metric has no value."""
+"""Quantity of an off-chip technology without which a metric has no value, besides its area."""
 _RENTED = (COST_OF_TOKENS[0], STANDING, WEAR)
 """Metrics that a rent settles."""
 
@@ -443,8 +459,8 @@ def absent_metrics(
             reasons |= dict.fromkeys(needed, why)
     tiers = [name for key in values if key in TIER_TECHNOLOGIES for name in values[key]]
     for name in dict.fromkeys(str(name) for name in tiers if name is not None):
-        for metric, quantities in needed.items():
-            for quantity in quantities:
+        for metric, needed_quantity in needed.items():
+            for quantity in ("interface_area", needed_quantity):
                 if getattr(library[name], quantity) is None:
                     reasons.setdefault(metric, f"memory technology {name!r} states no {quantity}")
     return reasons

@@ -272,7 +272,7 @@ def _power(design: DesignMetrics, present: Mapping[int, str]) -> list[PowerRow]:
         {
             "name": name,
             "title": _TITLES.get(name, name),
-            "tdp_watts": float(design.tdp_by_component[name][0]),
+            "tdp_watts": float(design.silicon.tdp_by_component[name][0]),
             "average_watts": float(watts[0]),
         }
         for name, watts in average.items()
@@ -313,7 +313,7 @@ def _mixture(designs: Columns) -> list[str]:
 
 def _uncharged(design: DesignMetrics, designs: Columns) -> list[str]:
     """Note on interfaces that take no die edge, if there are any."""
-    if not design.uncharged_shoreline_mm[0] > 0:
+    if not design.silicon.uncharged_shoreline_mm[0] > 0:
         return []
     family = designs[UNCHARGED_EDGE].to_list()[0]
     return [f"the interfaces of {family} take none of the die edge reserved for memory"]
@@ -356,7 +356,9 @@ def notes(design: DesignMetrics) -> list[str]:
     organization = ORGANIZATIONS[int(design.working.organization[0])]
     topology = "staged" if design.working.preparation.modelling.is_staged else "parallel"
     prepared, size, part = design.working, design.batch_size[0], design.part
-    room = float(design.memory_capacity_bytes[0] / part.n_devices - prepared.all_weight_bytes[0])
+    room = float(
+        design.silicon.memory_capacity_bytes[0] / part.n_devices - prepared.all_weight_bytes[0]
+    )
     fits = ""
     if prepared.kv_request_bytes[0]:
         many = max(room, 0.0) / prepared.kv_request_bytes[0] * part.n_batches

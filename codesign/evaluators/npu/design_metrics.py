@@ -14,9 +14,6 @@ from codesign.base.columns import (
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.cost_metrics import (
     COST_OF_TOKENS,
-    SILICON_METRICS,
-    STANDING,
-    STANDING_CARBON,
     WEAR,
     WEAR_CARBON,
     SiliconMetrics,
@@ -162,16 +159,6 @@ class DesignMetrics:
             return float(self.workload.tokens_of_phase) / self.time_to_first_token_s
         return float(self.workload.tokens_of_phase) / self.phase_time_s
 
-    @property
-    def tdp_by_component(self) -> Arrays:
-        """TDP of each component of one device."""
-        return self.silicon.tdp_by_component
-
-    @cached_property
-    def tdp_watts(self) -> FloatArray:
-        of_device = sum(self.tdp_by_component.values(), start=np.zeros(len(self.batch_size)))
-        return of_device * self.part.n_devices
-
     @cached_property
     def reads(self) -> FloatArray:
         """(l, n) bytes read at each level's port in one pass."""
@@ -225,11 +212,6 @@ class DesignMetrics:
         return np.asarray(of_device * self.part.n_devices)
 
     @property
-    def idle_watts(self) -> FloatArray:
-        """Power of all devices while they wait: background power of their memories."""
-        return self._hardware.background_watts * self.part.n_devices
-
-    @property
     def held_requests(self) -> FloatArray:
         """Requests whose KV cache fits next to the weights; infinite where there is none."""
         designs = self.chosen.designs
@@ -269,7 +251,7 @@ class DesignMetrics:
 
     @property
     def tokens_per_joule_tdp(self) -> FloatArray:
-        return self.throughput_tokens_per_s / self.tdp_watts
+        return self.throughput_tokens_per_s / self.silicon.tdp_watts
 
     @property
     def compute_utilization(self) -> FloatArray:
@@ -287,7 +269,7 @@ class DesignMetrics:
     @property
     def bandwidth_utilization(self) -> FloatArray:
         every_device = self.offchip_bytes * self.part.n_devices
-        return every_device * inverse(self.pass_s * self.offchip_bandwidth_bytes_per_s)
+        return every_device * inverse(self.pass_s * self.silicon.offchip_bandwidth_bytes_per_s)
 
     @property
     def offchip_bytes_per_token(self) -> FloatArray:
@@ -295,32 +277,10 @@ class DesignMetrics:
         return self.offchip_bytes * passes / self.tokens
 
     @property
-    def memory_capacity_bytes(self) -> FloatArray:
-        return np.asarray(self._levels.capacity_bytes.sum(axis=0) * self.part.n_devices)
-
-    @property
     def memory_used_bytes(self) -> FloatArray:
         designs = self.chosen.designs
         of_device = designs.all_weight_bytes + self.stage_requests * designs.kv_request_bytes
         return of_device * self.part.n_devices
-
-    @property
-    def shoreline_mm(self) -> FloatArray:
-        return np.asarray(self._levels.shoreline_m.sum(axis=0) * 1e3)
-
-    @property
-    def uncharged_shoreline_mm(self) -> FloatArray:
-        return np.asarray(self._levels.uncharged_shoreline_m.sum(axis=0) * 1e3)
-
-    @property
-    def peak_flop_per_s(self) -> FloatArray:
-        hardware = self._hardware
-        return 2.0 * hardware.macs_per_cycle * hardware.clock_hz * self.part.n_devices
-
-    @property
-    def offchip_bandwidth_bytes_per_s(self) -> FloatArray:
-        of_device = self._levels.bandwidth_bytes_per_s[1:].sum(axis=0)
-        return np.asarray(of_device * self.part.n_devices)
 
     # --- cost, carbon and wear --------------------------------------------------------------
 
@@ -329,7 +289,7 @@ class DesignMetrics:
         """Metrics of the hardware alone."""
         designs = self.chosen.designs
         return SiliconMetrics(
-            designs.listed, designs.operand_bits, self.part, self.options, designs.filled_rows
+            designs.listed, designs.operand_bits, designs.preparation, designs.filled_rows
         )
 
     @cached_property
@@ -367,6 +327,5 @@ class DesignMetrics:
         if name in (WEAR, WEAR_CARBON):
             wear: Callable[..., FloatArray] = getattr(self.silicon, name)
             return wear(1.0 / self.throughput_tokens_per_s, self.lifetime_years)
-        is_of_silicon = name in (*SILICON_METRICS, STANDING, STANDING_CARBON)
-        values: FloatArray = getattr(self.silicon if is_of_silicon else self, name)
+        values: FloatArray = getattr(self if hasattr(type(self), name) else self.silicon, name)
         return values

@@ -8,12 +8,10 @@ a surrogate model and no result, so they need to be informative, not accurate.
 
 from __future__ import annotations
 
-import numpy as np
-
 from codesign.base.columns import FloatArray
+from codesign.evaluators.npu.cost_metrics import SiliconMetrics
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.models.hardware.hierarchy import inverse
-from codesign.models.hardware.power import thermal_design_watts
 
 BOUNDED = ("throughput_tokens_per_s", "energy_joules_per_token")
 """Metrics whose bounds by the busiest unit of a whole pass (``best_case.py``) are features too."""
@@ -32,12 +30,8 @@ def features(designs: PreparedDesigns) -> dict[str, FloatArray]:
     deeper, once (MemExplorer Eq. 2 passes deeper data through every level).
     """
     hardware, preparation = designs.accelerators, designs.preparation
-    levels, n_devices = hardware.levels, preparation.part.n_devices
-    first, second = designs.operand_bits
-    watts_by_component = thermal_design_watts(
-        hardware, first, second, preparation.energies, designs.filled_rows
-    )
-    watts = sum(watts_by_component.values(), start=np.zeros(1))
+    levels = hardware.levels
+    silicon = SiliconMetrics(hardware, designs.operand_bits, preparation, designs.filled_rows)
     off_chip = 1.0 - designs.pinned
     kv_bytes = designs.kv_request_bytes * designs.batch_size * off_chip[_KV]
     weight_bytes = designs.all_weight_bytes * off_chip[_WEIGHTS]
@@ -45,12 +39,12 @@ def features(designs: PreparedDesigns) -> dict[str, FloatArray]:
     through_tiers = kv_bytes * tails[_KV] + weight_bytes * tails[_WEIGHTS]
     tier_s = through_tiers * inverse(levels.bandwidth_bytes_per_s[1:])
     return {
-        "tdp_watts": watts * n_devices,
-        "peak_flop_per_s": 2.0 * hardware.macs_per_cycle * hardware.clock_hz * n_devices,
+        "tdp_watts": silicon.tdp_watts,
+        "peak_flop_per_s": silicon.peak_flop_per_s,
         "onchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[0],
-        "offchip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[1:].sum(axis=0) * n_devices,
+        "offchip_bandwidth_bytes_per_s": silicon.offchip_bandwidth_bytes_per_s,
         "onchip_capacity_bytes": levels.capacity_bytes[0],
-        "memory_capacity_bytes": levels.capacity_bytes.sum(axis=0) * n_devices,
+        "memory_capacity_bytes": silicon.memory_capacity_bytes,
         "batch_size": designs.batch_size * preparation.part.n_batches,
         "resident_bytes": kv_bytes + weight_bytes,
         "slowest_tier_s": tier_s.max(axis=0),

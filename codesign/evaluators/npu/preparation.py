@@ -82,13 +82,14 @@ class Preparation:
         self.pass_ = pass_
         self.modelling = modelling_of(options)
         self.link = link_time(part, options)
-        self.energies = account_constants(options).operation_energies
+        self.constants = account_constants(options)
+        self.energies = self.constants.operation_energies
         self.convention = workload.format_convention
         self.units = shared_tables(
             library,
             options.technology_level,
             options.score_path or "uncharged",
-            account_constants(options).logic_energy_scale,
+            self.constants.logic_energy_scale,
         )
         table = part.table
         largest = (table.input_elements_per_request + table.output_elements_per_request).max()

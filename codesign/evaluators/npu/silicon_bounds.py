@@ -15,11 +15,10 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.evaluators.npu.cost_metrics import SiliconMetrics
-from codesign.evaluators.npu.npu_options import NpuOptions
+from codesign.evaluators.npu.preparation import Preparation
 from codesign.models.accounts.area import RETICLE_MM2
 from codesign.models.accounts.carbon import embodied_kgco2e
 from codesign.models.accounts.price import LARGE_MM2, PricedAccelerators, units_by_count
-from codesign.models.deployments import ModelPart
 from codesign.models.hardware.accelerator import AcceleratorBatch
 
 _ROUNDING = 1.0 + 1e-9
@@ -32,7 +31,6 @@ class SiliconBounds(SiliconMetrics):
     Args:
         hardware: The least and the largest.
         operand_bits: (2, n) the narrowest and the widest operands.
-        part: The part of the model on one device.
         filled_rows: (n,) share of the array's rows that hold data in the largest batch, at least.
     """
 
@@ -40,12 +38,11 @@ class SiliconBounds(SiliconMetrics):
         self,
         hardware: tuple[AcceleratorBatch, AcceleratorBatch],
         operand_bits: tuple[FloatArray, FloatArray],
-        part: ModelPart,
-        options: NpuOptions,
+        preparation: Preparation,
         filled_rows: FloatArray,
     ) -> None:
-        super().__init__(hardware[0], operand_bits[0], part, options, filled_rows)
-        self._largest = SiliconMetrics(hardware[1], operand_bits[1], part, options, filled_rows)
+        super().__init__(hardware[0], operand_bits[0], preparation, filled_rows)
+        self._largest = SiliconMetrics(hardware[1], operand_bits[1], preparation, filled_rows)
 
     @cached_property
     def _cuts(self) -> list[tuple[PricedAccelerators, PricedAccelerators, FloatArray]]:

@@ -202,7 +202,12 @@ class BatchAndOrderChoice:
         sizes, orders, positions = np.nonzero(of_order)
         every = _Candidates(positions, sizes, orders)
         working = self._working(designs, every)
-        least_s = self._least_s(working)
+        design = working.stage_design((-1,))
+        data_bytes = resident_bytes(design, working.pass_requests, working.batch_size)
+        numbers = self._pass.numbers(working.shapes)[working.shape]
+        work = LeastWork(*self._pass.least_work_table[:, numbers])
+        least_s = least_pass_s(design, data_bytes, work, self._modelling)
+        least_s = least_s + self._message_s(working)
         gaining_s = np.zeros(is_possible.shape)
         is_first = orders == 0
         gaining_s[sizes[is_first], positions[is_first]] = least_s[is_first] * (1.0 - LEAST_GAIN)
@@ -212,15 +217,6 @@ class BatchAndOrderChoice:
         best = score(working.pass_requests, least_s, least_s, self.longest_pass_s)
         is_begun = is_first & (sizes == designs.most_size[positions])
         return every.take(is_tried & ~is_begun & (best > scores[positions]))
-
-    def _least_s(self, designs: PreparedDesigns) -> FloatArray:
-        """(n,) least time of a pass."""
-        design = designs.stage_design((-1,))
-        data_bytes = resident_bytes(design, designs.pass_requests, designs.batch_size)
-        numbers = self._pass.numbers(designs.shapes)[designs.shape]
-        work = self._pass.least_work_table[:, numbers]
-        least_s = least_pass_s(design, data_bytes, LeastWork(*work), self._modelling)
-        return least_s + self._message_s(designs)
 
     def _working(self, designs: PreparedDesigns, choices: _Candidates) -> PreparedDesigns:
         """The designs of these choices, as they choose."""

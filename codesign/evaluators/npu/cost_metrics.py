@@ -5,7 +5,6 @@ All are of all devices that serve the model together, but those of a temperature
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import fields
 from functools import cached_property
 from typing import Any
@@ -331,15 +330,6 @@ _TITLES = dict(zip(LEVEL_NAMES, LEVEL_TITLES, strict=True)) | {
 }
 
 
-def _areas_by_row(plan: Floorplan) -> Iterator[tuple[str, FloatArray | float]]:
-    """The blocks with their areas, in the order of the record."""
-    for name, area in plan.blocks._asdict().items():
-        if name == "tiers":
-            yield from zip(_INTERFACES.values(), area, strict=False)
-        else:
-            yield _ROWS[name], area
-
-
 def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
     """Area and price by block and part of a batch of one design, of one device.
 
@@ -349,7 +339,10 @@ def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
     plan, stacks = silicon.plan, silicon.unit.stacks
     parts = first_values(silicon.unit.parts)
     dies_mm2 = float((stacks.n_dies * stacks.base_mm2)[0])
-    blocks = {name: float(np.ravel(mm2)[0]) for name, mm2 in _areas_by_row(plan)}
+    blocks: dict[str, float] = {}
+    for name, mm2 in plan.blocks._asdict().items():  # of one design: a number, or one for each tier
+        names = _INTERFACES.values() if name == "tiers" else [_ROWS[name]]
+        blocks |= zip(names, np.ravel(mm2).tolist(), strict=False)
     blocks["die to die"] = dies_mm2 - float(plan.base_mm2[0])
     per_mm2 = parts.pop("compute dies") / dies_mm2
     layers_mm2 = float((stacks.n_dies * plan.n_layers * stacks.layer_mm2)[0])

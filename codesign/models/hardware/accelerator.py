@@ -404,7 +404,9 @@ def build_accelerators(
     """
     n = len(designs["pe_array"])
     units = library if isinstance(library, UnitTables) else UnitTables(library, level)
-    planar, layer = _sram_banks(designs, units, n)
+    planar_technology = designs.get("sram_technology", _constant("sram", n))
+    planar = _Bank(planar_technology, designs["sram_dies"], units)
+    layer = _Bank(_constant("sram_3d", n), designs["sram_3d_layers"], units)
     n_layers = layer.counts
     is_modelled = planar.technology.lookup(lambda name: not units.is_device(name), absent=1.0) > 0
     planar_sram_bytes = np.where(is_modelled, planar.owned("capacity"), np.nan)
@@ -482,15 +484,6 @@ def _number(designs: Columns, name: str, default: float) -> FloatArray:
 
 def _constant(name: str, n: int) -> Column:
     return Column((name,), np.zeros(n, dtype=np.int64))
-
-
-def _sram_banks(designs: Columns, units: UnitTables, n: int) -> tuple[_Bank, _Bank]:
-    """The SRAM beside the compute, and the layers on top."""
-    planar = designs.get("sram_technology", _constant("sram", n))
-    return (
-        _Bank(planar, designs["sram_dies"], units),
-        _Bank(_constant("sram_3d", n), designs["sram_3d_layers"], units),
-    )
 
 
 def _kinds_of_level(

@@ -236,11 +236,8 @@ def _widened(
 
 def _sum(parts: list[Interval], of: Callable[[float], float] = float) -> Interval:
     """Means and ends added up; the sum of intervals is wider than the interval of a sum."""
-    return Interval(
-        sum(of(interval.mean) for interval in parts),
-        sum(of(interval.low) for interval in parts),
-        sum(of(interval.high) for interval in parts),
-    )
+    ends = ("mean", "low", "high")
+    return Interval(*(sum(of(getattr(interval, end)) for interval in parts) for end in ends))
 
 
 def _mean(

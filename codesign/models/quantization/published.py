@@ -102,23 +102,17 @@ def published_scores() -> tuple[PublishedScore, ...]:
 def _score(row: Mapping[str, str]) -> PublishedScore:
     keys = ("weight_format", "activation_format", "kv_format", "algorithm")
     formats = FormatChoice(*(row[key] for key in keys))
-    score = PublishedScore(
-        identifier=row["id"],
-        model=row["model"],
-        formats=formats,
-        benchmark=row["benchmark"],
-        measure="perplexity" if row["measure"] == "perplexity" else "accuracy",
-        full_precision=float(row["full_precision"]) if row["full_precision"] else None,
-        score=float(row["score"]) if row["score"] else None,
-        ratio=float(row["ratio"]) if row["ratio"] else None,
-        source=row["source"],
-        note=row["note"],
+    full_precision, score, ratio = (
+        float(row[key]) if row[key] else None for key in ("full_precision", "score", "ratio")
     )
-    for name in (formats.weights, formats.activations, formats.kv_cache):
-        if _is_block_format(name):
-            for group in format_shares(name):
-                find_block_format(group.format, f"{_FILE.name}: {score.identifier}")
-    return score
+    measure: Measure = "perplexity" if row["measure"] == "perplexity" else "accuracy"
+    model, benchmark, source, note = (row[key] for key in ("model", "benchmark", "source", "note"))
+    for name in filter(_is_block_format, (formats.weights, formats.activations, formats.kv_cache)):
+        for group in format_shares(name):
+            find_block_format(group.format, f"{_FILE.name}: {row['id']}")
+    return PublishedScore(
+        row["id"], model, formats, benchmark, measure, full_precision, score, ratio, source, note
+    )
 
 
 def model_key(name: str) -> str:

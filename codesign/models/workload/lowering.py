@@ -93,19 +93,42 @@ def lower(
         past_tokens: Tokens before a prefill's own whose keys and values are in the cache, as for
             a later chunk of a prompt; a decode or a diffusion model has none.
     """
-    layer_pass = _pass(
-        model,
-        phase,
-        prompt_tokens,
-        generated_tokens,
-        causal,
-        logits,
-        context,
-        later_tokens,
-        past_tokens,
+    is_prefill, end = phase == "prefill", past_tokens + prompt_tokens
+    tokens, logit_tokens, has_past = 1, 1, True
+
+    def reach(window: int | None) -> tuple[float, float]:
+        """Context of a step of a decode, all of which is cached."""
+        if context is None:
+            mean = _mean_window(window, prompt_tokens + 1, prompt_tokens + generated_tokens)
+        else:
+            room = context if window is None else max(window - later_tokens, 0.0)
+            mean = float(min(context, room))
+        return mean, mean
+
+    if model.is_diffusion:
+        tokens = prompt_tokens if is_prefill else prompt_tokens + generated_tokens
+        logit_tokens, has_past = 1 if is_prefill else generated_tokens, False
+        spans = _spans(model, lambda _: (tokens, tokens))
+    elif is_prefill:
+        tokens, has_past = prompt_tokens, past_tokens > 0
+        spans = _spans(
+            model,
+            lambda window: (
+                _mean_window(window, past_tokens + 1, end) if causal else float(end),
+                end,
+            ),
+        )
+    else:
+        spans = _spans(model, reach)
+    layer_pass = LayerPass(
+        tokens,
+        spans,
+        tokens if logits == "all" else logit_tokens,
+        is_prefill or model.is_diffusion,
+        has_past,
+        embedding,
     )
     steps = generated_tokens if diffusion_steps is None else diffusion_steps
-    layer_pass = replace(layer_pass, embedding=embedding)
     operators = [operator for lower_block in _BLOCKS for operator in lower_block(model, layer_pass)]
     for block in model.blocks:
         operators += _checked(block, model, block.lower(model, layer_pass))
@@ -117,7 +140,7 @@ def lower(
     return build_table(
         [*operators, lm_head],
         layer_pass.tokens,
-        1 if phase == "prefill" else steps,
+        1 if is_prefill else steps,
     )
 
 
@@ -142,41 +165,6 @@ def _checked(block: Block, model: LanguageModel, operators: list[Operator]) -> l
             where = f"block {block.name}, operator {operator.name}"
             raise InputError(f"expected {problem}", where)
     return operators
-
-
-def _pass(
-    model: LanguageModel,
-    phase: Phase,
-    prompt: int,
-    generated: int,
-    causal: bool,
-    logits: Logits,
-    context: float | None,
-    later: float,
-    past: int,
-) -> LayerPass:
-    if model.is_diffusion:
-        length = prompt if phase == "prefill" else prompt + generated
-        predicted = 1 if phase == "prefill" else generated
-        spans = _spans(model, lambda _: (length, length))
-        return LayerPass(length, spans, length if logits == "all" else predicted, True, False)
-    if phase == "prefill":
-        end = past + prompt
-        spans = _spans(
-            model,
-            lambda window: (_mean_window(window, past + 1, end) if causal else float(end), end),
-        )
-        return LayerPass(prompt, spans, prompt if logits == "all" else 1, True, past > 0)
-
-    def step(window: int | None) -> tuple[float, float]:
-        if context is None:
-            mean = _mean_window(window, prompt + 1, prompt + generated)
-        else:
-            room = context if window is None else max(window - later, 0.0)
-            mean = float(min(context, room))
-        return mean, mean
-
-    return LayerPass(1, _spans(model, step), 1, False, True)
 
 
 def _spans(

@@ -182,23 +182,19 @@ class SessionReuse(_Reuse):
         private = private + session.turn_values("generated_tokens")
         touched = private[-1] * times  # of sessions that have ended, and nobody knows it
         for tokens, gap_s in zip(private[:-1], think_s[1:], strict=True):
-            touched = touched + tokens * self._least_gap_s(times, gap_s)
+            touched = touched + tokens * self._returns(times, gap_s)[1]
         seen = -np.expm1(-touches[:, None] * times)
         touched = rate * touched + session.shared_tokens * seen.sum(axis=0)
         shared = (touches / touches.sum()) @ seen
-        return touched, np.stack([*(self._returned(times, s) for s in self._gaps_s), shared])
+        return touched, np.stack([*(self._returns(times, s)[0] for s in self._gaps_s), shared])
 
-    def _returned(self, times: FloatArray, gap_s: float) -> FloatArray:
-        """(g,) share of turns that return within each of ``times``."""
+    def _returns(self, times: FloatArray, gap_s: float) -> tuple[FloatArray, FloatArray]:
+        """(g,) share of turns that return within each of ``times``, and (g,) the mean think time,
+        cut off there."""
         if self._session.think_times == "fixed" or gap_s == 0:
-            return (times >= gap_s).astype(float)
-        return np.asarray(-np.expm1(-times / gap_s))
-
-    def _least_gap_s(self, times: FloatArray, gap_s: float) -> FloatArray:
-        """(g,) mean think time, cut off at each of ``times``."""
-        if self._session.think_times == "fixed" or gap_s == 0:
-            return np.minimum(times, gap_s)
-        return -gap_s * np.expm1(-times / gap_s)
+            return (times >= gap_s).astype(float), np.minimum(times, gap_s)
+        share = -np.expm1(-times / gap_s)
+        return share, gap_s * share
 
 
 def _representatives(session: Session) -> tuple[IntArray, FloatArray]:

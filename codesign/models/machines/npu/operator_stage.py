@@ -200,19 +200,11 @@ def operator_cost(
         activation_reads=inputs * re_read_inputs * spilled,
         activation_writes=outputs * spilled,
     )
-    tile = _tile_bytes(operator, shape, placed.design, weight_bytes)
-    return moved, _operator_times(operator, shape, placed, moved, tile, modelling)
-
-
-def _operator_times(
-    operator: StageOperator,
-    shape: Shape,
-    placed: PlacedDesign,
-    moved: Moved,
-    tile: FloatArray,
-    modelling: Modelling,
-) -> PassTimes:
-    design, port = placed.design, placed.on_chip_byte_s
+    # Of an operator's weights, or of its keys or values, the bytes with which the array starts.
+    element = where(operator.is_attention, design.kv_bytes, weight_bytes)
+    depth = where(operator.has_rows, smaller(design.depth, operator.k), design.depth)
+    tile = depth * shape.first_columns * element
+    port = placed.on_chip_byte_s
     compute = shape.cycles * placed.cycle_s
     from_tiers = moved.weight_reads + moved.kv_reads + moved.activation_reads
     off_chip = from_tiers + (moved.kv_writes + moved.activation_writes)
@@ -227,16 +219,7 @@ def _operator_times(
     is_active = on_chip > 0
     through_port = where(is_active, on_chip + design.on_chip_latency_s, 0.0)
     time = larger(compute + where(is_active, exposed, 0.0), larger(through_port, transfer))
-    return PassTimes(compute, through_port, transfer, time)
-
-
-def _tile_bytes(
-    operator: StageOperator, shape: Shape, design: StageDesign, weight_bytes: FloatArray
-) -> FloatArray:
-    """Bytes of an operator's weights, or of its keys or values, with which the array starts."""
-    element = where(operator.is_attention, design.kv_bytes, weight_bytes)
-    depth = where(operator.has_rows, smaller(design.depth, operator.k), design.depth)
-    return depth * shape.first_columns * element
+    return moved, PassTimes(compute, through_port, transfer, time)
 
 
 def _stream_times(

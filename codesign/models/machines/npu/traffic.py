@@ -227,7 +227,10 @@ def port_bytes(
     deeper = _crossing(weights, of_weights, kv, of_kv, activations, of_activations)
     up = (weights + kv + activations, *deeper)
     kv, activations = moved.kv_writes, moved.activation_writes
-    down = (kv + activations, *_crossing_down(kv, of_kv, activations, of_activations))
+    down = (
+        kv + activations,
+        *_crossing(0.0 * kv, of_weights, kv, of_kv, activations, of_activations),
+    )
     near_reads = moved.array_reads + down[0] + vector[0]
     near_writes = moved.array_writes + up[0] + vector[1]
     if is_staged:
@@ -248,10 +251,3 @@ def _crossing(
     activation_tail: FloatArray,
 ) -> FloatArray:
     return weights * weight_tail + kv * kv_tail + activations * activation_tail
-
-
-@place_by_place
-def _crossing_down(
-    kv: FloatArray, kv_tail: FloatArray, activations: FloatArray, activation_tail: FloatArray
-) -> FloatArray:
-    return kv * kv_tail + activations * activation_tail

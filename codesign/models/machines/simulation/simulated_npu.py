@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 
@@ -127,6 +128,10 @@ def simulate(
     return _TransactionBuilder(steps, machine, is_transfer_only).run(keeps_transactions)
 
 
+_Move: TypeAlias = tuple[int, bool, float, str, int]
+"""Level (-1: none), whether it is written, bytes, activity and step of a transaction."""
+
+
 class _TransactionBuilder:
     """Turns steps into transactions."""
 
@@ -154,21 +159,18 @@ class _TransactionBuilder:
             np.outer(own_bytes[0], steps.activation_writes),
         ]
         # Bytes by transaction, for energy and for the timeline.
-        self.levels: list[int] = []
-        self.is_write: list[bool] = []
-        self.sizes: list[float] = []
-        self.activities: list[str] = []
-        self.step_of: list[int] = []
+        self.moves: list[_Move] = []
         self.crossings: list[int] = []
         self.landings: list[int] = []
         self.step = 0
+        # Transactions of every step: taking operands, work, leaving the on-chip buffer.
+        self.takers: list[list[int]] = []
+        self.works: list[int] = []
+        self.leaving: list[list[int]] = []
 
     def run(self, keeps_transactions: bool) -> SimulatedOperator:
         chains = self._chains(self.up)
         outgoing = self._chains(self.down)
-        takers: list[list[int]] = []
-        works: list[int] = []
-        leaving: list[list[int]] = []
         for step in range(self.n_steps):
             self.step = step
             landed = []
@@ -183,7 +185,7 @@ class _TransactionBuilder:
                     earliest = machine.latency_s[chain.tier]
                     level = chain.tier
                     for position, above in enumerate([*stops, 0]):
-                        after += self._room(step, chain, position, above, takers)
+                        after += self._room(step, chain, position, above)
                         slowdown = (
                             self.read_slowdown[stream][level - 1] if level == chain.tier else 1.0
                         )
@@ -199,11 +201,11 @@ class _TransactionBuilder:
                 else:
                     chain.hops.append([])
             if self.is_transfer_only:
-                takers.append(landed)
+                self.takers.append(landed)
                 self._take_down(step, outgoing, -1)
                 continue
-            put = self._work(step, landed, takers, works, leaving)
-            leaving.append(self._take_down(step, outgoing, put))
+            put = self._work(step, landed)
+            self.leaving.append(self._take_down(step, outgoing, put))
         return self._result(keeps_transactions)
 
     def _chains(self, moved: list[FloatArray]) -> list[_Chain]:
@@ -217,9 +219,7 @@ class _TransactionBuilder:
 
     # What comes up.
 
-    def _room(
-        self, step: int, chain: _Chain, position: int, above: int, takers: list[list[int]]
-    ) -> list[tuple[int, float]]:
+    def _room(self, step: int, chain: _Chain, position: int, above: int) -> list[tuple[int, float]]:
         """Transactions that must leave the buffer of the level above before it takes this step."""
         n = self.machine.landing_steps
         if above:
@@ -228,36 +228,29 @@ class _TransactionBuilder:
         if step < n:
             return []
         if above == 0:
-            return [(taker, 0.0) for taker in takers[step - n]]
+            return [(taker, 0.0) for taker in self.takers[step - n]]
         earlier = chain.hops[step - n]
         return [(earlier[position], 0.0)] if earlier else []
 
     # What the array does.
 
-    def _work(
-        self,
-        step: int,
-        landed: list[int],
-        takers: list[list[int]],
-        works: list[int],
-        leaving: list[list[int]],
-    ) -> int:
+    def _work(self, step: int, landed: list[int]) -> int:
         """The array takes a step's operands, works, and puts the results on chip."""
-        ready = [(chunk, 0.0) for chunk in landed]
+        works, ready = self.works, [(chunk, 0.0) for chunk in landed]
         if step:
-            ready += [(taker, 0.0) for taker in takers[-1]]
+            ready += [(taker, 0.0) for taker in self.takers[-1]]
         if step > 1:
             # The array has registers for the operands of two steps.
             ready.append((works[-2], 0.0))
         take = self._move(0, 0, self.array_reads[step], False, ready)
-        takers.append([take])
+        self.takers.append([take])
         before = [(take, self.machine.latency_s[0])]
         if step:
             before.append((works[-1], 0.0))
         n = self.machine.landing_steps
         if step >= n:
-            before += [(chunk, 0.0) for chunk in leaving[step - n]]
-        works.append(self._add(ARRAY, self.compute[step], before, -1, False, 0.0, "work"))
+            before += [(chunk, 0.0) for chunk in self.leaving[step - n]]
+        works.append(self._add(ARRAY, self.compute[step], before, (-1, False, 0.0, "work", step)))
         return self._move(0, 0, self.array_writes[step], True, [(works[-1], 0.0)])
 
     # What goes down.
@@ -315,24 +308,18 @@ class _TransactionBuilder:
             resource = _FIRST_TIER + len(STREAMS) * (level - 1) + apart
         duration = size / self._rate(level, stream) * slowdown
         name = f"{STREAMS[stream]} {'write' if is_write else 'read'}"
-        return self._add(resource, duration, after, level, is_write, size, name, earliest)
+        move = (level, is_write, size, name, self.step)
+        return self._add(resource, duration, after, move, earliest)
 
     def _add(
         self,
         resource: int,
         duration: float,
         after: list[tuple[int, float]],
-        level: int,
-        is_write: bool,
-        size: float,
-        activity: str,
+        move: _Move,
         earliest: float = 0.0,
     ) -> int:
-        self.levels.append(level)
-        self.is_write.append(is_write)
-        self.sizes.append(size)
-        self.activities.append(activity)
-        self.step_of.append(self.step)
+        self.moves.append(move)
         return self.schedule.add(resource, duration, after, earliest)
 
     def _result(self, keeps_transactions: bool) -> SimulatedOperator:
@@ -341,8 +328,7 @@ class _TransactionBuilder:
         if self.is_transfer_only and self.landings:
             last = max(schedule.ends[landing] for landing in self.landings)
             time = max(time, last + self.machine.latency_s[0])
-        levels, is_write = np.array(self.levels), np.array(self.is_write)
-        sizes = np.array(self.sizes)
+        levels, is_write, sizes = map(np.array, list(zip(*self.moves, strict=True))[:3])
         resources, durations = np.array(schedule.resources), np.array(schedule.durations)
 
         def bytes_at(is_chosen: BoolArray) -> FloatArray:
@@ -367,13 +353,13 @@ class _TransactionBuilder:
         return [
             Transaction(
                 resource=self._name(schedule.resources[i]),
-                activity=self.activities[i],
-                step=self.step_of[i],
+                activity=activity,
+                step=step,
                 start_s=schedule.starts[i],
                 end_s=schedule.ends[i],
-                size_bytes=self.sizes[i],
+                size_bytes=size,
             )
-            for i in range(len(schedule.resources))
+            for i, (_, _, size, activity, step) in enumerate(self.moves)
             if schedule.durations[i] > 0
         ]
 

@@ -145,9 +145,7 @@ def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
     n_repeats = work.n_products or 1.0
     n_visits = len(near[0]) * n_repeats
     ends = step_ends(n_visits, most_steps, _first_step(work, tiling))
-    cycles, active, reads, writes = (_between(ends, values) for values in near)
     progress = np.concatenate([[0.0], ends]) / n_visits
-    far = _FarStreams(work, tiling)
 
     def spread(passes: FloatArray) -> FloatArray:
         done = np.concatenate([[0.0], np.cumsum(passes)])
@@ -155,17 +153,8 @@ def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
         inside = np.interp(fraction * len(passes), np.arange(len(done)), done)
         return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1])
 
-    return Steps(
-        cycles=cycles,
-        active_cycles=active,
-        array_reads=reads,
-        array_writes=writes,
-        weight_reads=spread(far.weights),
-        kv_reads=spread(far.kv),
-        activation_reads=spread(far.activation_reads),
-        kv_writes=spread(far.kv_writes),
-        activation_writes=spread(far.activation_writes),
-    )
+    far = {name: spread(passes) for name, passes in _far_passes(work, tiling).items()}
+    return Steps(*(_between(ends, values) for values in near), **far)
 
 
 def score_tile_elements(rows: float, keys: float, tiling: Tiling) -> FloatArray:
@@ -357,36 +346,27 @@ def _scaled(values: FloatArray, total: float) -> FloatArray:
     return values * (total / (values.sum() or 1.0))
 
 
-class _FarStreams:
-    """Bytes that each pass over an operand brings from off chip or takes there.
-
-    Attributes:
-        weights: Bytes of weights, one element for each time that they are streamed.
-        kv: Bytes of keys and values, one element for each time that they are streamed.
-        activation_reads: Bytes of inputs, one element for each time that they are streamed.
-        activation_writes: Bytes of outputs.
-        kv_writes: Bytes appended to the KV cache.
-    """
-
-    def __init__(self, work: OperatorWork, tiling: Tiling) -> None:
-        n = work.n_products or 1.0
-        stationary = (work.weight_bytes + work.kv_bytes) / n
-        n_stationary, n_inputs = _capacity_blocks(work, tiling, stationary, work.input_bytes / n)
-        n_weight_sweeps, n_input_sweeps = _sweeps(work, tiling)
-        weights = _resident(work.weight_bytes, n_stationary, tiling.pinned[2], tiling.held_bytes[2])
-        self.weights = _swept_passes(weights, n_weight_sweeps)
-        requests = max(work.n_requests, 1.0)
-        kv = requests * _resident(
-            work.kv_bytes / requests, n_stationary, tiling.pinned[1], tiling.held_bytes[1]
-        )
-        self.kv = _swept_passes(kv, n_weight_sweeps)
-        through = work.input_bytes + work.output_bytes
-        stays = min(1.0, tiling.held_bytes[0] / through) if through else 1.0
-        away = 1.0 - stays
-        inputs = np.full(n_inputs, work.input_bytes * away)
-        self.activation_reads = _swept_passes(inputs, n_input_sweeps)
-        self.activation_writes = np.array([work.output_bytes * away])
-        self.kv_writes = np.array([work.kv_written_bytes * (1.0 - tiling.pinned[1])])
+def _far_passes(work: OperatorWork, tiling: Tiling) -> dict[str, FloatArray]:
+    """Bytes that each pass over an operand brings from off chip or takes there, by the names of
+    :class:`Steps`; one element for each time that the operand is streamed."""
+    n, pinned, held = work.n_products or 1.0, tiling.pinned, tiling.held_bytes
+    stationary = (work.weight_bytes + work.kv_bytes) / n
+    n_stationary, n_inputs = _capacity_blocks(work, tiling, stationary, work.input_bytes / n)
+    n_weight_sweeps, n_input_sweeps = _sweeps(work, tiling)
+    weights = _resident(work.weight_bytes, n_stationary, pinned[2], held[2])
+    requests = max(work.n_requests, 1.0)
+    kv = requests * _resident(work.kv_bytes / requests, n_stationary, pinned[1], held[1])
+    through = work.input_bytes + work.output_bytes
+    stays = min(1.0, held[0] / through) if through else 1.0
+    away = 1.0 - stays
+    inputs = np.full(n_inputs, work.input_bytes * away)
+    return {
+        "weight_reads": _swept_passes(weights, n_weight_sweeps),
+        "kv_reads": _swept_passes(kv, n_weight_sweeps),
+        "activation_reads": _swept_passes(inputs, n_input_sweeps),
+        "kv_writes": np.array([work.kv_written_bytes * (1.0 - pinned[1])]),
+        "activation_writes": np.array([work.output_bytes * away]),
+    }
 
 
 def _sweeps(work: OperatorWork, tiling: Tiling) -> tuple[int, int]:

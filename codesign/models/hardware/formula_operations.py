@@ -80,6 +80,7 @@ def place_by_place(formula: Callable[..., FloatArray]) -> Callable[..., Places]:
 
 
 differences, products, sums = map(place_by_place, (operator.sub, operator.mul, operator.add))
+inverses = place_by_place(inverse)
 
 
 def running_sums(values: Places) -> Places:

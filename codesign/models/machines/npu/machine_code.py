@@ -103,6 +103,7 @@ def _define_operations() -> None:
         overload(operation, strict=False)(partial(_implementation, on_numbers))
     for function in (
         formula_operations.differences,
+        formula_operations.inverses,
         formula_operations.products,
         formula_operations.sums,
     ):

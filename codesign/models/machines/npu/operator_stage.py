@@ -8,6 +8,7 @@ from __future__ import annotations
 from codesign.base.columns import BoolArray, FloatArray
 from codesign.models.hardware.formula_operations import (
     inverse,
+    inverses,
     larger,
     place_by_place,
     products,
@@ -90,8 +91,8 @@ def place(
         on_chip_byte_s=inverse(design.on_chip_bandwidth_bytes_per_s),
         first_byte_s=inverse(usable * design.tier_bandwidth_bytes_per_s[0]),
         first_latency_s=_first_latency_s(design, modelling),
-        matrix_byte_s=_inverse_product(sustained, usable * design.matrix_share),
-        vector_byte_s=_inverse_product(sustained, usable * (1.0 - design.matrix_share)),
+        matrix_byte_s=inverses(products(sustained, usable * design.matrix_share)),
+        vector_byte_s=inverses(products(sustained, usable * (1.0 - design.matrix_share))),
     )
 
 
@@ -135,11 +136,6 @@ def _sustained_bandwidth(design: StageDesign, modelling: Modelling) -> Tiers:
 
 
 _in_flight_bandwidth = place_by_place(in_flight_bandwidth_bytes_per_s)
-
-
-@place_by_place
-def _inverse_product(first: FloatArray, second: FloatArray) -> FloatArray:
-    return inverse(first * second)
 
 
 def _first_latency_s(design: StageDesign, modelling: Modelling) -> FloatArray:

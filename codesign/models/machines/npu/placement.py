@@ -20,12 +20,14 @@ from codesign.base.columns import FloatArray, IntArray
 from codesign.models.hardware.formula_operations import (
     differences,
     inverse,
+    inverses,
     larger,
     place_by_place,
     products,
     running_sums,
     smaller,
     sum_of,
+    sums,
     where,
 )
 
@@ -147,7 +149,7 @@ def balanced_tails(size: FloatArray, capacities: Tiers, bandwidths: Tiers) -> Ta
     common_s = _common_time_s(size, capacities, bandwidths, is_open)
     held = _held_bytes(common_s, capacities[1:], bandwidths[1:], is_open[1:])
     beyond = larger(size - sum_of(capacities), 0.0)
-    times = _time_with(beyond, capacities, bandwidths)
+    times = products(sums(beyond, capacities), inverses(bandwidths))  # of full tiers, and more
     longest = times[0]
     for tier in range(1, len(times)):
         longest = larger(longest, times[tier])
@@ -173,12 +175,6 @@ def _held_bytes(
     common_s: FloatArray, capacity: FloatArray, bandwidth: FloatArray, is_open: FloatArray
 ) -> FloatArray:
     return where(is_open > 0, common_s * bandwidth, capacity)
-
-
-@place_by_place
-def _time_with(beyond: FloatArray, capacity: FloatArray, bandwidth: FloatArray) -> FloatArray:
-    """Time of a full tier, and more."""
-    return (beyond + capacity) * inverse(bandwidth)
 
 
 @place_by_place

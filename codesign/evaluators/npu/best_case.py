@@ -285,8 +285,16 @@ class BestCase:
         least = np.full((5, len(case.array)), np.inf)
         tokens = float(self._workload.tokens_of_phase)
         n_passes = self._preparation.pass_.table.n_passes
-        for batch in _batches(case, self._preparation.fixed_batches):
+        sizes, ends = self._preparation.fixed_batches, (case.smallest_batch, case.largest_batch)
+        if sizes is None and len(case.array):
+            smallest, largest = np.floor(np.log2(ends[0].min())), np.ceil(np.log2(ends[1].max()))
+            sizes = 2.0 ** np.arange(smallest, largest + 1)
+        for batch in np.unique(
+            np.concatenate([*ends, *([] if sizes is None else [sizes])])
+        ).tolist():
             here = np.flatnonzero((case.smallest_batch <= batch) & (batch <= case.largest_batch))
+            if not len(here):
+                continue
             pass_requests = 1.0 if is_prefill else batch
             bounds = np.stack(self._of_pass.least(case.take(here), arrays, pass_requests, batch))
             is_timely = (bounds[0] <= self._longest_pass_s) | (case.smallest_batch[here] == batch)
@@ -332,20 +340,3 @@ def _operand_bits(partial: PartialDesigns) -> tuple[FloatArray, FloatArray]:
     wider = map(np.maximum, bits["weight_format"], bits["kv_format"])
     least, largest = map(np.stack, zip(bits["activation_format"], wider, strict=True))
     return least, largest
-
-
-def _batches(case: BestInputs, fixed: FloatArray | None) -> list[float]:
-    """Every batch size that may occur.
-
-    Args:
-        case: Gives the smallest and the largest.
-        fixed: Those of a list, ascending; None: the powers of two between the ends.
-    """
-    least, most = case.smallest_batch.min(initial=np.inf), case.largest_batch.max(initial=0.0)
-    if not np.isfinite(least):
-        return []
-    powers = 2.0 ** np.arange(np.floor(np.log2(least)), np.ceil(np.log2(most)) + 1)
-    known = powers if fixed is None else fixed
-    between = known[(known >= least) & (known <= most)]
-    ends = [case.smallest_batch, case.largest_batch]
-    return [float(b) for b in np.unique(np.concatenate([between, *map(np.unique, ends)]))]

@@ -12,7 +12,7 @@ from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import Banks, LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows, floorplan_rows
 from codesign.evaluators.npu.design_metrics import DesignMetrics
-from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
+from codesign.evaluators.npu.npu_options import MATRIX_SHARE
 from codesign.evaluators.npu.prepared_designs import BANDWIDTH_PRIORITIES
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.models.format_mixture import is_mixed, mixture_words
@@ -340,14 +340,12 @@ _SCORE_PATHS = {
 }
 
 
-def _work(options: NpuOptions) -> str:
-    """Work of the array that needs no data."""
-    if options.work == "padded":
-        return "a cycle of the array costs the energy of all its MACs, padding included"
-    return (
-        "a block of the array ends after its last column; rows without data draw no power, also in "
-        "the TDP, which is of the largest batch that fits"
-    )
+_WORK = {
+    "padded": "a cycle of the array costs the energy of all its MACs, padding included",
+    "proportional": "a block of the array ends after its last column; rows without data draw no "
+    "power, also in the TDP, which is of the largest batch that fits",
+}
+"""Work of the array that needs no data."""
 
 
 def notes(design: DesignMetrics) -> list[str]:
@@ -374,7 +372,7 @@ def notes(design: DesignMetrics) -> list[str]:
         f"usable, {topology} memory, {organization} array",
         _sharing(design),
         (f"batch {size:g}{each if part.n_batches > 1 else ''}, {words}{fits}"),
-        _work(options),
+        _WORK[options.work or "proportional"],
         _SCORE_PATHS[SCORE_PATHS[int(design.working.accelerators.score_path[0])]],
         "the energies of operators leave out background power",
         "an operand's bytes are interleaved over the levels that hold it",

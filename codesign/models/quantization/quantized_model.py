@@ -95,7 +95,8 @@ def _rounded_decoder(
     weights = dict(decoder.weights)
     changed = replace(decoder, weights=weights)
     with torch.no_grad():
-        needs_inputs = rounding != "rtn"
+        needs_inputs = rounding != "rtn" and len(calibration) > 0
+        algorithms = {"gptq": gptq, "clipping": clipped}
         hidden = (
             [decoder.embedded(sequence[None]) for sequence in calibration] if needs_inputs else []
         )
@@ -104,8 +105,10 @@ def _rounded_decoder(
             for linear_name in LINEAR_NAMES:
                 key = f"{layer_prefix(layer)}{linear_name}"
                 weight, block_format = weights[f"{key}.weight"], find_block_format(names[key])
-                weights[f"{key}.weight"] = _rounded(
-                    weight, moments.get(key), block_format, rounding
+                weights[f"{key}.weight"] = (
+                    algorithms[rounding](weight, moments[key], block_format)
+                    if needs_inputs
+                    else quantize(weight, block_format)
                 )
             hidden = [changed.layer_output(layer, hidden_state) for hidden_state in hidden]
     return changed
@@ -126,16 +129,3 @@ def _moments(decoder: Decoder, layer: int, hidden: Sequence[Tensor]) -> dict[str
     for hidden_state in hidden:
         decoder.layer_output(layer, hidden_state, observe)
     return moments
-
-
-def _rounded(
-    weight: Tensor, moment: Tensor | None, block_format: BlockFormat, rounding: Rounding
-) -> Tensor:
-    if moment is None:
-        stored: Tensor = quantize(weight, block_format)
-        return stored
-    return (
-        gptq(weight, moment, block_format)
-        if rounding == "gptq"
-        else clipped(weight, moment, block_format)
-    )

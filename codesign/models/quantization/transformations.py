@@ -62,7 +62,12 @@ def rotated(decoder: Decoder, seed: int = 0) -> Decoder:
             weights[f"{prefix}{linear_name}.weight"] = (
                 weights[f"{prefix}{linear_name}.weight"] @ hidden
             )
-        _rotate_values(weights, f"{prefix}self_attn.", shape.num_key_value_heads, head)
+        values = f"{prefix}self_attn.v_proj"  # where the values of each head are made
+        rows = _split_heads(weights[f"{values}.weight"], shape.num_key_value_heads)
+        weights[f"{values}.weight"] = (head.T @ rows).flatten(0, 1)
+        if f"{values}.bias" in weights:
+            bias = weights[f"{values}.bias"].reshape(shape.num_key_value_heads, -1)
+            weights[f"{values}.bias"] = (bias @ head).flatten()
         out = _split_heads(weights[f"{prefix}self_attn.o_proj.weight"].T, shape.num_attention_heads)
         out = (head.T @ out).flatten(0, 1).T
         weights[f"{prefix}self_attn.o_proj.weight"] = hidden.T @ out
@@ -78,15 +83,6 @@ def rotated(decoder: Decoder, seed: int = 0) -> Decoder:
     )
     folded = {name: value.float() for name, value in weights.items()}
     return Decoder(replace(shape, tie_word_embeddings=False), folded, in_flight)
-
-
-def _rotate_values(weights: dict[str, Tensor], prefix: str, n_heads: int, head: Tensor) -> None:
-    """Rotate the values of each head where they are made."""
-    rows = _split_heads(weights[f"{prefix}v_proj.weight"], n_heads)
-    weights[f"{prefix}v_proj.weight"] = (head.T @ rows).flatten(0, 1)
-    if f"{prefix}v_proj.bias" in weights:
-        bias = weights[f"{prefix}v_proj.bias"].reshape(n_heads, -1)
-        weights[f"{prefix}v_proj.bias"] = (bias @ head).flatten()
 
 
 def _split_heads(rows: Tensor, n_heads: int) -> Tensor:

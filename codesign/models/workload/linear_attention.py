@@ -132,11 +132,27 @@ class GatedDelta(LinearLayer):
         tile = self.tokens * dims.n_value_heads * rows
         keys, values, own_keys = dims.key_width, dims.value_width, dims.n_value_heads * dims.key_dim
         state = dims.state_bytes
+        substitution = 2 * (rows * (rows - 1) * (rows - 2)) / 6
+        per_chunk = substitution + SCAN_STATE_OPS * dims.key_dim * dims.value_dim
+        per_token = SCAN_KEY_OPS * dims.key_dim + SCAN_VALUE_OPS * dims.value_dim
+        # Decays, rates, masks and the forward substitution of all chunks.
+        decays = Operator(
+            "scan_decay",
+            "vector",
+            "attention",
+            self.count,
+            input_elements_per_request=self.tokens * 2 * dims.n_value_heads,
+            score_read_elements_per_request=2 * tile,
+            score_written_elements_per_request=2 * tile,
+            vector_ops_per_request=SCAN_SCORE_OPS * tile
+            + times * per_chunk
+            + self.tokens * dims.n_value_heads * per_token,
+        )
         return [
             # [K; Q] Kᵀ
             self.product("scan_scores", rows=2 * rows, k=dims.key_dim, n=rows, times=times,
                           inputs=2 * keys, scores_written=2 * tile),
-            self._scan_elementwise(rows, times, tile),
+            decays,
             # T [K V]
             self.product("scan_corrections", rows=rows, k=rows, n=dims.key_dim + dims.value_dim,
                           times=times, inputs=keys + values, outputs=own_keys + values,
@@ -152,26 +168,6 @@ class GatedDelta(LinearLayer):
             self.product("scan_state_update", rows=dims.key_dim, k=rows, n=dims.value_dim,
                           times=times, inputs=keys + values, state_written=state),
         ]  # fmt: skip
-
-    def _scan_elementwise(self, rows: float, times: float, tile: float) -> Operator:
-        """Decays, rates, masks and the forward substitution of all chunks."""
-        dims, heads = self.dims, self.dims.n_value_heads
-        substitution = 2 * (rows * (rows - 1) * (rows - 2)) / 6
-        per_chunk = substitution + SCAN_STATE_OPS * dims.key_dim * dims.value_dim
-        per_token = SCAN_KEY_OPS * dims.key_dim + SCAN_VALUE_OPS * dims.value_dim
-        decays = self.tokens * 2 * heads
-        return Operator(
-            "scan_decay",
-            "vector",
-            "attention",
-            self.count,
-            input_elements_per_request=decays,
-            score_read_elements_per_request=2 * tile,
-            score_written_elements_per_request=2 * tile,
-            vector_ops_per_request=SCAN_SCORE_OPS * tile
-            + times * per_chunk
-            + self.tokens * heads * per_token,
-        )
 
 
 _LAYERS: dict[LinearKind, type[LinearLayer]] = {

@@ -57,7 +57,11 @@ def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list
         weights = 2 * model.sum_over_layers("head_dim", kinds=SOFTMAX_LAYERS) / layers
         operators.append(elementwise("qk_norm", "attention", layers, elements, ops, weights))
     if is_rotary:
-        operators.append(_partial_rope(model, tokens * queries, tokens * keys))
+        # All keys go to the KV cache, rotated or not.
+        share, cached = model.partial_rotary_factor, tokens * keys
+        rope = _rope(layers, share * (tokens * queries), cached, cached)
+        rope_ops = ROPE_OPS * share * (tokens * queries + cached)
+        operators.append(replace(rope, vector_ops_per_request=rope_ops))
     for span in layer_pass.spans:
         operators += _scores(
             span,
@@ -82,13 +86,6 @@ def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list
             )
         )
     return [*operators, _output_projection(model, tokens, attended)]
-
-
-def _partial_rope(model: LanguageModel, queries: float, keys: float) -> Operator:
-    """Rotation of a part of each head; all keys go to the KV cache, rotated or not."""
-    rotated_share = model.partial_rotary_factor
-    rope = _rope(model.n_attention_layers, rotated_share * queries, keys, keys)
-    return replace(rope, vector_ops_per_request=ROPE_OPS * rotated_share * (queries + keys))
 
 
 def _rope(layers: float, queries: float, keys: float, cached: float) -> Operator:

@@ -57,19 +57,18 @@ def lower_index(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
             + log2(dims.head_dim) * (queries + keys),
         ),
     ]
-    return [*operators, *(_choice(model, layer_pass) if chooses_tokens(model, layer_pass) else [])]
-
-
-def _choice(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
-    """Scores of all tokens, one per query, and the choice of the highest."""
-    dims, tokens, span = model.index_dims, layer_pass.tokens, layer_pass.spans[1]
+    if not chooses_tokens(model, layer_pass):
+        return operators
+    # Scores of all tokens, one per query, and the choice of the highest.
+    span = layer_pass.spans[1]
     scores = tokens * span.context
     return [
+        *operators,
         Operator(
             "index_scores",
             "attention_qk",
             "attention",
-            model.n_index_layers,
+            layers,
             m_per_request=tokens * dims.n_heads,
             k=dims.head_dim,
             n=span.context,
@@ -83,7 +82,7 @@ def _choice(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
             "index_selection",
             "vector",
             "attention",
-            model.n_index_layers,
+            layers,
             output_elements_per_request=tokens * dims.top_k,
             score_read_elements_per_request=scores,
             vector_ops_per_request=SELECTION_OPS * scores,

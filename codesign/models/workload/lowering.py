@@ -94,10 +94,16 @@ def lower(
             a later chunk of a prompt; a decode or a diffusion model has none.
     """
     is_prefill, end = phase == "prefill", past_tokens + prompt_tokens
-    tokens, logit_tokens, has_past = 1, 1, True
+    tokens, logit_tokens = prompt_tokens if is_prefill else 1, 1
+    if model.is_diffusion and not is_prefill:
+        tokens, logit_tokens = prompt_tokens + generated_tokens, generated_tokens
 
     def reach(window: int | None) -> tuple[float, float]:
-        """Context of a step of a decode, all of which is cached."""
+        """Context and cached tokens of a window."""
+        if model.is_diffusion:
+            return tokens, tokens
+        if is_prefill:
+            return _mean_window(window, past_tokens + 1, end) if causal else float(end), end
         if context is None:
             mean = _mean_window(window, prompt_tokens + 1, prompt_tokens + generated_tokens)
         else:
@@ -105,27 +111,12 @@ def lower(
             mean = float(min(context, room))
         return mean, mean
 
-    if model.is_diffusion:
-        tokens = prompt_tokens if is_prefill else prompt_tokens + generated_tokens
-        logit_tokens, has_past = 1 if is_prefill else generated_tokens, False
-        spans = _spans(model, lambda _: (tokens, tokens))
-    elif is_prefill:
-        tokens, has_past = prompt_tokens, past_tokens > 0
-        spans = _spans(
-            model,
-            lambda window: (
-                _mean_window(window, past_tokens + 1, end) if causal else float(end),
-                end,
-            ),
-        )
-    else:
-        spans = _spans(model, reach)
     layer_pass = LayerPass(
         tokens,
-        spans,
+        _spans(model, reach),
         tokens if logits == "all" else logit_tokens,
         is_prefill or model.is_diffusion,
-        has_past,
+        not model.is_diffusion and (past_tokens > 0 or not is_prefill),
         embedding,
     )
     steps = generated_tokens if diffusion_steps is None else diffusion_steps

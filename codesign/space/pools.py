@@ -12,7 +12,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, UnknownNameError, check_known
@@ -22,6 +22,8 @@ from codesign.space.space_records import SpaceRecord
 
 if TYPE_CHECKING:
     from codesign.space.space import DesignSpace
+
+_Value = TypeVar("_Value")
 
 MACHINES = "machines"
 """Parameter of each pool, with the pool's name in front: its number of machines."""
@@ -90,12 +92,12 @@ class PoolDefinition:
         own_names = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
         return tuple(name for name in own_names if name != MACHINES)
 
-    def own(self, fixed: Mapping[str, object]) -> dict[str, object]:
-        """Values of the pool among those that the system fixes, by the pool's own names."""
+    def own(self, values: Mapping[str, _Value]) -> dict[str, _Value]:
+        """Entries of the pool among those of the system, by the pool's own names."""
         prefix = f"{self.name}_"
         return {
             name.removeprefix(prefix): value
-            for name, value in fixed.items()
+            for name, value in values.items()
             if name.startswith(prefix) and name != f"{prefix}{MACHINES}"
         }
 

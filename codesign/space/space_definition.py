@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from types import MappingProxyType
 
@@ -64,6 +64,7 @@ class _Definition:
     record: SpaceRecord
     catalogs: Mapping[str, Catalog]
     system: SystemDefinition | None = None
+    revalued: Mapping[str, Sequence[object]] = field(default_factory=dict)
 
 
 def _space_of(name: str, document: Document, catalogs: Mapping[str, Catalog]) -> DesignSpace:
@@ -106,7 +107,7 @@ def _build(
     space.where = document.where
     space.with_values = partial(_revalued, definition, fixed)
     if definition.system is not None:
-        _add_pools(space, definition.system, catalogs, fixed)
+        _add_pools(space, definition, definition.system, fixed)
     for component in space.components:
         with mistakes_at(where or document.source):
             component.check()
@@ -131,26 +132,34 @@ def _revalued(
     record = definition.record
     part, _, member = name.rpartition(" ")
     parameters = record.repeated[part].parameters if part else record.parameters
-    changed = {**parameters, member: parameters[member].model_copy(
+    members = {**parameters, member: parameters[member].model_copy(
         update={"values": list(values), "low": None, "high": None})}  # fmt: skip
-    update: JsonObject = {"designs": {}, "parameters": changed}
+    update: JsonObject = {"designs": {}, "parameters": members}
     if part:
-        repeated = record.repeated[part].model_copy(update={"parameters": changed})
+        repeated = record.repeated[part].model_copy(update={"parameters": members})
         update = {"designs": {}, "repeated": {**record.repeated, part: repeated}}
-    changed_record, every = record.model_copy(update=update), {**definition.catalogs, **catalogs}
-    return _build(replace(definition, record=changed_record, catalogs=every), fixed, {}, None)
+    changed = replace(
+        definition,
+        record=record.model_copy(update=update),
+        catalogs={**definition.catalogs, **catalogs},
+        revalued={**definition.revalued, name: values},
+    )
+    return _build(changed, fixed, {}, None)
 
 
 def _add_pools(
     space: DesignSpace,
+    definition: _Definition,
     system: SystemDefinition,
-    catalogs: Mapping[str, Catalog],
     fixed: Mapping[str, object],
 ) -> None:
-    """Give a system its pools, each with what is fixed of its own."""
+    """Give a system its pools, each with its changed values and fixed parameters."""
 
     def load(pool: PoolDefinition) -> DesignSpace:
-        pool_space = _space_of(pool.name, pool.document, catalogs)
+        pool_space = _space_of(pool.name, pool.document, definition.catalogs)
+        for name, changed in pool.own(definition.revalued).items():
+            assert pool_space.with_values is not None
+            pool_space = pool_space.with_values(name, changed)
         values = pool.own(fixed)
         return pool_space.fix(values) if values else pool_space
 

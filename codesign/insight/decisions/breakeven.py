@@ -7,11 +7,11 @@ exact front. Values are sampled in equal ratios, and every change between two of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Literal, TypeAlias, get_args
 
 import numpy as np
@@ -21,10 +21,11 @@ from codesign.base.errors import InfeasibleError, InputError, check_known
 from codesign.base.loop_progress import counted
 from codesign.insight.decisions.box import product_of, relative_change
 from codesign.insight.decisions.memory_kinds import technology_columns
-from codesign.insight.decisions.recommendation import check_listable, recommended_point
+from codesign.insight.decisions.recommendation import recommended_point
 from codesign.models.memtech import MemoryTechnology, Range
 from codesign.models.memtech.technology_library import TechnologyLibrary
 from codesign.search.enumeration import ExactFront, WantedPart
+from codesign.search.enumeration.composition import compose_front, pool_problem
 from codesign.search.pareto import TOLERANCE, fold, non_dominated
 from codesign.search.problem import Problem, cost_column
 from codesign.space import DesignSpace
@@ -133,7 +134,6 @@ def breakeven(
         InputError: The technology does not state the quantity, nothing depends on it, or the space
             has no choice of such a memory.
     """
-    check_listable(problem)
     check_known("quantity", free, QUANTITIES, "--free")
     quantity = QUANTITIES[free]
     stated: Range | None = getattr(technology, quantity)
@@ -214,44 +214,53 @@ class _Rivals:
         if not self.library or problem.space.with_values is None:
             raise InputError(
                 f"space {problem.space.name!r} has no memory technologies to compete with; "
-                "expected a campaign of one device with the evaluator npu"
+                "expected a campaign of NPUs, with the evaluator npu or system"
             )
-        self.name, self.columns = self._parameter()
-        self.values = [str(value) for value in problem.space.parameters[self.columns[0]].values]
+        self._rest: dict[str, list[tuple[FloatArray, Mapping[str, Value]]]] = {}
+        self.choices = self._choices(problem.space)
+        if not self.choices:
+            raise InputError(
+                f"space {problem.space.name!r} has no choice of {technology.place} memories for "
+                f"{technology.key} to compete with; expected a technology parameter with a value "
+                "besides it"
+            )
 
-    def _parameter(self) -> tuple[str, list[int]]:
-        """The parameter of technologies, with its columns, that the technology fits."""
-        space = self.base.space
-        for name, columns in technology_columns(self.base).items():
+    def _choices(self, space: DesignSpace) -> dict[str, list[int]]:
+        """The parameters of technologies, with their columns, that the technology fits."""
+        choices: dict[str, list[int]] = {}
+        listed = {*self.library, self.technology.key}
+        for name, columns in technology_columns(space, listed).items():
             rest = {str(value) for value in space.parameters[columns[0]].values}
             rest -= {self.technology.key}
-            if rest and all(self.library[x].place == self.technology.place for x in rest):
-                return name, columns
-        raise InputError(
-            f"space {space.name!r} has no choice of {self.technology.place} memories for "
-            f"{self.technology.key} to compete with; expected a technology parameter with a value "
-            "besides it"
-        )
+            is_new = not any(columns[0] in earlier for earlier in choices.values())
+            places = {self.library[x].place for x in rest}
+            if is_new and places == {self.technology.place}:
+                choices[name] = columns
+        return choices
 
-    def _space(self, values: Sequence[str], library: Mapping[str, MemoryTechnology]) -> DesignSpace:
-        assert self.base.space.with_values is not None
-        catalogs = {"memtech": TechnologyLibrary(library).catalog()}
-        return self.base.space.with_values(self.name, values, catalogs)
+    def _space(self, library: Mapping[str, MemoryTechnology], has: bool) -> DesignSpace:
+        """The space with the technology among the choices, or without it."""
+        catalogs, key = {"memtech": TechnologyLibrary(library).catalog()}, self.technology.key
+        space = self.base.space
+        for name, columns in self.choices.items():
+            assert space.with_values is not None
+            rest = [x for x in space.parameters[columns[0]].values if x != key]
+            space = space.with_values(name, [*rest, key] if has else rest, catalogs)
+        return space
 
     def problem_at(self, quantity: str, value: float) -> Problem:
         """The problem with the technology among the choices, its quantity at a value."""
         exact = Range(low=value, typical=value, high=value)
         technology = self.technology.model_copy(update={quantity: exact})
         library = {**self.library, technology.key: technology}
-        values = list(dict.fromkeys([*self.values, technology.key]))
         evaluator = self.base.evaluator.with_library(library)
-        return replace(self.base, space=self._space(values, library), evaluator=evaluator)
+        return replace(self.base, space=self._space(library, has=True), evaluator=evaluator)
 
     def spaces_of(self, problem: Problem) -> list[DesignSpace]:
         """The designs with the technology, by its place; a design may be in several."""
         spaces, key = [], self.technology.key
         fixed: Mapping[str, object] = problem.space.provenance().get("fixed", {})
-        for column in self.columns:
+        for column in chain.from_iterable(self._choices(problem.space).values()):
             parameter = problem.space.parameters[column]
             if fixed.get(parameter.name, key) == key:
                 with suppress(InputError):  # where the campaign's limits leave it no place
@@ -284,45 +293,79 @@ class _Rivals:
         return bool(change.any()) or not is_same_space, is_one_way and is_same_space
 
     @cached_property
-    def without(self) -> FloatArray:
-        """(p, m) the front of the designs without the technology."""
-        rest = [value for value in self.values if value != self.technology.key]
-        try:
-            space = self._space(rest, self.library)
-            return self.find(replace(self.base, space=space), None).objectives
-        except InfeasibleError:
-            return np.empty((0, len(self.base.objectives)))
+    def without(self) -> Problem:
+        """The problem of the designs without the technology."""
+        return replace(self.base, space=self._space(self.library, has=False))
+
+    def _front(self, problem: Problem) -> ExactFront:
+        """The exact front of a problem with the technology; of systems, by fronts of pools."""
+        if not problem.space.pools:
+            return self._joined(problem, "")
+        pools = {id(pool.space): name for name, pool in problem.space.pools.items()}
+        return compose_front(
+            problem, lambda machines, _: self._joined(machines, pools[id(machines.space)])
+        )
+
+    def _joined(self, problem: Problem, pool: str) -> ExactFront:
+        """The exact front of single machines, from that of those without the technology.
+
+        Raises:
+            InfeasibleError: No design is feasible.
+        """
+        if pool not in self._rest:
+            without = pool_problem(self.without, pool) if pool else self.without
+            self._rest[pool] = list(self._designs(without, None))
+        rest = self._rest[pool]
+        incumbents = np.array([point for point, _ in rest]).reshape(-1, len(problem.objectives))
+        key = f"beyond those without {self.technology.key}"
+        region = WantedPart(key, lambda _: incumbents, is_sampled=False)
+        varied = (replace(problem, space=space) for space in self.spaces_of(problem))
+        every = [*rest, *chain.from_iterable(self._designs(part, region) for part in varied)]
+        if not every:
+            raise InfeasibleError(f"no design of space {problem.space.name!r} is feasible")
+        points, first = np.unique([point for point, _ in every], axis=0, return_index=True)
+        is_best = non_dominated(points)  # of equal points, the first has not the technology
+        rows = np.concatenate([problem.space.encode(every[i][1]) for i in first[is_best]])
+        number, n_designs = np.arange(len(rows)), problem.space.size
+        return ExactFront(
+            points[is_best], np.ones_like(number), rows, number, n_designs, 0, 0, 0, 0
+        )
+
+    def _designs(
+        self, problem: Problem, region: WantedPart | None
+    ) -> Iterator[tuple[FloatArray, Mapping[str, Value]]]:
+        """The points of a front, each with a design; none if no design is feasible."""
+        with suppress(InfeasibleError):
+            front = self.find(problem, region)
+            yield from zip(
+                front.objectives, problem.space.decode(front.representatives()), strict=True
+            )
 
     def front_at(self, quantity: str, value: float) -> ValueFront:
         """The exact front with the quantity at a value."""
-        problem, without = self.problem_at(quantity, value), self.without
-        key = f"beyond those without {self.technology.key}"
-        region = WantedPart(key, lambda _: without, is_sampled=False)
-        points, designs = [without], []
-        for space in self.spaces_of(problem):
-            try:
-                front = self.find(replace(problem, space=space), region)
-            except InfeasibleError:
-                continue
-            points.append(front.objectives)
-            designs += space.decode(front.representatives())
-        every = np.concatenate(points)
-        _, first = np.unique(every, axis=0, return_index=True)  # equal ones: first those without
-        first = first[non_dominated(every[first])]
-        front_points, has = every[first], first >= len(without)
+        problem = self.problem_at(quantity, value)
+        nothing = np.full(len(problem.objectives), np.inf)
+        try:
+            front = self._front(problem)
+        except InfeasibleError:
+            return ValueFront(value, 0, 0, 0.0, False, None, nothing)
+        points = front.objectives
+        columns = list(chain.from_iterable(self.choices.values()))
+        (code,) = {problem.space.parameters[c].values.index(self.technology.key) for c in columns}
+        lacks = (front.rows[:, columns] != code).all(axis=1)
+        has = np.bincount(front.point[lacks], minlength=len(points)) == 0
         if not has.any():
-            nothing = np.full(every.shape[1], np.inf)
-            return ValueFront(value, len(first), 0, 0.0, False, None, nothing)
-        best = int(np.where(has, product_of(problem, front_points), np.inf).argmin())
-        recommended = recommended_point(problem, front_points, self.tolerance)
-        under = fold(front_points, cost_column(problem.objectives), self.tolerance)
+            return ValueFront(value, len(points), 0, 0.0, False, None, nothing)
+        best = int(np.where(has, product_of(problem, points), np.inf).argmin())
+        recommended = recommended_point(problem, points, self.tolerance)
+        under = fold(points, cost_column(problem.objectives), self.tolerance)
         best = recommended if has[recommended] else best
         return ValueFront(
             value,
-            len(first),
+            len(points),
             int(has.sum()),
             float(has[under == np.arange(len(under))].mean()),
             bool(has[recommended]),
-            designs[int(first[best]) - len(without)],
-            front_points[best],
+            problem.space.decode(front.representatives()[[best]])[0],
+            points[best],
         )

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, Value
 from codesign.base.errors import InfeasibleError, InputError
 from codesign.insight.decisions.box import product_of
-from codesign.insight.decisions.recommendation import check_listable, recommended_point
+from codesign.insight.decisions.recommendation import recommended_point
 from codesign.search.enumeration import ExactFront
 from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import Problem
+from codesign.space import DesignSpace
 
 _STACKED = "sram_3d_layers"
 
@@ -52,7 +54,6 @@ def kind_regrets(
     Raises:
         InputError: The space has no choice of a kind of memory.
     """
-    check_listable(problem)
     problems = dict(_without_kinds(problem))
     if not problems:
         raise InputError(
@@ -69,9 +70,8 @@ def kind_regrets(
     return [every, *sorted(others, key=lambda x: -x.regret)]
 
 
-def technology_columns(problem: Problem) -> dict[str, list[int]]:
+def technology_columns(space: DesignSpace, library: Container[str]) -> dict[str, list[int]]:
     """Columns of each choice of a technology, by the parameter's name or ``tier technology``."""
-    space, library = problem.space, problem.evaluator.technologies() or {}
     places = [
         (f"{repeated.name} {member}", repeated.columns[:, place].tolist())
         for repeated in space.structure.parts
@@ -90,21 +90,32 @@ def _without_kinds(problem: Problem) -> Iterator[tuple[str, Problem]]:
     space, library = problem.space, problem.evaluator.technologies()
     if space.with_values is None:
         return
-    for part in space.structure.parts:
-        technologies = space.parameters[int(part.columns[0, 0])].values
-        families = {
-            str(name): str(library[str(name)].family or name)
-            for name in technologies
-            if name in library
+    choices = {
+        f"{part.name} {part.members[0]}": space.parameters[int(part.columns[0, 0])].values
+        for part in space.structure.parts
+    }
+    families = {
+        name: library[str(name)].family or name
+        for name in chain.from_iterable(choices.values())
+        if str(name) in library
+    }
+    for family in dict.fromkeys(families.values()):
+        rest = {
+            name: [value for value in values if families.get(value) != family]
+            for name, values in choices.items()
         }
-        for family in dict.fromkeys(families.values()):
-            rest = [name for name in technologies if families.get(str(name)) != family]
-            if rest:
-                without = space.with_values(f"{part.name} {part.members[0]}", rest)
-                yield family, replace(problem, space=without)
-    layers = next((x.values for x in space.parameters if x.name == _STACKED), ())
-    if len(layers) > 1 and 0 in layers:
-        yield "stacked SRAM", replace(problem, space=space.with_values(_STACKED, [0]))
+        if all(rest.values()):
+            yield str(family), replace(problem, space=_with_values(space, rest))
+    layers = {x.name: [0] for x in space.parameters if x.name.endswith(_STACKED) and 0 in x.values}
+    if any(len(x.values) > 1 for x in space.parameters if x.name in layers):
+        yield "stacked SRAM", replace(problem, space=_with_values(space, layers))
+
+
+def _with_values(space: DesignSpace, values: Mapping[str, Sequence[Value]]) -> DesignSpace:
+    for name, listed in values.items():
+        assert space.with_values is not None
+        space = space.with_values(name, listed)
+    return space
 
 
 def _regret(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,6 +12,8 @@ from codesign import api
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
+from codesign.evaluators.system import SystemEvaluator
+from codesign.evaluators.system.workload import SystemWorkload
 from codesign.insight.decisions.breakeven import PRECISION, breakeven
 from codesign.insight.decisions.recommendation import recommended_point
 from codesign.models.memtech import Range, load_library, load_technology
@@ -119,14 +124,57 @@ def test_a_quantity_that_cannot_be_freed_is_refused(key, free, message):
         breakeven(_planted("hbm3e_8h, hbf"), load_technology(key), free, _find)
 
 
-def test_a_technology_without_a_place_and_a_system_are_refused():
+def system_problem(library=_LIBRARY, memories=("hbm3e_8h", "hbf", "lpddr6")):
+    """A system of two pools of 12 machines each, up to two of each."""
+    technology = {"from": "memtech", "values": list(memories)}
+    pool = {
+        "space": "memexplorer",
+        "fixed": {**_FIXED, "pe_array": [512, 64]},
+        "machines": [1, 2],
+        "repeated": {"tier": {"parameters": {"technology": technology, "stacks": [1, 2, 4, 8]}}},
+    }
+    link = {"from": "prefill", "to": "decode", "bandwidth": "450 GB/s", "latency": "1 us"}
+    text = {"pools": {"prefill": pool, "decode": pool},
+            "links": {"handover": {**link, "energy": "1.3 pJ/bit"}}}  # fmt: skip
+    catalogs = {"memtech": TechnologyLibrary(library).catalog()}
+    space = parse_space(json.dumps(text), catalogs, "small")
+    evaluator = SystemEvaluator(SystemWorkload(model="llama-3.3-70b", trace="osworld"))
+    objectives = ["maximize throughput_tokens_per_s", "minimize tdp_watts"]
+    problem = build_problem(space, evaluator, objectives, ["tdp_watts <= 2800"], "system")
+    return replace(problem, evaluator=problem.evaluator.with_library(library))
+
+
+def every_system(problem):
+    """All systems that keep the limits."""
+    rows = problem.space.rows(np.arange(problem.space.size))
+    observed = problem.evaluate(rows[problem.admits(rows)], problem.deciding_metrics)
+    return observed.rows[observed.feasible], observed.objectives[observed.feasible]
+
+
+def test_the_front_of_systems_is_that_of_all_systems_at_the_value():
+    result = breakeven(system_problem(), _LIBRARY["hbf"], "idle-power", _find)
+    assert any(low.value < high.value for reach in result.reaches for low, high in reach.intervals)
+    for front in result.values[::3]:
+        exact = Range(low=front.value, typical=front.value, high=front.value)
+        technology = _LIBRARY["hbf"].model_copy(update={"background_power": exact})
+        problem = system_problem({**_LIBRARY, "hbf": technology})
+        rows, points = every_system(problem)
+        best = np.flatnonzero(non_dominated(points))
+        tiers = [i for i, name in enumerate(problem.space.names) if name.endswith("1_technology")]
+        has = (rows[:, tiers] == problem.space.parameters[tiers[0]].values.index("hbf")).any(axis=1)
+        without = {tuple(point) for point in points[best[~has[best]]]}
+        every = {tuple(point) for point in points[best]}
+        assert (front.n_points, front.n_with) == (len(every), len(every - without))
+
+
+def test_a_technology_without_a_place_is_refused():
     fixed = {"tier1_technology": "hbm3e_8h", "tier2_technology": None, "tier2_stacks": None}
     problem = _problem(_LIBRARY)
     narrow = build_problem(problem.space.fix(fixed), problem.evaluator, ["minimize tdp_watts"], ())
     with pytest.raises(InputError, match="may have hbf; expected a campaign whose fixed"):
         breakeven(narrow, _LIBRARY["hbf"], "latency", _find)
-    with pytest.raises(InputError, match="cannot be listed; expected a campaign of one device"):
-        breakeven(api.load_campaign("system-osworld").problem, _LIBRARY["hbf"], "latency", _find)
+    with pytest.raises(InputError, match="has no memory technologies to compete with"):
+        breakeven(api.load_campaign("system-pd-gpu").problem, _LIBRARY["hbf"], "latency", _find)
     flat = api.load_campaign("problem-zdt1").problem
     with pytest.raises(InputError, match="has no memory technologies to compete with"):
         breakeven(flat, _LIBRARY["hbf"], "latency", _find)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -11,9 +13,10 @@ from codesign.insight.decisions.box import product_of
 from codesign.insight.decisions.memory_kinds import kind_regrets
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
-from codesign.search.enumeration import enumerate_front
+from codesign.search.enumeration import enumerate_front, exact_front
 from codesign.search.problem_builder import build_problem
 from codesign.space import load_space
+from tests.unit.insight.decisions.test_breakeven import every_system, system_problem
 
 _LIBRARY = load_library()
 _FIXED = {
@@ -60,3 +63,19 @@ def test_a_space_with_one_kind_of_memory_is_refused():
     one = build_problem(space, problem.evaluator, ["minimize tdp_watts"], ())
     with pytest.raises(InputError, match="has one kind of memory; expected technologies of two"):
         kind_regrets(one, enumerate_front)
+
+
+def test_the_regret_in_a_system_is_that_of_all_systems_without_the_kind_in_any_pool(tmp_path):
+    problem = system_problem()
+    every, *others = kind_regrets(problem, partial(exact_front, folder=tmp_path), tolerance=0.0)
+    rows, points = every_system(problem)
+    products = product_of(problem, points)
+    tiers = [i for i, name in enumerate(problem.space.names) if name.endswith("1_technology")]
+    values = problem.space.parameters[tiers[0]].values
+    families = np.array([_LIBRARY[name].family or name for name in values])
+    assert {kind.memory_kind for kind in others} == set(families)
+    for kind in others:
+        lacks = (families[rows[:, tiers]] != kind.memory_kind).all(axis=1)
+        expected = products[lacks].min() / products.min() - 1.0
+        assert kind.regret == pytest.approx(expected, rel=1e-9, abs=1e-12), kind.memory_kind
+    assert every.n_points > 1

@@ -319,8 +319,8 @@ class _Rivals:
         incumbents = np.array([point for point, _ in rest]).reshape(-1, len(problem.objectives))
         key = f"beyond those without {self.technology.key}"
         region = WantedPart(key, lambda _: incumbents, is_sampled=False)
-        varied = (replace(problem, space=space) for space in self.spaces_of(problem))
-        every = [*rest, *chain.from_iterable(self._designs(part, region) for part in varied)]
+        problems = (replace(problem, space=space) for space in self.spaces_of(problem))
+        every = [*rest, *chain.from_iterable(self._designs(varied, region) for varied in problems)]
         if not every:
             raise InfeasibleError(f"no design of space {problem.space.name!r} is feasible")
         points, first = np.unique([point for point, _ in every], axis=0, return_index=True)

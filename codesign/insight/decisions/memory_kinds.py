@@ -54,7 +54,7 @@ def kind_regrets(
     Raises:
         InputError: The space has no choice of a kind of memory.
     """
-    problems = dict(_without_kinds(problem))
+    problems = dict(_reduced_problems(problem))
     if not problems:
         raise InputError(
             f"space {problem.space.name!r} has one kind of memory; expected technologies of two "
@@ -85,7 +85,7 @@ def technology_columns(space: DesignSpace, library: Container[str]) -> dict[str,
     }
 
 
-def _without_kinds(problem: Problem) -> Iterator[tuple[str, Problem]]:
+def _reduced_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
     """The problem without each kind, by its name."""
     space, library = problem.space, problem.evaluator.technologies()
     if space.with_values is None:
@@ -105,13 +105,13 @@ def _without_kinds(problem: Problem) -> Iterator[tuple[str, Problem]]:
             for name, values in choices.items()
         }
         if all(rest.values()):
-            yield str(family), replace(problem, space=_with_values(space, rest))
+            yield str(family), replace(problem, space=_revalued(space, rest))
     layers = {x.name: [0] for x in space.parameters if x.name.endswith(_STACKED) and 0 in x.values}
     if any(len(x.values) > 1 for x in space.parameters if x.name in layers):
-        yield "stacked SRAM", replace(problem, space=_with_values(space, layers))
+        yield "stacked SRAM", replace(problem, space=_revalued(space, layers))
 
 
-def _with_values(space: DesignSpace, values: Mapping[str, Sequence[Value]]) -> DesignSpace:
+def _revalued(space: DesignSpace, values: Mapping[str, Sequence[Value]]) -> DesignSpace:
     for name, listed in values.items():
         assert space.with_values is not None
         space = space.with_values(name, listed)

@@ -83,6 +83,8 @@ class LevelRow(TypedDict, total=False):
     """Die edge that its interfaces take."""
     uncharged_shoreline_mm: float
     """Die edge that they take and that no limit counts."""
+    package_mm2: float
+    """Area that its memories take on the interposer; 0 on chip and on a board."""
     read_bytes: float
     """Bytes that one pass reads."""
     written_bytes: float

@@ -1,8 +1,8 @@
 """Charts of what is built: the die to scale with its memories, and a system of machines.
 
 The blocks of a die lie where the account of costs places them. What no block covers is the uncore.
-Memories stand outside, along the length of their interfaces; how far they reach outward is not to
-scale.
+Memories stand outside, along the length of their interfaces. On an interposer they cover the area
+of the account; how far memories of a board reach outward is not to scale.
 """
 
 from __future__ import annotations
@@ -68,6 +68,12 @@ class DiePlan:
     grid: tuple[int, int] = (1, 1)
     layers: tuple[Rectangle, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def span_mm(self) -> float:
+        """Width of a panel with the silicon in its middle and all memories."""
+        ends = (abs(x - self.width_mm / 2) for stack in self.memories for x in stack.x)
+        return 2 * max([self.width_mm / 2, *ends]) + 2
 
 
 def level_words(level: Fields) -> str:
@@ -144,16 +150,23 @@ def _memories(
         for level in levels
         if level.get("banks")
     }
+    depths_mm = {
+        str(level["name"]): level["package_mm2"]
+        / (level["shoreline_mm"] + level["uncharged_shoreline_mm"])
+        for level in levels
+        if level.get("package_mm2")
+    }
     stacks = []
     for block, count in beside:
         name = block.name.removesuffix(" interface")
         n = round(count) if round(count) and abs(count - round(count)) < 1e-6 else 1
         axis = 0 if block.x[0] < 1e-6 or abs(block.x[1] - size_mm[0]) < 1e-6 else 1
         across, along = (block.x, block.y) if axis == 0 else (block.y, block.x)
-        near = -_GAP_MM - _DEPTH_MM if across[0] < 1e-6 else size_mm[axis] + _GAP_MM
+        depth = depths_mm.get(name, _DEPTH_MM)
+        near = -_GAP_MM - depth if across[0] < 1e-6 else size_mm[axis] + _GAP_MM
         each = (along[1] - along[0]) / n
         for k in range(n):
-            ends = (near, near + _DEPTH_MM), (along[0] + k * each, along[0] + (k + 1) * each)
+            ends = (near, near + depth), (along[0] + k * each, along[0] + (k + 1) * each)
             x, y = ends if axis == 0 else ends[::-1]
             stacks.append(Rectangle(name, titles.get(name, name), x, y))
     return stacks
@@ -198,8 +211,7 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
             _HATCHES.get(stack.name, ""), "" if level.get("shoreline_mm") else "dash",
             label=stack.title, text=f"{row_title(level)}: {level_words(level)}",
         ))  # fmt: skip
-    reach = _GAP_MM + _DEPTH_MM
-    half, middle = max(span_mm / 2, plan.width_mm / 2 + reach + 1), plan.width_mm / 2
+    half, middle = max(span_mm, plan.span_mm) / 2, plan.width_mm / 2
     low = min([0.0, *(stack.y[0] for stack in plan.memories)])
     high = max([plan.height_mm, *(stack.y[1] for stack in plan.memories)])
     for layer in plan.layers[:1]:
@@ -221,7 +233,7 @@ def die_span_mm(designs: Sequence[EvaluatedDesign]) -> float:
     """The width that the dies of all these designs need, with their memories."""
     machines = [m for design in designs for m in (design.pools.values() or [design])]
     plans = filter(None, map(die_plan, machines))
-    return max((plan.width_mm for plan in plans), default=0.0) + 2 * (_GAP_MM + _DEPTH_MM) + 2
+    return max((plan.span_mm for plan in plans), default=0.0)
 
 
 def die_chart(evaluated: EvaluatedDesign, span_mm: float = 0.0) -> Chart | None:

@@ -14,6 +14,7 @@ from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES, front_chart, front_picture
 from codesign.report.chart import Chart
 from codesign.report.design_charts import power_panel, scales_of, time_panel
+from codesign.report.edge import edge_words
 from codesign.report.labels import (
     evaluator_words,
     format_metric,
@@ -133,7 +134,9 @@ def _reasons(
             yield f"{metric_title(metric_of(name, metrics))}: {value}", 10.5, "ink"
     bound = bound_words(account.evaluated) if account else ""
     close = [f"{limit['words']}: {100 * limit['left']:.2g} % left" for limit in pick["close"]]
-    yield from _block("Limited by", [bound, *close])
+    edge = edge_words(account.evaluated) if account else ""
+    used = [f"die edge for memory: {edge}"] if edge else []
+    yield from _block("Limited by", [bound, *close, *used])
     yield from _block("How sure", sure_words(results, pick, ()))
     yield from _block("Worth of 5 % more", _worth(results, answer))
     if account is not None:
@@ -180,7 +183,8 @@ def _alternatives(results: Results, answer: Fields, account: Account | None) -> 
     if rows:
         rows.sort(key=lambda row: -row["usd"])
         total = format_value(sum(row["usd"] for row in rows), "USD", 4)
-        yield f"Bill of materials: {total}", 11.5, "accent"
+        prices = results.definition.evaluator.options.get("prices", "the memories' files")
+        yield f"Bill of materials: {total}, memories at prices of {prices}", 11.5, "accent"
         listed = (f"{row_title(row)} {format_value(row['usd'], 'USD', 3)}" for row in rows)
         yield "; ".join(listed), 9.5, "ink"
 

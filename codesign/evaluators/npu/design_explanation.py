@@ -218,6 +218,7 @@ def _levels(design: DesignMetrics, designs: Columns, present: Mapping[int, str])
                 "latency_s": value(levels.latency_s),
                 "shoreline_mm": value(levels.shoreline_m) * 1e3,
                 "uncharged_shoreline_mm": value(levels.uncharged_shoreline_m) * 1e3,
+                "package_mm2": value(levels.package_area_mm2),
                 "read_bytes": value(design.reads),
                 "written_bytes": value(design.writes),
                 "written_bytes_per_s": value(design.written_bytes_per_s),

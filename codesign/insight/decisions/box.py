@@ -35,6 +35,10 @@ from codesign.search.problem import Problem
 
 MOST_RIVALS = 120_000
 """Number of designs above which a box is split or shrunk. [ours]"""
+_LEAST_SHARE, _SMALLEST_SHARE = 1 / 8, 1e-3
+"""Share of the ranges that is searched first, and share below which none is. [ours]"""
+_MOST_SPLITS = 4
+"""Number of constants at whose ends a box is split. [ours]"""
 _SAMPLE, _SEED = 256, 0
 _SAME = 1e-9
 _WRONG_WAY = 0.005
@@ -228,22 +232,41 @@ class RivalList:
 def rivals_over(
     box: Box, row: IntArray, folder: Path | None = None, most: int = MOST_RIVALS
 ) -> RivalList:
-    """Every rival of one design over a box, which is halved until few enough remain.
+    """Every rival of one design over the largest box that leaves few enough of them.
+
+    The share of the ranges is doubled while the rivals can be listed: a small box is searched in
+    seconds, and a box with too many rivals takes minutes. If the least share has too many, it is
+    halved instead.
 
     Args:
         row: (1, d) the design.
         folder: Folder that stores the designs of each part of the box, for the next call.
         most: Number of designs above which a part is split.
+
+    Raises:
+        InputError: Too many designs are as good as the design at its typical constants.
     """
-    share = 1.0
-    while True:
+    share, factor = _LEAST_SHARE, 2.0
+    listed: RivalList | None = None
+    while share <= 1.0:
         search = _Search(box.shrunk(share), row, folder, most)
         rivals = search.rows_of({})
         if rivals is not None:
             rows = np.concatenate([row, *rivals])
             _, first = np.unique(box.problem.space.keys(rows), return_index=True)
-            return RivalList(search.box, share, rows[np.sort(first)], search.n_searches)
-        share /= 2
+            listed = RivalList(search.box, share, rows[np.sort(first)], search.n_searches)
+        elif listed is None:
+            factor = 0.5
+        if (rivals is None) == (factor > 1.0):
+            break
+        if share < _SMALLEST_SHARE:
+            raise InputError(
+                f"more than {most:,} designs are as good as the recommended one whatever the "
+                "constants are; expected tighter limits, or fewer values of a parameter"
+            )
+        share *= factor
+    assert listed is not None  # the loop breaks before, or raises
+    return listed
 
 
 class _Search:
@@ -262,7 +285,8 @@ class _Search:
                     swings[k], np.abs(relative_change(base, box.burdens(row, values))).max()
                 )
         order = np.argsort(-swings, kind="stable")
-        self.order = [int(k) for k in order if swings[k] > 0 and box.is_linear[k]]
+        splits = [int(k) for k in order if swings[k] > 0 and box.is_linear[k]]
+        self.order = splits[:_MOST_SPLITS]
 
     def rows_of(self, values: dict[int, float]) -> list[IntArray] | None:
         """The rivals with some constants at these values, all others over their ranges.

@@ -151,7 +151,7 @@ class LifeCount(PlainCount):
         function = exponential_ops(self.variant)
         per_output = self._factor("ops") + function * self._factor("exponentials")
         ops = per_output * self._outputs()
-        ops += np.where(self.is_softmax(), (SOFTMAX_OPS + function) * self._scores(), 0.0)
+        ops += np.where(self.is_softmax, (SOFTMAX_OPS + function) * self._scores(), 0.0)
         ops += np.where(self.is_qk, SCALE_OPS * self._queries(), 0.0)
         # The reciprocal of each row's sum, one per head and token.
         rows = self.batch * self.table.products_per_request * self.table.m_per_request
@@ -204,7 +204,7 @@ class LifeCount(PlainCount):
     def dispatches(self) -> FloatArray:
         is_latent, fused = self.model.is_latent, self.variant.fused
         scaling = np.where(self.is_qk & (not fused) & (not is_latent), 1.0, 0.0)
-        on_chip = self.is_softmax() | self.is_pv
+        on_chip = self.is_softmax | self.is_pv
         inside = np.where(on_chip & fused, 0.0, self._factor("kernels"))
         return inside + scaling
 

@@ -24,6 +24,8 @@ from codesign.base.columns import (
     FloatArray,
     Value,
     column_of,
+    combined,
+    distinct,
 )
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.evaluator import Evaluation, Evaluator
@@ -221,27 +223,21 @@ class EconomicsEvaluator(Evaluator):
 
     def _machine(self, designs: Columns, weights: Column) -> SustainedDevice:
         """One machine of arrays; rates depend on the device and on the format of the weights."""
-        column = designs["device"]
-        tables: dict[str, FloatArray] = {name: np.empty(len(column)) for name in (*_RATES, *_LINKS)}
-        for code in np.unique(weights.codes).tolist():
-            where = weights.codes == code
-            weight_format = str((*weights.values, None)[code] or DEFAULT_FORMAT)
-            machines = [
-                device_machine(str(name), weight_format, self.options) for name in column.values
-            ]
-            codes = column.codes[where]
-            for name, table in tables.items():
-                owners = machines if name in _RATES else [record.fabric for record in machines]
-                values = np.array([getattr(owner, name) for owner in owners], dtype=np.float64)
-                table[where] = values[codes]
-        return SustainedDevice(
-            name="devices",
-            flop_per_s=tables["flop_per_s"],
-            bytes_per_s=tables["bytes_per_s"],
-            capacity_bytes=tables["capacity_bytes"],
-            fabric=Fabric(*(tables[name] for name in _LINKS)),
-            peak_flop_per_s=tables["peak_flop_per_s"],
-        )
+        devices = designs["device"]
+        number, positions = distinct(*combined(devices.codes, weights.codes))
+        machines = []
+        for i in positions.tolist():
+            weight_format = str((*weights.values, None)[weights.codes[i]] or DEFAULT_FORMAT)
+            device = str(devices.values[devices.codes[i]])
+            machines.append(device_machine(device, weight_format, self.options))
+
+        def column(owners: Sequence[Any], name: str) -> FloatArray:
+            return np.array([getattr(owner, name) for owner in owners], dtype=np.float64)[number]
+
+        fabrics = [machine.fabric for machine in machines]
+        rates: dict[str, Any] = {name: column(machines, name) for name in _RATES}
+        fabric = Fabric(**{name: column(fabrics, name) for name in _LINKS})
+        return SustainedDevice("devices", fabric=fabric, **rates)
 
 
 @dataclass(frozen=True)

@@ -131,8 +131,8 @@ class ForecastEvaluator(Evaluator):
         prefill, decode = (
             machines.times(Demand(*np.array(rows, dtype=np.float64).T[:, position]))
             for rows in (
-                [[*vars(forecast.prefill_demand).values()] for forecast in forecasts],
-                [[*vars(forecast.decode_demand).values()] for forecast in forecasts],
+                [forecast.prefill_demand for forecast in forecasts],
+                [forecast.decode_demand for forecast in forecasts],
             )
         )
         bound_by_memory = rules_of(self.profile).is_decode_memory_bound

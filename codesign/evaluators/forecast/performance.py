@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 
@@ -45,8 +46,7 @@ class Efficiencies:
                     raise InputError(f"expected more than 0 and at most 1, got {share}", where)
 
 
-@dataclass(frozen=True)
-class Demand:
+class Demand(NamedTuple):
     """Amounts of work, each operator's divided by its efficiencies.
 
     Attributes:
@@ -98,20 +98,19 @@ class ForecastMachine:
 
 def demand(work: PassWork, efficiencies: Efficiencies) -> Demand:
     """The sums over the operators in Eqs. 1 and 2."""
-    rows = operator_demand(work, efficiencies)
-    sums = (np.asarray(row.sum(axis=-1)) for row in (rows.ops, rows.bytes_moved, rows.dispatches))
-    return Demand(*sums)
+    return Demand(*(np.asarray(row.sum(axis=-1)) for row in operator_demand(work, efficiencies)))
 
 
 def operator_demand(work: PassWork, efficiencies: Efficiencies) -> Demand:
     """(..., o) what each operator asks for."""
     compute, memory = (
-        np.array([_share(shares, *pair) for pair in zip(work.names, work.classes, strict=True)])
+        np.array(
+            [
+                shares.get(name, shares.get(class_name, 1.0))
+                for name, class_name in zip(work.names, work.classes, strict=True)
+            ]
+        )
         for shares in (efficiencies.compute, efficiencies.memory)
     )
     moved = work.of(*READ, *WRITTEN) / memory
     return Demand(work.of(*OPS) / compute, moved, work.of("dispatches"))
-
-
-def _share(shares: Mapping[str, float], name: str, class_name: str) -> float:
-    return shares.get(name, shares.get(class_name, 1.0))

@@ -8,7 +8,7 @@ otherwise.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, TypeAlias
+from typing import Annotated, ClassVar, TypeAlias
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -109,10 +109,13 @@ class PlainCount:
         self.is_gemm = table.is_kind("gemm")
         self.is_vector = table.is_kind("vector")
         self.roles = np.array([rule.role for rule in table.rules])
+        self.is_softmax, self.is_activation = self.roles == "softmax", self.roles == "activation"
         # Adapters and rotations are of the layers that every token passes through.
         self.is_dense = np.array(
             [rule.dimension not in ("shared", "expert") for rule in table.rules]
         )
+        is_inline = self.variant.lora == "inline"
+        self.has_adapters = np.isin(self.roles, _PROJECTIONS) & self.is_dense & is_inline
 
     def work(self) -> PassWork:
         """The work of the pass, all layers together.
@@ -161,15 +164,9 @@ class PlainCount:
     def vector_ops(self) -> FloatArray:
         table = self.table
         beyond = exponential_ops(self.variant) - 1.0
-        functions = np.where(self.is_softmax(), table.score_written_elements_per_request, 0.0)
-        functions += np.where(self.is_activation(), table.output_elements_per_request, 0.0)
+        functions = np.where(self.is_softmax, table.score_written_elements_per_request, 0.0)
+        functions += np.where(self.is_activation, table.output_elements_per_request, 0.0)
         return self.batch * (table.vector_ops_per_request + beyond * functions)
-
-    def is_softmax(self) -> Any:
-        return self.roles == "softmax"
-
-    def is_activation(self) -> Any:
-        return self.roles == "activation"
 
     def dequantization(self) -> FloatArray:
         """Two operations per quantized weight that is read, and per element of the cache."""
@@ -197,31 +194,16 @@ class PlainCount:
 
     def adapter_ops(self) -> FloatArray:
         """Merging the adapters into the weights in every pass (LIFE Table 12)."""
-        if self.variant.lora != "inline":
-            return np.zeros(len(self.table))
-        return np.where(
-            self.has_adapters(), lora_merge_ops(self._matrix, self.variant.lora_rank), 0
-        )
+        ops = lora_merge_ops(self.table.k * self.table.n, self.variant.lora_rank)
+        return np.where(self.has_adapters, ops, 0.0)
 
     def adapter_elements(self) -> FloatArray:
         """Elements of the adapters, r·(k + n) a matrix (LIFE, Appendix 8.1)."""
-        if self.variant.lora != "inline":
-            return np.zeros(len(self.table))
-        per_matrix = self.table.k * self.adapted_matrices() + self.table.n
-        return np.where(self.has_adapters(), self.variant.lora_rank * per_matrix, 0.0)
-
-    @property
-    def _matrix(self) -> FloatArray:
-        return self.table.k * self.table.n
-
-    def has_adapters(self) -> Any:
-        return np.isin(self.roles, _PROJECTIONS) & self.is_dense
-
-    def adapted_matrices(self) -> FloatArray:
-        """(o,) matrices that an operator is made of, each with adapters of its own."""
-        if self.variant.fused_projections:
-            return np.ones(len(self.table))
-        return np.array([n_matrices(rule.role, self.model) for rule in self.table.rules])
+        matrices = np.ones(len(self.table))
+        if not self.variant.fused_projections:  # each matrix has adapters of its own
+            matrices = np.array([n_matrices(rule.role, self.model) for rule in self.table.rules])
+        per_matrix = self.table.k * matrices + self.table.n
+        return np.where(self.has_adapters, self.variant.lora_rank * per_matrix, 0.0)
 
     # Traffic
 
@@ -237,7 +219,7 @@ class PlainCount:
 
     def constants(self) -> FloatArray:
         """Elements of the tables of approximated functions."""
-        reads_one = self.is_activation() | self.is_softmax()
+        reads_one = self.is_activation | self.is_softmax
         return np.where(reads_one, function_table_elements(self.variant), 0.0)
 
     def activations(self) -> tuple[FloatArray, FloatArray]:

@@ -48,8 +48,7 @@ class TimedPass:
 
     def part_s(self, *parts: str) -> FloatArray:
         """Time of the operators of some parts."""
-        zero = np.zeros_like(self.total_s)
-        return sum((operator.time_s for operator in self.operators if operator.part in parts), zero)
+        return _part_s(self.operators, *parts)
 
 
 def time_pass(
@@ -78,11 +77,12 @@ def time_pass(
     if has_overlap:
         for message, message_time in zip(messages, sent, strict=True):
             occupied = occupied + timing.occupied_share(message) * message_time.time_s
-    pass_without_totals = TimedPass(timed, platform.tp, platform.tp, idle, np.zeros_like(idle))
-    layers = _joint(pass_without_totals, has_overlap, True, occupied)
-    ends = _joint(pass_without_totals, has_overlap, False, np.zeros_like(occupied))
+    hidden_s = occupied if has_overlap else None
+    layers = _joint([operator for operator in timed if operator.is_in_layers], hidden_s)
+    nothing_s = np.zeros_like(occupied) if has_overlap else None
+    ends = _joint([operator for operator in timed if not operator.is_in_layers], nothing_s)
     share = np.ceil(n_layers / platform.pp) / n_layers
-    send = pass_without_totals.part_s("send")
+    send = _part_s(timed, "send")
     started = np.maximum(layers, timing.host_starts_s(timed))
     zero = np.zeros_like(platform.tp)
     decoding = [
@@ -101,15 +101,18 @@ def time_pass(
     )
 
 
-def _joint(
-    times: TimedPass, has_overlap: bool, in_layers: bool, occupied_s: FloatArray
-) -> FloatArray:
+def _part_s(operators: Sequence[OperatorTime], *parts: str) -> FloatArray:
+    zero = np.zeros_like(operators[0].time_s)
+    return sum((operator.time_s for operator in operators if operator.part in parts), zero)
+
+
+def _joint(operators: Sequence[OperatorTime], occupied_s: FloatArray | None) -> FloatArray:
     """Operators and collectives of the layers, or of the model's ends.
 
     While messages occupy a share of the cores, operators lose that share of the time.
+
+    Args:
+        occupied_s: (n,) time for which messages occupy all cores; None: nothing overlaps.
     """
-    zero = np.zeros_like(times.total_s)
-    selected = [operator for operator in times.operators if operator.is_in_layers == in_layers]
-    busy = sum((i.time_s for i in selected if i.part in ("linear", "attention")), zero)
-    talking = sum((i.time_s for i in selected if i.part == "collective"), zero)
-    return np.maximum(busy + occupied_s, talking) if has_overlap else busy + talking
+    busy, talking = _part_s(operators, "linear", "attention"), _part_s(operators, "collective")
+    return busy + talking if occupied_s is None else np.maximum(busy + occupied_s, talking)

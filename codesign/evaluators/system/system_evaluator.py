@@ -157,23 +157,16 @@ class SystemEvaluator(Evaluator):
         self._sources = {name: self._metrics_read(name) for name in declared}
         unreported = {name for pool in self._tasks for name in self.unreported(pool)}
         self.metrics = tuple(metric for name, metric in declared.items() if name not in unreported)
-        required = {f"{name}_{MACHINES}" for name in self._tasks}
-        optional: set[str] = set()
-        for name, machine in self.machines.items():
-            required |= {
-                f"{name}_{required_parameter}" for required_parameter in machine.required_parameters
-            }
-            optional |= {
-                f"{name}_{optional_parameter}" for optional_parameter in machine.optional_parameters
-            }
-        for link in self._all_links:
-            required |= {f"{link.name}_{link_parameter}" for link_parameter in LINK_PARAMETERS}
-            optional |= {
-                f"{link.name}_{optional_link_parameter}"
-                for optional_link_parameter in OPTIONAL_LINK_PARAMETERS
-            }
-        self.required_parameters = frozenset(required)
-        self.optional_parameters = frozenset(optional)
+        members: list[tuple[str, Collection[str], Collection[str]]] = [
+            (name, [MACHINES, *machine.required_parameters], machine.optional_parameters)
+            for name, machine in self.machines.items()
+        ]
+        parameters = LINK_PARAMETERS, OPTIONAL_LINK_PARAMETERS
+        members += [(link.name, *parameters) for link in self._all_links]
+        self.required_parameters, self.optional_parameters = (
+            frozenset(f"{member[0]}_{name}" for member in members for name in member[place])
+            for place in (1, 2)
+        )
 
     def _metrics_read(self, name: str) -> dict[str, set[str]]:
         """Metrics of machines from which a metric of systems follows, by pool."""

@@ -98,7 +98,7 @@ def _answer(
         listed = device.rents
         rent += f" ({listed.words})"
         if listed.low < listed.high:
-            low, high = listed.low / listed.typical, listed.high / listed.typical
+            low, high = listed.spread
             rent += f"; over that range prices are {low:.2g} to {high:.2g} times these"
     words = {"formats": format_words(formats), **counted, "rent": rent, **conventions}
     return SizeAnswer(

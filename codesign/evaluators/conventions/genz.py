@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.base.columns import Column, Fields, FloatArray
 from codesign.evaluators.platform.communication import Message
-from codesign.evaluators.platform.device_memory import CachedTokens, DeviceFootprint, Residence
+from codesign.evaluators.platform.device_memory import CachedTokens, DeviceFootprint
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.loads import Loads, StreamPart
 from codesign.evaluators.platform.operator_time import Rooflines
@@ -31,6 +31,25 @@ from codesign.models.workload.operators import OperatorTable
 from codesign.models.workload.precision import multiply_bits
 
 
+@dataclass(frozen=True)
+class GenzRooflines(Rooflines):
+    """Rooflines that also time what stays on chip."""
+
+    def memory_s(self, work: DeviceWork) -> FloatArray:
+        """Activations come at the rate of weights; what multiplies nothing reads nothing."""
+        s_per_byte = self.residence.kept_s_per_byte
+        kept_s = (work.weight_bytes + work.kv_bytes) * s_per_byte
+        efficiency = self.options.memory_efficiency or 1.0
+        onchip_s = work.onchip_bytes / (self.options.onchip_bandwidth * efficiency)
+        moved_s = kept_s + work.activation_bytes * s_per_byte + onchip_s
+        return np.where(work.mac > 0, moved_s, 0.0)
+
+    @property
+    def send_warm_up_s(self) -> float:
+        """The tool starts a message from stage to stage without the warm-up of Eq. 4."""
+        return 0.0
+
+
 class GenzRules(ServingRules):
     """The tool's conventions; what is not here is as in the physical rules."""
 
@@ -43,6 +62,7 @@ class GenzRules(ServingRules):
     }
     limits_context: ClassVar[bool] = False
     has_mixed_passes: ClassVar[bool] = False
+    kernels: ClassVar[type[Rooflines]] = GenzRooflines
     unchecked_limits: ClassVar[frozenset[str]] = frozenset(
         {"attention_heads", "intermediate_size", "layers", "batch", "links"}
     )
@@ -163,35 +183,12 @@ class GenzRules(ServingRules):
         """It takes the stages as balanced."""
         return total_s
 
-    def timing(self, model: LanguageModel, platform: Platform, residence: Residence) -> Rooflines:
-        """Rooflines with the tool's traffic."""
-        return GenzRooflines(model, platform, self.options, residence)
-
     def notes(self, device: str, products: ProductColumns, chip: str | None = None) -> list[str]:
         """Whose conventions these are."""
         return [
             "Profile genz: the conventions of the public tool GenZ-LLM-Analyzer 0.0.16.",
             "Norms, softmax, activations, sampling and launches cost nothing.",
         ]
-
-
-@dataclass(frozen=True)
-class GenzRooflines(Rooflines):
-    """Rooflines that also time what stays on chip."""
-
-    def memory_s(self, work: DeviceWork) -> FloatArray:
-        """Activations come at the rate of weights; what multiplies nothing reads nothing."""
-        s_per_byte = self.residence.kept_s_per_byte
-        kept_s = (work.weight_bytes + work.kv_bytes) * s_per_byte
-        efficiency = self.options.memory_efficiency or 1.0
-        onchip_s = work.onchip_bytes / (self.options.onchip_bandwidth * efficiency)
-        moved_s = kept_s + work.activation_bytes * s_per_byte + onchip_s
-        return np.where(work.mac > 0, moved_s, 0.0)
-
-    @property
-    def send_warm_up_s(self) -> float:
-        """The tool starts a message from stage to stage without the warm-up of Eq. 4."""
-        return 0.0
 
 
 def _held_bytes(sharding: Sharding, operator: DeviceWork) -> FloatArray:

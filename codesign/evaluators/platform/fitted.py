@@ -18,7 +18,6 @@ import numpy as np
 
 from codesign.base.columns import Fields, FloatArray, JsonObject
 from codesign.evaluators.platform.communication import Message
-from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.fitted_messages import ROW_BITS, FittedMessages
 from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines
@@ -68,7 +67,6 @@ from codesign.models.machines.device.scan import (
     scan_time_s,
 )
 from codesign.models.workload.dimension_parts import largest_parts
-from codesign.models.workload.model import LanguageModel
 
 _WHOLE = ("attention", "index", "experts", "scan")
 """Kernels of which several operators are parts."""
@@ -94,57 +92,6 @@ def launches(work: Sequence[DeviceWork]) -> Iterator[list[DeviceWork]]:
         group.append(operator)
     if group:
         yield group
-
-
-class FittedRules(ServingRules):
-    """The physical rules, with the time of laws of kernels."""
-
-    defaults: ClassVar[Fields] = {
-        # [ours] copies from host memory reach about what links reach [GenZ, section IV-E].
-        "slow_efficiency": 0.75,
-        "attention": "data",
-        "has_nodes": True,
-        "router_all_reduce": False,
-    }
-    meaningless_options: ClassVar[tuple[str, ...]] = (
-        "compute_efficiency", "memory_efficiency", "link_efficiency", "warm_up"
-    )  # fmt: skip
-    meaningless_parameters: ClassVar[tuple[str, ...]] = ("link_latency_s",)
-    has_ideal_bounds: ClassVar[bool] = True
-    has_vector_kernels: ClassVar[bool] = True
-    joins_contexts: ClassVar[bool] = True
-
-    def timing(self, model: LanguageModel, platform: Platform, residence: Residence) -> Rooflines:
-        """The time of kernels that a serving engine starts."""
-        return FittedKernels(model, platform, self.options, residence)
-
-    def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
-        """Start of kernels, and errors of the laws against measurements."""
-        between = "sampling and scheduling between steps cost nothing"
-        started = {
-            "graphs": f"replayed from graphs; {between}",
-            "streams": f"queued ahead by the host; {between}",
-            "eager": "started one by one by the host, which takes its time between steps, too; "
-            "that of a batch is that of one request",
-        }[self.options.engine]
-        return [
-            f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}.",
-            *describe_expected_error(device, self.options.engine == "eager", chip),
-            describe_energy_error(device),
-        ]
-
-    def metric_ranges(
-        self, device: str, metrics: Mapping[str, float]
-    ) -> dict[str, tuple[float, float]]:
-        """Ranges of energies, from the errors of kernels whose watts were measured."""
-        estimates = {name: value for name, value in metrics.items() if value == value}
-        ranges = {
-            name: energy_range(device, estimates[name]) for name in _ENERGIES if name in estimates
-        }
-        if "tokens_per_joule" in estimates:
-            low, high = energy_range(device, 1.0 / estimates["tokens_per_joule"])
-            ranges["tokens_per_joule"] = 1.0 / high, 1.0 / low
-        return ranges
 
 
 @dataclass(frozen=True)
@@ -233,6 +180,54 @@ class FittedKernels(FittedMessages):
         factors = correction(family, self.platform.measured_names, case)
         bound_s = _sum([bound.time_s / bound.count for bound in map(self.bound, group)])
         return np.maximum(law_s * factors, np.minimum(law_s, bound_s))
+
+
+class FittedRules(ServingRules):
+    """The physical rules, with the time of laws of kernels."""
+
+    defaults: ClassVar[Fields] = {
+        # [ours] copies from host memory reach about what links reach [GenZ, section IV-E].
+        "slow_efficiency": 0.75,
+        "attention": "data",
+        "has_nodes": True,
+        "router_all_reduce": False,
+    }
+    meaningless_options: ClassVar[tuple[str, ...]] = (
+        "compute_efficiency", "memory_efficiency", "link_efficiency", "warm_up"
+    )  # fmt: skip
+    meaningless_parameters: ClassVar[tuple[str, ...]] = ("link_latency_s",)
+    has_ideal_bounds: ClassVar[bool] = True
+    kernels: ClassVar[type[Rooflines]] = FittedKernels
+    has_vector_kernels: ClassVar[bool] = True
+    joins_contexts: ClassVar[bool] = True
+
+    def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
+        """Start of kernels, and errors of the laws against measurements."""
+        between = "sampling and scheduling between steps cost nothing"
+        started = {
+            "graphs": f"replayed from graphs; {between}",
+            "streams": f"queued ahead by the host; {between}",
+            "eager": "started one by one by the host, which takes its time between steps, too; "
+            "that of a batch is that of one request",
+        }[self.options.engine]
+        return [
+            f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}.",
+            *describe_expected_error(device, self.options.engine == "eager", chip),
+            describe_energy_error(device),
+        ]
+
+    def metric_ranges(
+        self, device: str, metrics: Mapping[str, float]
+    ) -> dict[str, tuple[float, float]]:
+        """Ranges of energies, from the errors of kernels whose watts were measured."""
+        estimates = {name: value for name, value in metrics.items() if value == value}
+        ranges = {
+            name: energy_range(device, estimates[name]) for name in _ENERGIES if name in estimates
+        }
+        if "tokens_per_joule" in estimates:
+            low, high = energy_range(device, 1.0 / estimates["tokens_per_joule"])
+            ranges["tokens_per_joule"] = 1.0 / high, 1.0 / low
+        return ranges
 
 
 def gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:

@@ -62,7 +62,7 @@ def _prices(
     rent = listed_rent(serving.device_key)
     if rent is None or serving.options.device_usd_per_hour is not None:
         return {}
-    low, high = rent.low / rent.typical, rent.high / rent.typical
+    low, high = rent.spread
     return {
         name: (low * metrics[name], high * metrics[name])
         for name in PRICES

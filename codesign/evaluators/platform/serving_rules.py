@@ -65,6 +65,8 @@ class ServingRules:
     """Whether elementwise operators are kernels with a time; if not, neighbors hide them."""
     joins_contexts: ClassVar[bool] = False
     """Whether one kernel attends to prompt and answer, unless beams share the prompt's cache."""
+    kernels: ClassVar[type[Rooflines]] = Rooflines
+    """Class of the times of operators and messages."""
     unchecked_limits: ClassVar[frozenset[str]] = frozenset()
     """Names of the limits that are not asked for."""
 
@@ -152,7 +154,7 @@ class ServingRules:
 
     def timing(self, model: LanguageModel, platform: Platform, residence: Residence) -> Rooflines:
         """The time of operators and messages."""
-        return Rooflines(model, platform, self.options, residence)
+        return self.kernels(model, platform, self.options, residence)
 
     def notes(self, device: str, products: ProductColumns, chip: str | None = None) -> list[str]:
         """Notes on the rules, for one device with measured kernels of a chip."""

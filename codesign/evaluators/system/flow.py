@@ -119,7 +119,7 @@ class SystemFlow:
     def time_to_first_token_s(self) -> FloatArray:
         assert self._prefill is not None  # no metric of systems without a prefill
         if self._first_token_from_decode and self._decodes:
-            return self._prefill.step_s + self.links[0].exposed_s + self._decodes[0].step_s
+            return self.time_to_second_token_s
         return self._prefill.step_s
 
     @property

@@ -33,6 +33,11 @@ class Rent(Range):
     """Lists with the rents; see ``docs/sources.md``."""
 
     @property
+    def spread(self) -> tuple[float, float]:
+        """The least and the largest rent over the typical one."""
+        return self.low / self.typical, self.high / self.typical
+
+    @property
     def words(self) -> str:
         """The range for people.
 

@@ -134,50 +134,41 @@ class DevicePool(Evaluator):
 
     def _value(self, name: str, serving: PlatformServing, designs: Columns) -> FloatArray:
         is_prefill = self._stage.phase == "prefill"
-        batch = serving.platform.batch * serving.platform.dp
+        devices, batch = serving.platform.devices, serving.platform.batch * serving.platform.dp
+        if name in _CARBON:
+            return np.full(len(devices), np.nan)
+        if name in _OF_SILICON:
+            published = devices.lookup(lambda device: _published(name, str(device)))
+            return serving.n_devices * published
         direct: dict[str, FloatArray] = {
             "batch_size": batch,
             # Prompts of a batch end together, answers one by one.
             "handover_requests": batch if is_prefill else np.ones_like(batch),
+            "handover_bytes": self._hand_over.of(designs, len(devices)),
+            "tdp_watts": serving.board_power_watts,
+            _WEAR: np.zeros(len(devices)),
+            _STANDING: serving.usd_per_hour,
         }
         if name in direct:
             return direct[name]
-        if name == "handover_bytes":
-            return self._hand_over.of(designs, len(serving.platform.tp))
         if name == "throughput_tokens_per_s" and is_prefill:
             return serving.prefill_requests_per_s * float(self._stage.tokens)
         if name == "energy_joules_per_token" and is_prefill:
             return serving.prefill_energy_joules_per_token
-        if name == "tdp_watts":
-            return serving.board_power_watts
-        if name in (*_OF_SILICON, *_CARBON, _STANDING, _WEAR, _PRICE):
-            return self._cost(name, serving, designs)
         if name == "idle_watts":
             timed = serving.prefill_passes[0][1] if is_prefill else serving.decode_pass
             return serving.n_devices * timed.idle_watts
-        if name in ("dynamic_joules_per_token", "tokens_per_joule", "average_power_watts"):
-            joules = self._value("energy_joules_per_token", serving, designs)
+        if name in (_PRICE, "dynamic_joules_per_token", "tokens_per_joule", "average_power_watts"):
             rate = self._value("throughput_tokens_per_s", serving, designs)
+            if name == _PRICE:
+                return serving.usd_per_hour / 3600.0 / rate * 1e6
+            joules = self._value("energy_joules_per_token", serving, designs)
             if name == "dynamic_joules_per_token":
                 return joules - self._value("idle_watts", serving, designs) / rate
             watts = np.fmin(joules * rate, serving.board_power_watts)
             return 1.0 / joules if name == "tokens_per_joule" else watts
         values: FloatArray = getattr(serving, name)
         return values
-
-    def _cost(self, name: str, serving: PlatformServing, designs: Columns) -> FloatArray:
-        """(n,) NaN where nothing is published of a device."""
-        devices, n_devices = serving.platform.devices, serving.n_devices
-        if name in _CARBON:
-            return np.full(len(devices), np.nan)
-        if name in _OF_SILICON:
-            return n_devices * devices.lookup(lambda device: _published(name, str(device)))
-        if name == _WEAR:
-            return np.zeros(len(devices))
-        if name == _STANDING:
-            return serving.usd_per_hour
-        rate = self._value("throughput_tokens_per_s", serving, designs)
-        return serving.usd_per_hour / 3600.0 / rate * 1e6
 
     def absent_metrics(self, values: Domains) -> Mapping[str, str]:
         """Area, cost and rent where nobody has published those of a device; carbon of any."""

@@ -14,6 +14,7 @@ rest of the array's power, spread over the base. Memories beside the base are co
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -207,22 +208,22 @@ class _Waves(NamedTuple):
         """Cosines over intervals of a side, (c,) in mm."""
         scale = (np.pi / side)[:, None]
         middle, half = (begin + 0.5 * length) * scale, 0.5 * length * scale
-        middles = _multiples(np.cos(middle), (np.ones_like(middle), np.cos(middle)), n_modes)
+        middles = _multiples(middle, np.cos, n_modes)
         # An interval of half width h around c has the integral 2 cos(m c) sin(m h) / m.
-        halves = _multiples(np.cos(half), (np.zeros_like(half), np.sin(half)), n_modes)
+        halves = _multiples(half, np.sin, n_modes)
         integrals = middles * halves * (4.0 / np.pi / np.maximum(np.arange(n_modes), 1))
         integrals[..., 0] = length / side[:, None]
         end = (side[:, None] - begin - length) < 1e-9
         spot = np.where(begin < 1e-9, 0.0, np.where(end, np.pi, middle))
-        return cls(integrals, _multiples(np.cos(spot), (np.ones_like(spot), np.cos(spot)), n_modes))
+        return cls(integrals, _multiples(spot, np.cos, n_modes))
 
 
 def _multiples(
-    cosine: FloatArray, first: tuple[FloatArray, FloatArray], n_modes: int
+    angle: FloatArray, function: Callable[[FloatArray], FloatArray], n_modes: int
 ) -> FloatArray:
-    """(c, r, m) cosines or sines of multiples of angles, from the first two of them."""
-    values = np.empty((*cosine.shape, n_modes))
-    values[..., 0], values[..., 1] = first
+    """(c, r, m) cosines or sines of multiples of angles, each from the two before it."""
+    cosine, values = np.cos(angle), np.empty((*angle.shape, n_modes))
+    values[..., 0], values[..., 1] = function(np.zeros_like(angle)), function(angle)
     for number in range(2, n_modes):
         values[..., number] = 2.0 * cosine * values[..., number - 1] - values[..., number - 2]
     return values

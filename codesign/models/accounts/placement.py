@@ -147,11 +147,10 @@ def _along_sides(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """(i, 4, n) length on each side, (i, n) depth, and (4, n) depth that a side keeps for all."""
     area, length, unit = interfaces
-    width, height = sides_mm
-    total, half = area.sum(axis=0), width + height
+    total, half = area.sum(axis=0), sides_mm[0] + sides_mm[1]
     depths = np.divide(area, length, out=np.zeros_like(area), where=length > 0)
     deepest = depths.max(axis=0)
-    sides = np.stack([height, height, width - 2 * deepest, width - 2 * deepest])
+    sides = _inner_sides(sides_mm, deepest)
     lengths = _whole_stacks(length, unit, sides)
     is_used = (lengths > 0).any(axis=0)
     kept_mm2 = deepest * (sides * is_used).sum(axis=0)
@@ -160,14 +159,21 @@ def _along_sides(
     # The depth of a ring along the outline that has the area of all interfaces.
     ring = (half - np.sqrt(np.maximum(half * half - 4.0 * total, 0.0))) / 4.0
     ends = np.cumsum(area, axis=0) / np.where(ring > 0, ring, 1.0)
-    stops = np.cumsum(np.stack([height, height, width - 2 * ring, width - 2 * ring]), axis=0)
-    starts = stops - np.stack([height, height, width - 2 * ring, width - 2 * ring])
+    ring_sides = _inner_sides(sides_mm, ring)
+    stops = np.cumsum(ring_sides, axis=0)
+    starts = stops - ring_sides
     begins = ends - area / np.where(ring > 0, ring, 1.0)
     shared = np.minimum(ends[:, None], stops) - np.maximum(begins[:, None], starts)
     lengths = np.where(fits, lengths, np.maximum(shared, 0.0))
     depths = np.where(fits, depths, np.where(area > 0, ring, 0.0))
     margins = np.where(fits, deepest * is_used, ring)
     return lengths, depths, margins
+
+
+def _inner_sides(sides_mm: FloatArray, depth: FloatArray) -> FloatArray:
+    """(4, n) left and right side, and top and bottom side between strips of a depth."""
+    width, height = sides_mm
+    return np.stack([height, height, width - 2 * depth, width - 2 * depth])
 
 
 def _whole_stacks(length: FloatArray, unit: FloatArray, sides: FloatArray) -> FloatArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import FloatArray
 
 _SERVICES_ALIKE = 0.5
 """(1 + c^2) / 2 of a variation c = 0 of service times [Allen1990]_."""
@@ -41,29 +41,23 @@ def mean_wait_s(arrivals_per_s: float, pool_per_s: FloatArray, machines: FloatAr
         pool_per_s: (n,) requests per second of all machines.
         machines: (n,) number of machines.
     """
-    return _tail_s(arrivals_per_s, pool_per_s) * _waiting(arrivals_per_s, pool_per_s, machines)
+    tail_s, waiting = _tail_and_share(arrivals_per_s, pool_per_s, machines)
+    return tail_s * waiting
 
 
 def wait_quantile_s(
     share: float, arrivals_per_s: float, pool_per_s: FloatArray, machines: FloatArray
 ) -> FloatArray:
     """(n,) wait that a share of the requests does not exceed; see :func:`mean_wait_s`."""
-    waiting = _waiting(arrivals_per_s, pool_per_s, machines)
+    tail_s, waiting = _tail_and_share(arrivals_per_s, pool_per_s, machines)
     times = np.log(np.maximum(waiting / (1.0 - share), 1.0))
-    keeps_up = _keeps_up(arrivals_per_s, pool_per_s)
-    return np.where(keeps_up, times * _tail_s(arrivals_per_s, pool_per_s), np.inf)
+    return np.where(np.isinf(tail_s), np.inf, times * tail_s)
 
 
-def _waiting(arrivals_per_s: float, pool_per_s: FloatArray, machines: FloatArray) -> FloatArray:
-    return probability_of_wait(arrivals_per_s * machines / pool_per_s, machines)
-
-
-def _keeps_up(arrivals_per_s: float, pool_per_s: FloatArray) -> BoolArray:
-    return np.asarray(arrivals_per_s < pool_per_s)
-
-
-def _tail_s(arrivals_per_s: float, pool_per_s: FloatArray) -> FloatArray:
-    """(n,) mean wait of a request that waits."""
-    spare = np.where(_keeps_up(arrivals_per_s, pool_per_s), pool_per_s - arrivals_per_s, 0.0)
+def _tail_and_share(
+    arrivals_per_s: float, pool_per_s: FloatArray, machines: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """(n,) mean wait of a request that waits, infinite where machines do not keep up, and share."""
     with np.errstate(divide="ignore"):
-        return np.asarray(_SERVICES_ALIKE / spare)
+        tail_s = np.asarray(_SERVICES_ALIKE / np.maximum(pool_per_s - arrivals_per_s, 0.0))
+    return tail_s, probability_of_wait(arrivals_per_s * machines / pool_per_s, machines)

@@ -323,6 +323,16 @@ class MapAnswer(Answer):
         )
 
 
+class MapsAnswer(Answer):
+    """Maps of memories over the pairs of constants that matter most."""
+
+    campaign: str
+    maps: Sequence[MapAnswer]
+    """The pair that matters most first."""
+    files: Sequence[str]
+    """Paths of the files that were written."""
+
+
 def _decision(problem: Problem, decision: Decision) -> DecisionEntry:
     return DecisionEntry.read(
         decision,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.base.errors import check_known
+from codesign.base.errors import InputError, check_known
+from codesign.base.loop_progress import counted
 from codesign.cli.campaigns import Folder, Name, Workers, shown_path
 from codesign.cli.output import AsJson, report
 from codesign.cli.tolerance import Tolerance, share
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from codesign.answers.decisions import BreakevenAnswer, DecideAnswer, MapAnswer, MemoriesAnswer
+    from codesign.insight.decisions.plane import DecisionPlane
+    from codesign.search.campaign import Campaign
+    from codesign.search.enumeration import ExactFront
 
 
 def decide(
@@ -154,11 +158,16 @@ def breakeven(
 
 def map_(
     name: Name,
-    x: Annotated[str, typer.Option(help="Constant with a range, such as hbf.background_power.")],
-    y: Annotated[str, typer.Option(help="Another constant, such as lpddr6.price.")],
+    x: Annotated[
+        str | None, typer.Option(help="Constant with a range, such as hbf.background_power.")
+    ] = None,
+    y: Annotated[str | None, typer.Option(help="Another constant, such as lpddr6.price.")] = None,
     output: Annotated[
         list[Path] | None,
-        typer.Option(help="Also write the map: .csv, .svg, .pdf or .png; repeatable."),
+        typer.Option(
+            help="Also write the map: .csv, .svg, .pdf or .png; repeatable. Without --x and --y "
+            "the page. [maps.html in the campaign's folder]"
+        ),
     ] = None,
     workers: Workers = None,
     folder: Folder = None,
@@ -166,7 +175,8 @@ def map_(
 ) -> None:
     """Map which memories are recommended over the ranges of two constants.
 
-    By exact fronts, no other design is better anywhere by more than 0.1 %. Fronts are stored: after
+    Without --x and --y, one page has the five pairs of constants whose changes flip decisions
+    first. By exact fronts, no other design is better anywhere by more than 0.1 %. Fronts are stored: after
     an interruption, run the command again.
     """
     from functools import partial
@@ -175,20 +185,34 @@ def map_(
     from codesign.base.files import ending_of
     from codesign.cli.front import VARIATIONS
     from codesign.cli.progress import EnumerationBar
-    from codesign.insight.decisions.plane import plane_of
+    from codesign.insight.decisions.decide import check_decidable, decide_front
+    from codesign.insight.decisions.plane import leading_pairs, plane_of
     from codesign.insight.decisions.recommendation import check_listable
     from codesign.report.drawing import FORMATS
     from codesign.search.enumeration import exact_front
 
     began = time.perf_counter()
+    is_page = x is None and y is None
+    endings = ("html",) if is_page else ("csv", *FORMATS)
     for path in output or ():
-        check_known("format of a map", ending_of(path), ("csv", *FORMATS), "--output")
+        check_known("format of a map", ending_of(path), endings, "--output")
+    if not is_page and (x is None or y is None):
+        raise InputError("expected --x and --y, or neither of them for a page of five maps")
     campaign = api.load_campaign(name, folder)
-    check_listable(campaign.problem)
+    problem = campaign.problem
+    (check_decidable if is_page else check_listable)(problem)
     front = campaign.exact_front(workers, EnumerationBar())
-    find = partial(exact_front, folder=campaign.folder / VARIATIONS)
-    plane = plane_of(campaign.problem, front, (x, y), find)
+    store = campaign.folder / VARIATIONS
+    pairs = [(str(x), str(y))]
+    if is_page:
+        pairs = leading_pairs(decide_front(problem, front, folder=store))
+    find = partial(exact_front, folder=store)
+    planes = [plane_of(problem, front, pair, find) for pair in counted(pairs, "maps")]
     seconds = time.perf_counter() - began
+    if is_page:
+        _report_page(campaign, front, planes, output, seconds, as_json)
+        return
+    (plane,) = planes
     for path in output or ():
         from codesign.report import decision_map
         from codesign.report.paper import save_chart
@@ -218,6 +242,35 @@ def map_(
         return [*sections, *(text_line(f"wrote {file}") for file in files)]
 
     report(as_json, answer, tables)
+
+
+def _report_page(
+    campaign: Campaign,
+    front: ExactFront,
+    planes: list[DecisionPlane],
+    output: list[Path] | None,
+    seconds: float,
+    as_json: bool,
+) -> None:
+    from codesign.answers.decisions import MapAnswer, MapsAnswer
+    from codesign.report import decision_map, decisions
+    from codesign.report.tables import text_line
+
+    name, paths = campaign.definition.name, output or [campaign.folder / "maps.html"]
+    for path in paths:
+        decision_map.write_page(planes, path, campaign.exact_results(front))
+    files = [shown_path(path) for path in paths]
+    more = {"campaign": name, "seconds": seconds, "evaluator": campaign.reading}
+    report(
+        as_json,
+        lambda: MapsAnswer(
+            campaign=name, maps=[MapAnswer.describe(x, **more) for x in planes], files=files
+        ),
+        lambda: [
+            *(table for x in planes for table in decisions.plane_tables(x, name, seconds)),
+            *(text_line(f"wrote {file}") for file in files),
+        ],
+    )
 
 
 map_.__name__ = "map"

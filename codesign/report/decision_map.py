@@ -3,20 +3,28 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Sequence
+from html import escape
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codesign.base.files import replacing
+from codesign.base.files import replacing, write_text
 from codesign.base.units import parse_unit
 from codesign.insight.decisions.plane import constant_name
 from codesign.report import palette
 from codesign.report.chart import Axis, Box, Chart, Label, Mark, Panel, Points
-from codesign.report.decisions import memory_words, number_title, quantity_unit
+from codesign.report.decisions import memory_words, number_title, plane_note, quantity_unit
+from codesign.report.labels import evaluator_words
+from codesign.report.page.html_page import NARROW as _NARROW
+from codesign.report.page.html_page import WIDE as _WIDE
+from codesign.report.page.html_page import style_text
+from codesign.report.svg import draw, hatch_patterns
 
 if TYPE_CHECKING:
     from codesign.insight.decisions.plane import DecisionPlane
     from codesign.insight.uncertainty.uncertainty_results import RangedNumber
+    from codesign.search.campaign import Results
 
 
 def plane_chart(plane: DecisionPlane) -> Chart:
@@ -72,6 +80,37 @@ def _axis(number: RangedNumber) -> tuple[str, float]:
     """The title of an axis, and the unit of its ticks in coherent SI units."""
     unit = quantity_unit(number.number, number.typical)
     return f"{number_title(number)}{f' ({unit})' if unit else ''}", parse_unit(unit).scale
+
+
+def write_page(planes: Sequence[DecisionPlane], path: Path, results: Results) -> None:
+    """Write maps as one HTML page that opens offline."""
+    name, evaluator = results.definition.name, evaluator_words(results.reading)
+    blocks = []
+    for plane in planes:
+        chart = plane_chart(plane)
+        charts = "".join(
+            f'<div class="{size}">{draw(chart, width)}</div>'
+            for size, width in (("wide", _WIDE), ("narrow", _NARROW))
+        )
+        title = " and ".join(number_title(number) for number in (plane.x, plane.y))
+        blocks.append(
+            f'<section class="front"><h2>{escape(title)}</h2><figure>{charts}<figcaption '
+            f'class="hint">{escape(plane_note(plane))}.</figcaption></figure></section>'
+        )
+    description = escape(results.definition.description)
+    write_text(
+        path,
+        '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><meta name="viewport" '
+        'content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light '
+        f'dark"><title>{escape(name)}: maps</title><link rel="icon" href="data:,"><style>'
+        f'{style_text()}</style></head><body><svg width="0" height="0" style="position:absolute" '
+        f'aria-hidden="true">{hatch_patterns()}</svg><header><p class="campaign">{description}</p>'
+        "<h1>Which memories does the recommended design have?</h1></header><main>"
+        f'<p class="hint">Campaign {escape(name)}, evaluated by {escape(evaluator)}. Each map '
+        "varies two constants over their ranges; the diamond marks the typical values. The pair "
+        f"whose changes flip a decision first comes first.</p>{''.join(blocks)}</main></body></html>"
+        "\n",
+    )
 
 
 def write_csv(plane: DecisionPlane, path: Path) -> None:

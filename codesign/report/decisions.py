@@ -230,13 +230,18 @@ def plane_tables(plane: DecisionPlane, name: str, seconds: float) -> list[Render
             for axis, number, (low, high) in zip("xy", numbers, (x_ends, y_ends), strict=True)
         )
         table.add_row(memory_words(memories), f"{100 * area:.3g} %", where, design)
+    return spaced([table], [text_line(f"{plane_note(plane)}; {seconds:.0f} s.")])
+
+
+def plane_note(plane: DecisionPlane) -> str:
+    """A line about the proof of a map, without a full stop."""
     claim = f"no design is better than these by more than {100 * PRECISION:g} %"
     if not plane.is_linear:
         claim = (
             "the comparison is not linear in these constants, so the map is exact at the fronts "
             "and sampled between them"
         )
-    return spaced([table], [text_line(f"{plane.n_fronts} exact fronts: {claim}; {seconds:.0f} s.")])
+    return f"{plane.n_fronts} exact fronts: {claim}"
 
 
 def _value(name: str, values: Sequence[Value]) -> str:

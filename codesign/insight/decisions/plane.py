@@ -14,12 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InfeasibleError, InputError, check_known
 from codesign.insight.decisions.box import Box, box_of, relative_change
+from codesign.insight.decisions.decide import DecidedDesign
 from codesign.insight.decisions.memory_kinds import technology_columns
 from codesign.insight.decisions.recommendation import check_listable
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS, RangedNumber
@@ -30,7 +32,10 @@ PRECISION = 1e-3
 """Share by which a design that the map lacks may be better. [ours]"""
 STEPS = 64
 """Steps of the grid along an axis. [ours]"""
+MOST_PAIRS = 5
+"""Pairs of constants of a page of maps."""
 _STEPS_NONLINEAR = 24
+_LEADING = 4
 _LINEAR, _ROUNDING, _SAME = 1e-6, 1e-13, 1e-9
 _MOST_FRONTS = 60
 _SEED, _POINTS = 0, 4
@@ -133,6 +138,34 @@ def plane_of(
         search.is_linear,
         search.n_fronts,
     )  # fmt: skip
+
+
+def leading_pairs(decided: DecidedDesign) -> list[tuple[str, str]]:
+    """The pairs of constants that matter most to the decisions of a design, at most five.
+
+    Constants are ranked by the smallest change that flips any decision, alone or with others. The
+    rest follow by the change of the design's product of burdens over their ranges.
+    """
+    box, row = decided.rivals.box, decided.row[None, :]
+    flips = [
+        flip
+        for decision in decided.decisions
+        for flip in (decision.flip, *decision.breaks)
+        if flip is not None
+    ]
+    ranked = []
+    for k, number in enumerate(box.numbers):
+        shares = [f.share for f in flips if number in [change.number for change in f.changes]]
+        ends = []
+        for end in (box.low[k], box.high[k]):
+            values = box.typical
+            values[k] = end
+            ends.append(float(box.burdens(row, values)[0, 0]))
+        reach = abs(np.log(ends[1] / ends[0])) if np.isfinite(ends).all() else np.inf
+        ranked.append((min(shares, default=np.inf), -reach, constant_name(number)))
+    ranks = list(enumerate(sorted(ranked)[:_LEADING]))
+    pairs = sorted(combinations(ranks, 2), key=lambda pair: pair[0][0] + pair[1][0])
+    return [(first[2], second[2]) for (_, first), (_, second) in pairs[:MOST_PAIRS]]
 
 
 def _place(box: Box, name: str, flag: str) -> int:

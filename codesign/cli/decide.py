@@ -176,8 +176,8 @@ def map_(
     """Map which memories are recommended over the ranges of two constants.
 
     Without --x and --y, one page has the five pairs of constants whose changes flip decisions
-    first. By exact fronts, no other design is better anywhere by more than 0.1 %. Fronts are stored: after
-    an interruption, run the command again.
+    first. By exact fronts, no other design is better anywhere by more than 0.1 %. Fronts are
+    stored: after an interruption, run the command again.
     """
     from functools import partial
 

@@ -136,7 +136,10 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     from codesign.base import plugins
     from codesign.base.errors import CodesignError
     from codesign.insight.explanation.neighborhood import Reading
-    from codesign.report.page.recommendations import SAMPLES, Judge
+    from codesign.models.machines.device.constants import load_constants
+    from codesign.models.machines.device.elementwise import ElementwiseConstants
+    from codesign.report.labels import percent
+    from codesign.report.page.recommendations import BANDWIDTH, SAMPLES, Judge
     from codesign.search.campaign.stored_inputs import StoredEvaluator
     from codesign.search.derived_metrics import definitions_of
     from codesign.search.execution.guard import is_foreign
@@ -149,6 +152,10 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     options = plugins.load("evaluators", choice.name).Options.model_json_schema()["properties"]
     others = [name for name in options.get("profile", {}).get("enum", ()) if name != profile]
     simplified = [(name, f"profile {name}", choice.name, {"profile": name}) for name in others]
+    if choice.name == "npu" and profile == "plain" and "offchip_efficiency" not in choice.options:
+        share = load_constants("elementwise", ElementwiseConstants, "gpu").memory
+        title = f"{percent(share, 2)} of the off-chip bandwidth"
+        simplified.append((BANDWIDTH, title, "npu", {"offchip_efficiency": share}))
     if choice.name in _SIMULATORS:
         simplified.append(("simulation", "simulation", _SIMULATORS[choice.name], {}))
     readings, omitted = [], []

@@ -108,8 +108,8 @@ def write_page(planes: Sequence[DecisionPlane], path: Path, results: Results) ->
         "<h1>Which memories does the recommended design have?</h1></header><main>"
         f'<p class="hint">Campaign {escape(name)}, evaluated by {escape(evaluator)}. Each map '
         "varies two constants over their ranges; the diamond marks the typical values. The pair "
-        f"whose changes flip a decision first comes first.</p>{''.join(blocks)}</main></body></html>"
-        "\n",
+        f"whose changes flip a decision first comes first.</p>{''.join(blocks)}</main></body>"
+        "</html>\n",
     )
 
 

@@ -16,6 +16,7 @@ from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES
 from codesign.report.front_lines import range_end_words
 from codesign.report.labels import format_metric, metric_of, metric_title, percent, unit_text
+from codesign.report.page.recommendations import RESIDUAL
 from codesign.report.pass_account import pass_account
 from codesign.report.recommended import slack_words
 from codesign.report.system_picture import limit_words
@@ -28,6 +29,11 @@ if TYPE_CHECKING:
 
 _FAR, _UNSEEN, _NEARLY_ALL = 2.0, 0.001, 0.995
 _MOST_FIGURES = 8
+_SCOPE = (
+    "Intervals of speeds: from the share of the off-chip bandwidth that kernels of five GPUs "
+    f"sustain to all of it, ±{percent(RESIDUAL, 2)} of the closed form against our simulation. No "
+    "chip of this architecture was measured."
+)
 _LONG = "\0"
 """Mark of a row that a phone leaves out."""
 
@@ -97,6 +103,17 @@ def _interval(ends: Sequence[float], metric: Metric) -> str:
     texts = [format_metric(end, metric, 3) for end in ends]
     numbers, units = zip(*(text.partition(" ")[::2] for text in texts), strict=True)
     return f"{numbers[0]}–{texts[1]}" if units[0] == units[1] else "–".join(texts)
+
+
+def _interval_html(pick: Fields, metric: Metric, value: float) -> str:
+    """The interval of a metric of a recommended design, if it is worth a word."""
+    ends = pick.get("ranges", {}).get("intervals", {}).get(metric.name, (value, value))
+    if metric.name in pick.get("speeds", {}):
+        ends = [value * share for share in pick["speeds"][metric.name]]
+    low, high = sorted(ends)
+    if abs(high - low) <= 0.005 * abs(value):
+        return ""
+    return f'<br><span class="quiet">{escape(_interval((low, high), metric))}</span>'
 
 
 def bound_words(evaluated: EvaluatedDesign | None) -> str:
@@ -200,7 +217,6 @@ def answer_html(
     reason = first["reason"][:1].upper() + first["reason"][1:]
     heading = reason if first["key"] == "best" else f"{title}: {first['reason']}"
     position = first["position"]
-    ends = first.get("ranges", {}).get("intervals", {})
     names = [
         name for name in document["figures"]
         if format_metric(float(results.metrics[name][position]), _metric(results, name)) != "–"
@@ -209,10 +225,7 @@ def answer_html(
     cells = []
     for name in names:
         metric, value = _metric(results, name), float(results.metrics[name][position])
-        low, high = sorted(ends.get(name, (value, value)))
-        interval = ""
-        if abs(high - low) > 0.005 * abs(value):
-            interval = f' <span class="quiet">{escape(_interval((low, high), metric))}</span>'
+        interval = _interval_html(first, metric, value)
         style = ' class="main-figure"' if name in results.problem.objective_names else ""
         cells.append(
             f"<div{style}><dt>{escape(metric_title(metric))}</dt>"
@@ -224,6 +237,7 @@ def answer_html(
         f'<p class="words">{escape(first["words"])} '
         f'<a href="#design" data-take="{first["id"]}">#{first["id"] + 1}, details</a></p>'
         f'<dl class="figures">{"".join(cells)}</dl>'
+        + (f'<p class="hint">{_SCOPE}</p>' if first.get("speeds") else "")
         + (f"<h3>Limited by</h3><ul>{reasons}</ul>" if reasons else "")
         + (f"<h3>How sure</h3><ul>{sure}</ul>" if sure else "")
         + "</article>"
@@ -245,9 +259,14 @@ def picks_html(results: Results, document: Fields, explained: Mapping[int, Evalu
     rows = [[_LONG + "design", *(_words_cell(pick["words"]) for pick in picks)]]
     for name in document["figures"]:
         metric = _metric(results, name)
-        values = [format_metric(float(results.metrics[name][p]), metric, 3) for p in positions]
+        amounts = [float(results.metrics[name][p]) for p in positions]
+        values = [format_metric(amount, metric, 3) for amount in amounts]
         if len(set(values)) > 1 or name in results.problem.objective_names:
-            rows.append([escape(metric_title(metric)), *map(escape, values)])
+            cells = [
+                escape(text) + _interval_html(pick, metric, amount)
+                for text, pick, amount in zip(values, picks, amounts, strict=True)
+            ]
+            rows.append([escape(metric_title(metric)), *cells])
     limits = [
         "; ".join(filter(None, [bound_words(explained.get(pick["id"])), *_close_words(pick)]))
         for pick in picks

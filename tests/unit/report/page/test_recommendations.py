@@ -14,7 +14,13 @@ from codesign.insight.plateaus import folded_front
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.report.chosen import find_chosen
 from codesign.report.page.facts import question_text
-from codesign.report.page.recommendations import Judge, _price, recommendation_document
+from codesign.report.page.recommendations import (
+    BANDWIDTH,
+    RESIDUAL,
+    Judge,
+    _price,
+    recommendation_document,
+)
 from codesign.report.picks import picks_of
 from codesign.search.problem_builder import read_constraint
 
@@ -23,7 +29,13 @@ from codesign.search.problem_builder import read_constraint
 def judged(results):
     plain = api.build_evaluator("npu", results.definition.workload, {"profile": "plain"})
     reading = Reading("plain", "profile plain", replace(results.problem, evaluator=plain))
-    return recommendation_document(results, folded_front(results), Judge([reading], samples=3))
+    slow = api.build_evaluator(
+        "npu", results.definition.workload, {"profile": "memexplorer", "offchip_efficiency": 0.4}
+    )
+    bandwidth = Reading(BANDWIDTH, "less", replace(results.problem, evaluator=slow))
+    return recommendation_document(
+        results, folded_front(results), Judge([reading, bandwidth], samples=3)
+    )
 
 
 def test_the_ends_are_the_best_of_what_one_chooses_from(results):
@@ -69,7 +81,11 @@ def test_intervals_hold_the_typical_value_and_other_readings_are_told_in_ratios(
         assert low == high == pytest.approx(results.metrics["throughput_tokens_per_s"][position])
         assert item["ranges"]["samples"] == 3 and 0 <= item["ranges"]["kept"] <= 1
         assert item["ranges"]["beyond"] > 0 or item["ranges"]["kept"] == 1
-        (verdict,) = item["verdicts"]
+        verdict, slower = item["verdicts"]
+        ratio = slower["ratios"]["throughput_tokens_per_s"]
+        assert 0.4 <= ratio <= 1
+        ends = [ratio / (1 + RESIDUAL), 1 + RESIDUAL]
+        assert item["speeds"] == {"throughput_tokens_per_s": pytest.approx(ends)}
         assert verdict["assumes"].startswith("operands are tiled for the on-chip memory")
         assert verdict["ratios"]["tdp_watts"] == pytest.approx(1.0)
         assert verdict["ratios"]["throughput_tokens_per_s"] > 1  # the other profile is harsher

@@ -329,6 +329,8 @@ class MapsAnswer(Answer):
     campaign: str
     maps: Sequence[MapAnswer]
     """The pair that matters most first."""
+    notes: Sequence[str]
+    """Pairs that have no map, with the reason."""
     files: Sequence[str]
     """Paths of the files that were written."""
 

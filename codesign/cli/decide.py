@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.base.errors import InputError, check_known
-from codesign.base.loop_progress import counted
 from codesign.cli.campaigns import Folder, Name, Workers, shown_path
 from codesign.cli.output import AsJson, report
 from codesign.cli.tolerance import Tolerance, share
@@ -186,7 +185,7 @@ def map_(
     from codesign.cli.front import VARIATIONS
     from codesign.cli.progress import EnumerationBar
     from codesign.insight.decisions.decide import check_decidable, decide_front
-    from codesign.insight.decisions.plane import leading_pairs, plane_of
+    from codesign.insight.decisions.plane import leading_planes, plane_of
     from codesign.insight.decisions.recommendation import check_listable
     from codesign.report.drawing import FORMATS
     from codesign.search.enumeration import exact_front
@@ -203,16 +202,13 @@ def map_(
     (check_decidable if is_page else check_listable)(problem)
     front = campaign.exact_front(workers, EnumerationBar())
     store = campaign.folder / VARIATIONS
-    pairs = [(str(x), str(y))]
-    if is_page:
-        pairs = leading_pairs(decide_front(problem, front, folder=store))
     find = partial(exact_front, folder=store)
-    planes = [plane_of(problem, front, pair, find) for pair in counted(pairs, "maps")]
-    seconds = time.perf_counter() - began
     if is_page:
-        _report_page(campaign, front, planes, output, seconds, as_json)
+        planes, notes = leading_planes(decide_front(problem, front, folder=store), front, find)
+        _report_page(campaign, front, planes, notes, output, began, as_json)
         return
-    (plane,) = planes
+    plane = plane_of(problem, front, (str(x), str(y)), find)
+    seconds = time.perf_counter() - began
     for path in output or ():
         from codesign.report import decision_map
         from codesign.report.paper import save_chart
@@ -248,14 +244,16 @@ def _report_page(
     campaign: Campaign,
     front: ExactFront,
     planes: list[DecisionPlane],
+    notes: list[str],
     output: list[Path] | None,
-    seconds: float,
+    began: float,
     as_json: bool,
 ) -> None:
     from codesign.answers.decisions import MapAnswer, MapsAnswer
     from codesign.report import decision_map, decisions
     from codesign.report.tables import text_line
 
+    seconds = time.perf_counter() - began
     name, paths = campaign.definition.name, output or [campaign.folder / "maps.html"]
     for path in paths:
         decision_map.write_page(planes, path, campaign.exact_results(front))
@@ -264,11 +262,14 @@ def _report_page(
     report(
         as_json,
         lambda: MapsAnswer(
-            campaign=name, maps=[MapAnswer.describe(x, **more) for x in planes], files=files
+            campaign=name,
+            maps=[MapAnswer.describe(x, **more) for x in planes],
+            files=files,
+            notes=notes,
         ),
         lambda: [
             *(table for x in planes for table in decisions.plane_tables(x, name, seconds)),
-            *(text_line(f"wrote {file}") for file in files),
+            *map(text_line, [*notes, *(f"wrote {file}" for file in files)]),
         ],
     )
 

@@ -80,6 +80,7 @@ INVOCATIONS = {
     "decide": ["explain decide trial"],
     "memories": ["explain memories trial"],
     "map": ["explain map trial --x hbf.background_power --y lpddr6.access_energy --output m.csv"],
+    "maps": ["explain map trial --output maps.html"],
     "breakeven": ["explain breakeven trial --technology hbf --free idle-power"],
     "compare": ["compare compare-trial"],
     "problems": ["list problems"],

@@ -33,9 +33,9 @@ PRECISION = 1e-3
 STEPS = 64
 """Steps of the grid along an axis. [ours]"""
 MOST_PAIRS = 5
-"""Pairs of constants of a page of maps."""
+"""Pairs of constants of a page of maps. [ours]"""
 _STEPS_NONLINEAR = 24
-_LEADING = 4
+_LEADING = 5
 _LINEAR, _ROUNDING, _SAME = 1e-6, 1e-13, 1e-9
 _MOST_FRONTS = 60
 _SEED, _POINTS = 0, 4
@@ -141,7 +141,7 @@ def plane_of(
 
 
 def leading_pairs(decided: DecidedDesign) -> list[tuple[str, str]]:
-    """The pairs of constants that matter most to the decisions of a design, at most five.
+    """Pairs of constants, those first that matter most to the decisions of a design.
 
     Constants are ranked by the smallest change that flips any decision, alone or with others. The
     rest follow by the change of the design's product of burdens over their ranges.
@@ -165,7 +165,29 @@ def leading_pairs(decided: DecidedDesign) -> list[tuple[str, str]]:
         ranked.append((min(shares, default=np.inf), -reach, constant_name(number)))
     ranks = list(enumerate(sorted(ranked)[:_LEADING]))
     pairs = sorted(combinations(ranks, 2), key=lambda pair: pair[0][0] + pair[1][0])
-    return [(first[2], second[2]) for (_, first), (_, second) in pairs[:MOST_PAIRS]]
+    return [(first[2], second[2]) for (_, first), (_, second) in pairs]
+
+
+def leading_planes(
+    decided: DecidedDesign, front: ExactFront, find: Callable[[Problem], ExactFront]
+) -> tuple[list[DecisionPlane], list[str]]:
+    """Planes of the first five pairs that have one, and a line for each pair without.
+
+    Raises:
+        InputError: No pair has a plane.
+    """
+    planes: list[DecisionPlane] = []
+    problems: list[str] = []
+    for pair in leading_pairs(decided):
+        try:
+            planes.append(plane_of(decided.problem, front, pair, find))
+        except InputError as error:
+            problems.append(f"no map of {pair[0]} and {pair[1]}: {error}")
+        if len(planes) == MOST_PAIRS:
+            break
+    if not planes:
+        raise InputError(problems)
+    return planes, problems
 
 
 def _place(box: Box, name: str, flag: str) -> int:

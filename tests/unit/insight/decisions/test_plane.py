@@ -11,7 +11,8 @@ from codesign import api
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation
 from codesign.insight.decisions.box import product_of
-from codesign.insight.decisions.plane import PRECISION, plane_of
+from codesign.insight.decisions.decide import decide_front
+from codesign.insight.decisions.plane import PRECISION, constant_name, leading_pairs, plane_of
 from codesign.insight.uncertainty.sweep import Sweep
 from codesign.models.memtech import Range, load_library
 from codesign.report.decision_map import plane_chart, write_csv
@@ -135,3 +136,15 @@ def test_a_space_without_memories_a_plane_without_designs_and_a_system_are_refus
     system = api.load_campaign("system-osworld").problem
     with pytest.raises(InputError, match="cannot be listed; expected a campaign of one device"):
         plane_of(system, None, (_X, _Y), enumerate_front)
+
+
+def test_the_pairs_of_a_page_are_those_whose_changes_flip_decisions_first():
+    problem = _crossed()
+    decided = decide_front(problem, enumerate_front(problem))
+    shares = {
+        constant_name(flip.changes[0].number): flip.share
+        for decision in decided.decisions
+        for flip in decision.breaks
+    }
+    assert shares == {_Y: pytest.approx(0.13), _X: pytest.approx(0.255, abs=1e-3)}
+    assert leading_pairs(decided) == [(_Y, _X)]

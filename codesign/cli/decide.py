@@ -16,7 +16,13 @@ from codesign.cli.tolerance import Tolerance, share
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from codesign.answers.decisions import BreakevenAnswer, DecideAnswer, MapAnswer, MemoriesAnswer
+    from codesign.answers.decisions import (
+        BreakevenAnswer,
+        DecideAnswer,
+        MapAnswer,
+        MapsAnswer,
+        MemoriesAnswer,
+    )
     from codesign.insight.decisions.plane import DecisionPlane
     from codesign.search.campaign import Campaign
     from codesign.search.enumeration import ExactFront
@@ -205,70 +211,51 @@ def map_(
     find = partial(exact_front, folder=store)
     if is_page:
         planes, notes = leading_planes(decide_front(problem, front, folder=store), front, find)
-        _report_page(campaign, front, planes, notes, output, began, as_json)
-        return
-    plane = plane_of(problem, front, (str(x), str(y)), find)
-    seconds = time.perf_counter() - began
-    for path in output or ():
-        from codesign.report import decision_map
-        from codesign.report.paper import save_chart
-
-        if ending_of(path) == "csv":
-            decision_map.write_csv(plane, path)
-        else:
-            save_chart(decision_map.plane_chart(plane), path, campaign.exact_results(front))
-    files = [shown_path(path) for path in output or ()]
-
-    def answer() -> MapAnswer:
-        from codesign.answers.decisions import MapAnswer
-
-        return MapAnswer.describe(
-            plane,
-            campaign=campaign.definition.name,
-            seconds=seconds,
-            evaluator=campaign.reading,
-            **({"files": files} if files else {}),
-        )
-
-    def tables() -> list[RenderableType]:
-        from codesign.report import decisions
-        from codesign.report.tables import text_line
-
-        sections = decisions.plane_tables(plane, campaign.definition.name, seconds)
-        return [*sections, *(text_line(f"wrote {file}") for file in files)]
-
-    report(as_json, answer, tables)
+        output = output or [campaign.folder / "maps.html"]
+    else:
+        planes, notes = [plane_of(problem, front, (str(x), str(y)), find)], []
+    _report_maps(campaign, front, planes, notes, output or [], is_page, began, as_json)
 
 
-def _report_page(
+def _report_maps(
     campaign: Campaign,
     front: ExactFront,
     planes: list[DecisionPlane],
     notes: list[str],
-    output: list[Path] | None,
+    output: list[Path],
+    is_page: bool,
     began: float,
     as_json: bool,
 ) -> None:
     from codesign.answers.decisions import MapAnswer, MapsAnswer
+    from codesign.base.files import ending_of
     from codesign.report import decision_map, decisions
+    from codesign.report.paper import save_chart
     from codesign.report.tables import text_line
 
-    seconds = time.perf_counter() - began
-    name, paths = campaign.definition.name, output or [campaign.folder / "maps.html"]
-    for path in paths:
-        decision_map.write_page(planes, path, campaign.exact_results(front))
-    files = [shown_path(path) for path in paths]
+    name, seconds = campaign.definition.name, time.perf_counter() - began
+    for path in output:
+        if is_page:
+            decision_map.write_page(planes, path, campaign.exact_results(front))
+        elif ending_of(path) == "csv":
+            decision_map.write_csv(planes[0], path)
+        else:
+            save_chart(decision_map.plane_chart(planes[0]), path, campaign.exact_results(front))
+    files = [shown_path(path) for path in output]
+    written = {"files": files} if files else {}
     more = {"campaign": name, "seconds": seconds, "evaluator": campaign.reading}
+
+    def answer() -> MapAnswer | MapsAnswer:
+        if not is_page:
+            return MapAnswer.describe(planes[0], **more, **written)
+        maps = [MapAnswer.describe(plane, **more) for plane in planes]
+        return MapsAnswer(campaign=name, maps=maps, files=files, notes=notes)
+
     report(
         as_json,
-        lambda: MapsAnswer(
-            campaign=name,
-            maps=[MapAnswer.describe(x, **more) for x in planes],
-            files=files,
-            notes=notes,
-        ),
+        answer,
         lambda: [
-            *(table for x in planes for table in decisions.plane_tables(x, name, seconds)),
+            *(table for plane in planes for table in decisions.plane_tables(plane, name, seconds)),
             *map(text_line, [*notes, *(f"wrote {file}" for file in files)]),
         ],
     )

@@ -19,6 +19,7 @@ __all__ = [
     "load_model",
     "load_space",
     "optimize",
+    "plot",
     "prepare",
     "problems",
     "to_frame",

@@ -45,6 +45,7 @@ __all__ = [
     "load_library",
     "load_model",
     "load_space",
+    "plot",
     "prepare",
     "to_frame",
 ]
@@ -347,6 +348,33 @@ def _plain_explanation(problem: Problem, row: IntArray) -> Explanation:
     violations = dict(zip(observed.violation_names, observed.violations[0].tolist(), strict=True))
     metrics = first_values(observed.metrics)
     return Explanation(metrics, violations, (), (), ())
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """A figure as the text of an SVG file; a notebook shows it."""
+
+    svg: str
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def plot(results: Results) -> Drawing:
+    """Draw the front of a campaign, with the recommended and the named designs.
+
+    Examples:
+        >>> campaign = load_campaign("smoke")
+        >>> plot(campaign.front_results())  # doctest: +SKIP
+    """
+    from codesign.report.campaign_charts import front_chart, front_picture
+    from codesign.report.paper import sheet_text
+    from codesign.report.svg import draw
+
+    picture = front_picture(results, marked=evaluate_named(results.problem))
+    width = 640.0
+    drawing = draw(front_chart(picture, is_narrow=False), width)
+    return Drawing(sheet_text([(drawing, 0.0, 0.0)], width))
 
 
 def evaluate_named(problem: Problem) -> MarkedDesigns | None:

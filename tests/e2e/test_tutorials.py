@@ -14,7 +14,9 @@ import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbclient import NotebookClient
 
 from codesign.cli import main
 from validation.__main__ import main as run_validation
@@ -98,3 +100,13 @@ def test_there_are_the_five_tutorials() -> None:
 def test_an_output_that_is_wrong_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(AssertionError, match="codesign --version"):
         run("codesign --version", "codesign 99\n", capsys)
+
+
+def test_the_notebook_runs_and_shows_figures_and_tables(tmp_path):
+    notebook = nbformat.read(FOLDER / "notebook.ipynb", as_version=4)
+    client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute()
+    shown = [cell.outputs[-1].data for cell in notebook.cells if cell.get("outputs")]
+    assert ["image/svg+xml" in data for data in shown] == [False, False, True, False, False]
+    assert all("<table" in data["text/html"] for data in shown if "text/html" in data)
+    assert "tdp_watts <= 600" in (tmp_path / "runs" / "smoke" / "smoke.yaml").read_text("utf-8")

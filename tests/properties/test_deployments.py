@@ -78,7 +78,7 @@ def test_every_machine_works_in_every_deployment(model, phase, deployment):
     analytical = npu(model, phase)
     columns = deployed(designs(400), *deployment)
     known = analytical.known_violations(columns)
-    feasible = np.flatnonzero(np.all([values <= 0 for values in known.values()], axis=0))[:2]
+    feasible = np.flatnonzero(np.all([values <= 0 for values in known.values()], axis=0))[:1]
     few = taken(columns, feasible)
     closed = analytical.evaluate(few).metrics
     simulated = SimulationEvaluator(analytical.workload, library=LIBRARY).evaluate(few).metrics
@@ -86,7 +86,7 @@ def test_every_machine_works_in_every_deployment(model, phase, deployment):
     rate = "throughput_tokens_per_s"
     np.testing.assert_allclose(simulated[rate], closed[rate], rtol=0.05)
     np.testing.assert_array_equal(simulated["tdp_watts"], closed["tdp_watts"])
-    explained = analytical.explain(taken(few, slice(0, 1)))
+    explained = analytical.explain(few)
     assert explained.metrics[rate] == closed[rate][0]
 
 

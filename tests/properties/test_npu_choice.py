@@ -367,9 +367,9 @@ def test_what_no_tier_holds_goes_to_the_one_that_takes_longest() -> None:
 def test_limited_or_stated_batches_have_the_same_bits_compiled(
     batch: Any, model: str, way: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    some = dict(designs(400))
+    some = dict(designs(150))
     if batch == "stated":
-        some["batch_size"] = column_of(np.resize([1, 3, 64], 400).tolist())
+        some["batch_size"] = column_of(np.resize([1, 3, 64], 150).tolist())
     one = evaluator(model, "decode", None if batch == "stated" else batch, way)
     for longest_s in longest_times(model, way):
         answers = []

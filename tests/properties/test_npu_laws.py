@@ -329,8 +329,7 @@ def test_metrics_keep_their_bounds_and_their_definitions(
     np.testing.assert_allclose(metric["tokens_per_joule_tdp"], per_tdp, rtol=1e-12)
 
 
-@pytest.mark.parametrize("phase", PHASES)
-@pytest.mark.parametrize("profile", PROFILES)
+@pytest.mark.parametrize(("profile", "phase"), [*zip(PROFILES, PHASES, strict=True)])
 def test_the_evaluator_keeps_its_contract(profile: str, phase: str) -> None:
     one = evaluator("qwen3-next-80b-a3b", profile, phase, batch="best")
     check_evaluator(one, take(designs(), np.arange(16)), n_single=4)

@@ -359,7 +359,7 @@ def test_a_name_is_shown_whatever_it_names(name, capsys):
     assert capsys.readouterr().out
 
 
-def test_a_file_is_shown_as_its_keys_say(tmp_path: Path, capsys):
+def test_a_file_is_shown_as_its_keys_say(tmp_path, capsys):
     for folder, name in (("memtech", "sram"), ("spaces", "h100")):
         text = (Path(__file__).parents[2] / folder / f"{name}.yaml").read_text("utf-8")
         (tmp_path / f"{name}.yaml").write_text(text, "utf-8")

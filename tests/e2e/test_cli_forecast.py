@@ -20,7 +20,7 @@ def document(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
     return found
 
 
-def test_a_prefill_of_life_is_that_of_table_6(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_prefill_of_life_is_that_of_table_6(capsys):
     # LIFE Table 6, Ryzen 9 HX 370: 29.29 TOPs in 89.74 s at 0.3264 TOPS; twice that at half.
     words = ["--tops", "0.3264", "--gbps", "240", "--convention", "life", "--prompt-tokens", "2048"]
     one = document(capsys, *words)
@@ -30,7 +30,7 @@ def test_a_prefill_of_life_is_that_of_table_6(capsys: pytest.CaptureFixture[str]
     assert half["metrics"]["time_to_first_token_s"] == pytest.approx(179.47, abs=0.04)
 
 
-def test_a_decode_of_life_is_that_of_table_10(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_decode_of_life_is_that_of_table_10(capsys):
     # LIFE Table 10, iGPU: 33.4 tokens/s at half of 256 GB/s after 128 tokens.
     counts = ["--prompt-tokens", "128", "--generated-tokens", "390", "--variant", "bf16-int4"]
     one = document(
@@ -39,21 +39,21 @@ def test_a_decode_of_life_is_that_of_table_10(capsys: pytest.CaptureFixture[str]
     assert one["metrics"]["tokens_per_s_per_user"] == pytest.approx(33.4, abs=0.05)
 
 
-def test_the_generation_slows_as_the_cache_grows(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_generation_slows_as_the_cache_grows(capsys):
     steps = document(capsys, *_MACHINE, "--timeline", "5")["timeline"]
     assert [step["token"] for step in steps] == [1, 65, 128, 192, 256]
     times = [step["time_per_output_token_s"] for step in steps]
     assert times == sorted(times) and times[0] < times[-1]
 
 
-def test_the_heat_map_has_the_machine_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_heat_map_has_the_machine_in_it(capsys):
     found = document(capsys, *_MACHINE, "--heat-map")
     ratio = found["ratios"]["ratio"][4][4]  # once the peak, once the bandwidth
     assert ratio == pytest.approx(found["prefill"]["compute_s"] / found["prefill"]["memory_s"])
     assert len(found["ratios"]["ratio"]) == len(found["ratios"]["ratio"][0]) == 10
 
 
-def test_a_datasheet_gives_what_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_datasheet_gives_what_is_left_out(capsys):
     sheet = document(capsys, "--on", "v100-sxm", "--variant", "fp16-fp16")["machine"]
     assert sheet["bandwidth_bytes_per_s"] == 900e9
     own = document(capsys, "--on", "v100-sxm", "--gbps", "100")["machine"]
@@ -61,7 +61,7 @@ def test_a_datasheet_gives_what_is_left_out(capsys: pytest.CaptureFixture[str]) 
     assert own["peak_ops_per_s"] == sheet["peak_ops_per_s"]
 
 
-def test_a_bandwidth_is_in_the_unit_of_the_profile(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bandwidth_is_in_the_unit_of_the_profile(capsys):
     for words, unit, expected in (
         ([], "GB", 256e9),
         (["--convention", "life"], "GiB", 256 * 2.0**30),
@@ -72,7 +72,7 @@ def test_a_bandwidth_is_in_the_unit_of_the_profile(capsys: pytest.CaptureFixture
         assert f"50 TOPS, 256 {unit}/s" in capsys.readouterr().out
 
 
-def test_tokens_per_second_say_whose_they_are(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tokens_per_second_say_whose_they_are(capsys):
     metrics = document(capsys, *_MACHINE, "--batch", "4")["metrics"]
     assert metrics["throughput_tokens_per_s"] == 4 * metrics["tokens_per_s_per_user"]
     assert main([*_LLAMA, *_MACHINE, "--batch", "4"]) == 0
@@ -86,7 +86,7 @@ def test_tokens_per_second_say_whose_they_are(capsys: pytest.CaptureFixture[str]
     assert "no prefill is in" in shown
 
 
-def test_tables_are_printed_for_people(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tables_are_printed_for_people(capsys):
     words = [*_MACHINE, "--timeline", "3", "--heat-map", "--option", "lora=inline"]
     assert main([*_LLAMA, *words]) == 0
     out = capsys.readouterr().out
@@ -149,9 +149,7 @@ def test_tables_are_printed_for_people(capsys: pytest.CaptureFixture[str]) -> No
         ([*_MACHINE, "--workload", "bfcl", "--prompt-tokens", "9"], "--generated-tokens, got both"),
     ],
 )
-def test_bad_input_is_one_clear_line(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bad_input_is_one_clear_line(words, message, capsys):
     assert main([*_LLAMA, *words]) == 2
     captured = capsys.readouterr()
     assert captured.out == ""
@@ -159,9 +157,7 @@ def test_bad_input_is_one_clear_line(
     assert message in line
 
 
-def test_the_edge_campaign_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_edge_campaign_runs(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     text = (Path(__file__).parents[2] / "runs" / "forecast-edge.yaml").read_text()
     small = text.replace("budget: 100", "budget: 24").replace("seeds: 3", "seeds: 1")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,7 +21,7 @@ def answer(capsys: Any, *words: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_drawn_requests_are_served_the_same_way_each_time(capsys: Any) -> None:
+def test_drawn_requests_are_served_the_same_way_each_time(capsys):
     results = [answer(capsys, "serve-model", *MACHINE, *DRAWN, *LIMITS) for _ in range(2)]
     assert results[0] == results[1]
     times = results[0]["times"]["time_to_first_token_s"]
@@ -34,7 +33,7 @@ def test_drawn_requests_are_served_the_same_way_each_time(capsys: Any) -> None:
         assert words in shown
 
 
-def test_a_trace_file_is_served_and_pools_may_be_split(capsys: Any, tmp_path: Path) -> None:
+def test_a_trace_file_is_served_and_pools_may_be_split(capsys, tmp_path):
     trace = tmp_path / "trace.csv"
     trace.write_text("arrival_s,prompt_tokens,generated_tokens\n0,100,5\n0.1,2000,1\n0.2,50,9\n")
     words = ["serve-model", *MACHINE, "--trace", str(trace)]
@@ -45,9 +44,7 @@ def test_a_trace_file_is_served_and_pools_may_be_split(capsys: Any, tmp_path: Pa
     assert split["times"]["request_latency_s"]["p99"] > joint["times"]["request_latency_s"]["p50"]
 
 
-def test_requests_that_are_all_there_are_those_of_a_trace_without_time(
-    capsys: Any, tmp_path: Path
-) -> None:
+def test_requests_that_are_all_there_are_those_of_a_trace_without_time(capsys, tmp_path):
     trace = tmp_path / "trace.csv"
     trace.write_text(TRACE + "0,500,20\n" * 40)
     words = ["serve-model", *MACHINE, "--option", "reserves_answers=true"]
@@ -67,7 +64,7 @@ SMALL = ["--prompt-tokens", "300", "--generated-tokens", "4", "--requests-per-s"
 FEW = [*SMALL, "--requests", "8", "--option", "max_sequences=4"]
 
 
-def test_a_design_of_a_campaign_serves_requests_that_arrive(capsys: Any) -> None:
+def test_a_design_of_a_campaign_serves_requests_that_arrive(capsys):
     alone, two = (
         answer(capsys, *FOUND, "--design", "D1", *FEW, "--machines", n) for n in ("1", "2")
     )
@@ -82,7 +79,7 @@ def test_a_design_of_a_campaign_serves_requests_that_arrive(capsys: Any) -> None
     assert "osworld-decode, design D1" in capsys.readouterr().out
 
 
-def test_overloaded_machines_are_said_to_be_so_with_how_many_are_needed(capsys: Any) -> None:
+def test_overloaded_machines_are_said_to_be_so_with_how_many_are_needed(capsys):
     words = ["serve-model", *MACHINE, *TOKENS, "--requests", "600", "--requests-per-s", "150"]
     assert main([*words, "--json"]) == 0
     printed = capsys.readouterr()
@@ -105,7 +102,7 @@ TRACE = "arrival_s,prompt_tokens,generated_tokens\n"
         (TRACE + "0,900000,5\n", "trace.csv: request 1: expected at most the"),
     ],
 )
-def test_a_wrong_trace_file_is_one_line(capsys: Any, tmp_path: Path, text: str, words: str) -> None:
+def test_a_wrong_trace_file_is_one_line(capsys, tmp_path, text, words):
     trace = tmp_path / "trace.csv"
     trace.write_text(text)
     assert main(["serve-model", *MACHINE, "--trace", str(trace)]) == 2
@@ -187,14 +184,14 @@ SPLIT = ["--prefill-machines", "1"]
         ),
     ],
 )
-def test_what_cannot_be_served_is_one_line(capsys: Any, line: list[str], words: str) -> None:
+def test_what_cannot_be_served_is_one_line(capsys, line, words):
     assert main(line) == 2
     problem = capsys.readouterr().err
     assert words in problem
     assert problem.count("\n") == 1
 
 
-def test_sessions_are_served_with_caches_and_stores(capsys: Any) -> None:
+def test_sessions_are_served_with_caches_and_stores(capsys):
     words = ["serve-model", *MACHINE, "--session", "chat", "--sessions-per-s", "2",
              "--requests", "400", "--machines", "2"]  # fmt: skip
     alone = answer(capsys, *words, "--option", "caches_prompts=false")
@@ -211,7 +208,7 @@ def test_sessions_are_served_with_caches_and_stores(capsys: Any) -> None:
     assert "own cache" in capsys.readouterr().out
 
 
-def test_a_trace_with_hashes_is_served(capsys: Any, tmp_path: Path) -> None:
+def test_a_trace_with_hashes_is_served(capsys, tmp_path):
     trace = tmp_path / "trace.jsonl"
     lines = [
         {
@@ -238,6 +235,6 @@ def test_a_trace_with_hashes_is_served(capsys: Any, tmp_path: Path) -> None:
         ("--session chat --sessions-per-s 1 --cache ddr9=1", "unknown memory technology 'ddr9'"),
     ],
 )  # fmt: skip
-def test_sessions_that_are_not_described_are_refused(words: str, message: str, capsys: Any) -> None:
+def test_sessions_that_are_not_described_are_refused(words, message, capsys):
     assert main(["serve-model", *MACHINE, *words.split()]) == 2
     assert message in capsys.readouterr().err

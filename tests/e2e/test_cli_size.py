@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,7 +30,7 @@ def answer(capsys: Any, *words: str) -> Any:
     return json.loads(capsys.readouterr().out)
 
 
-def test_a_demand_is_answered_by_deployments_the_best_first(capsys: Any) -> None:
+def test_a_demand_is_answered_by_deployments_the_best_first(capsys):
     words = [*SMALL, *H100, *LIMITS, "--users", "500", "--option", "most_devices=4"]
     found = answer(capsys, *words)
     deployments = found["deployments"]
@@ -56,7 +55,7 @@ def test_a_demand_is_answered_by_deployments_the_best_first(capsys: Any) -> None
         assert text in shown
 
 
-def test_a_model_that_is_published_in_fp8_is_sized_in_it(capsys: Any) -> None:
+def test_a_model_that_is_published_in_fp8_is_sized_in_it(capsys):
     words = ["size", "deepseek-v3", "--on", "h200", "--batch", "64", "--tp", "8"]
     words += ["--prompt-tokens", "100", "--generated-tokens", "10"]
     formats = ("weight_format", "activation_format", "kv_format")
@@ -66,7 +65,7 @@ def test_a_model_that_is_published_in_fp8_is_sized_in_it(capsys: Any) -> None:
     assert [narrow[name] for name in formats] == ["fp8", "bf16", "fp8"]
 
 
-def test_random_requests_are_simulated_and_counted(capsys: Any) -> None:
+def test_random_requests_are_simulated_and_counted(capsys):
     words = [*SMALL, *H100, *LIMITS, "--option", "policies=co-located"]
     few, many = (answer(capsys, *words, "--requests-per-s", rate) for rate in ("2", "150"))
     (small,), (large,) = few["deployments"], many["deployments"]
@@ -75,9 +74,7 @@ def test_random_requests_are_simulated_and_counted(capsys: Any) -> None:
     assert many["demand"]["requests_per_s"] == 150.0 and "users" not in many["demand"]
 
 
-def test_a_rate_that_no_fleet_serves_in_time_says_how_near_the_nearest_comes(
-    capsys: Any, monkeypatch: Any
-) -> None:
+def test_a_rate_that_no_fleet_serves_in_time_says_how_near_the_nearest_comes(capsys, monkeypatch):
     monkeypatch.setattr(fleet_sizing, "MOST_TIMES", 1)
     words = [*SMALL, *H100, *LIMITS, "--requests-per-s", "150", "--attainment", "1"]
     assert main([*words, "--first-token", "25 ms", "--option", "policies=co-located"]) == 2
@@ -86,12 +83,12 @@ def test_a_rate_that_no_fleet_serves_in_time_says_how_near_the_nearest_comes(
     assert "of the requests within both limits with 1 times the" in problem
 
 
-def test_requests_that_arrive_together_are_prefilled_in_time(capsys: Any) -> None:
+def test_requests_that_arrive_together_are_prefilled_in_time(capsys):
     (found,) = answer(capsys, *SMALL, *H100, *LIMITS, "--burst", "64")["deployments"]
     assert found["policy"] == "together" and found["time_to_first_token_s"] <= 1.0
 
 
-def test_one_instance_is_one_document_whose_parts_add_up(capsys: Any) -> None:
+def test_one_instance_is_one_document_whose_parts_add_up(capsys):
     found = answer(capsys, *RAG, "--on", "h200-sxm", "--tp", "8")
     account = found["instance"]
     metrics, ranges = account["metrics"], account["ranges"]
@@ -111,7 +108,7 @@ def test_one_instance_is_one_document_whose_parts_add_up(capsys: Any) -> None:
         assert words in shown
 
 
-def test_the_largest_batch_is_found_and_one_more_is_refused(capsys: Any) -> None:
+def test_the_largest_batch_is_found_and_one_more_is_refused(capsys):
     words = [*RAG, *H100, "--tp", "8", "--format", "bf16"]
     batch = answer(capsys, *words, "--batch", "max")["design"]["batch_size"]
     assert batch > 1
@@ -119,7 +116,7 @@ def test_the_largest_batch_is_found_and_one_more_is_refused(capsys: Any) -> None
     assert f"--batch {batch}," in capsys.readouterr().err
 
 
-def test_where_nothing_is_generated_no_rate_is_printed(capsys: Any) -> None:
+def test_where_nothing_is_generated_no_rate_is_printed(capsys):
     words = ["size", "llama-3-8b", *H100, "--prompt-tokens", "1000", "--generated-tokens", "0"]
     account = answer(capsys, *words, "--tp", "1")["instance"]
     assert not [name for name in account["metrics"] if "tokens_per_s" in name]
@@ -132,7 +129,7 @@ def test_where_nothing_is_generated_no_rate_is_printed(capsys: Any) -> None:
     assert all("time_per_output_token_s" not in row for row in choices["ways"])
 
 
-def test_every_way_to_use_eight_devices_is_tried_and_ranked(capsys: Any) -> None:
+def test_every_way_to_use_eight_devices_is_tried_and_ranked(capsys):
     words = [*RAG, *H100, "--devices", "8", "--batch", "8", "--format", "fp8"]
     found = answer(capsys, *words)["choices"]
     assert found["tried"] == 20
@@ -142,7 +139,7 @@ def test_every_way_to_use_eight_devices_is_tried_and_ranked(capsys: Any) -> None
     assert {(8, 1), (4, 2), (2, 4), (1, 8)} <= degrees
 
 
-def test_price_against_speed_is_of_served_tokens_and_follows_from_an_instance(capsys: Any) -> None:
+def test_price_against_speed_is_of_served_tokens_and_follows_from_an_instance(capsys):
     words = [*LLAMA, *H100, "--prompt-tokens", "2000", "--generated-tokens", "500"]
     words += ["--format", "fp8"]
     found = answer(capsys, *words, "--option", "most_devices=8")
@@ -168,7 +165,7 @@ def test_price_against_speed_is_of_served_tokens_and_follows_from_an_instance(ca
     assert low < fastest["joules_per_token"] < high
 
 
-def test_the_papers_frontier_comes_out_by_its_convention(capsys: Any, tmp_path: Path) -> None:
+def test_the_papers_frontier_comes_out_by_its_convention(capsys, tmp_path):
     words = [*EPOCH, "--weight-format", "int8"]
     found = answer(capsys, *words)["frontier"]
     speeds = [row["tokens_per_s"] for row in found["frontier"]]
@@ -184,7 +181,7 @@ def test_the_papers_frontier_comes_out_by_its_convention(capsys: Any, tmp_path: 
         assert text in shown
 
 
-def test_an_instance_has_fitted_kernels_and_the_paper_none(capsys: Any) -> None:
+def test_an_instance_has_fitted_kernels_and_the_paper_none(capsys):
     one = ["--devices", "4", "--batch", "48", "--prompt-tokens", "100", "--generated-tokens", "10"]
     fitted = answer(capsys, *LLAMA, *H100, *one, "--format", "fp8")
     assert fitted["convention"] == "fitted" and "choices" in fitted
@@ -192,13 +189,13 @@ def test_an_instance_has_fitted_kernels_and_the_paper_none(capsys: Any) -> None:
     assert len(capsys.readouterr().err.splitlines()) == 4  # one for each flag without effect
 
 
-def test_an_instance_is_held_to_limits_of_flags_and_of_use_cases(capsys: Any) -> None:
+def test_an_instance_is_held_to_limits_of_flags_and_of_use_cases(capsys):
     words = [*SMALL, *H100, "--tp", "1", "--output-token", "1 us"]
     (limit,) = answer(capsys, *words)["instance"]["limits"]
     assert (limit["limit"], limit["state"]) == ("time per output token", "broken")
 
 
-def test_every_flag_has_an_effect_or_is_refused() -> None:
+def test_every_flag_has_an_effect_or_is_refused():
     """Each flag of a question is of one at least, and no question names a flag that is none."""
     flags = {"--batch", "--cache"}
     for record in (RequestFlags, DemandFlags, StudyFlags, SplitFlags):
@@ -206,7 +203,7 @@ def test_every_flag_has_an_effect_or_is_refused() -> None:
     assert set().union(*QUESTIONS.values()) == flags
 
 
-def test_a_found_design_is_priced_by_rent_or_by_what_it_costs_to_own(capsys: Any) -> None:
+def test_a_found_design_is_priced_by_rent_or_by_what_it_costs_to_own(capsys):
     words = [*LLAMA, "--design", "P1", "--convention", "epoch", "--option", "n_points=40"]
     rented = answer(capsys, *words, "--price-per-hour", "1.5")
     assert rented["frontier"]["device"]["usd_per_hour"] == 1.5
@@ -219,7 +216,7 @@ def test_a_found_design_is_priced_by_rent_or_by_what_it_costs_to_own(capsys: Any
     assert bought == pytest.approx(20000 / (4 * 8766) + 0.697 * 1.58 * 0.08)
 
 
-def test_a_varied_number_is_a_table_a_document_and_a_figure(tmp_path: Path, capsys: Any) -> None:
+def test_a_varied_number_is_a_table_a_document_and_a_figure(tmp_path, capsys):
     figure = tmp_path / "study.PNG"
     words = ["size", "gpt-3-175b", "--convention", "genz", "--vary", "link-latency",
              "--use-case", "rag-qa", "--tp", "12"]  # fmt: skip
@@ -233,7 +230,7 @@ def test_a_varied_number_is_a_table_a_document_and_a_figure(tmp_path: Path, caps
     assert "no messages are sent" in printed.err and "one device" in printed.out
 
 
-def test_offload_serves_what_does_not_fit_and_slows_it(capsys: Any) -> None:
+def test_offload_serves_what_does_not_fit_and_slows_it(capsys):
     words = [*LLAMA, "--vary", "offload", "--on", "a100-sxm-40gb", "--tp", "4", "--beams", "4"]
     tokens = ["--prompt-tokens", "8000", "--generated-tokens", "256"]
     rows = answer(capsys, *words, *tokens)["scaling"]["rows"]
@@ -241,7 +238,7 @@ def test_offload_serves_what_does_not_fit_and_slows_it(capsys: Any) -> None:
     assert shares[0] == 0.0 and shares == sorted(shares) and shares[-1] > 0.3
 
 
-def test_a_device_from_a_file_under_the_convention_of_genz(tmp_path: Path, capsys: Any) -> None:
+def test_a_device_from_a_file_under_the_convention_of_genz(tmp_path, capsys):
     file = tmp_path / "chip.yaml"
     numbers = {"n_cores": "4", "bandwidth": "2039 GiB/s", "capacity": "80 GiB"}
     lines = ["name: chip", "vendor: us", "device_class: gpu", "peak: {bf16: 312 TFLOP/s}"]
@@ -259,7 +256,7 @@ def test_a_device_from_a_file_under_the_convention_of_genz(tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize("old", REPLACED)
-def test_a_command_of_the_last_release_names_the_one_of_today(old: str, capsys: Any) -> None:
+def test_a_command_of_the_last_release_names_the_one_of_today(old, capsys):
     assert main([old, "--model", "llama-3-8b"]) == 2
     assert f"'{old}' is now 'codesign {REPLACED[old]}'" in capsys.readouterr().err
 
@@ -357,9 +354,7 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
     ],
     ids=lambda value: " ".join(value[2:]) if isinstance(value, list) else "",
 )
-def test_bad_input_is_one_clear_line_and_exit_code_2(
-    words: list[str], message: str, tmp_path: Path, monkeypatch: Any, capsys: Any
-) -> None:
+def test_bad_input_is_one_clear_line_and_exit_code_2(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(words) == 2
     printed = capsys.readouterr()
@@ -372,7 +367,7 @@ def test_bad_input_is_one_clear_line_and_exit_code_2(
 SESSION = ["size", "llama-3.3-70b", "--on", "h200", "--tp", "4", "--session", "coding-agent"]
 
 
-def test_sessions_need_fewer_devices_with_caches(capsys: Any) -> None:
+def test_sessions_need_fewer_devices_with_caches(capsys):
     words = [*SESSION, "--sessions-per-s", "0.1,0.4", "--first-token", "15 s",
              "--output-token", "50 ms", "--cache", "ddr5_rdimm=16"]  # fmt: skip
     cached, plain = answer(capsys, *words)["sessions"]
@@ -385,7 +380,7 @@ def test_sessions_need_fewer_devices_with_caches(capsys: Any) -> None:
     assert "machines at each rate" in capsys.readouterr().out
 
 
-def test_the_rate_of_sessions_agrees_with_their_replay(capsys: Any) -> None:
+def test_the_rate_of_sessions_agrees_with_their_replay(capsys):
     """Hit shares within 2 points, the first token of later turns within 15 % with its wait."""
     limits = ["--first-token", "5 s", "--output-token", "40 ms"]
     cached = answer(capsys, *SESSION, "--sessions-per-s", "1", *limits)["sessions"][0]["rate"]
@@ -412,14 +407,12 @@ def test_the_rate_of_sessions_agrees_with_their_replay(capsys: Any) -> None:
         (["--sessions-per-s", "1", "--batch", "3"], "--batch: expected it with"),
     ],
 )
-def test_a_question_about_sessions_that_is_unclear_is_refused(
-    words: list[str], message: str, capsys: Any
-) -> None:
+def test_a_question_about_sessions_that_is_unclear_is_refused(words, message, capsys):
     assert main([*SESSION, *words]) == 2
     assert message in capsys.readouterr().err
 
 
-def test_sessions_without_a_machine_say_why(capsys: Any) -> None:
+def test_sessions_without_a_machine_say_why(capsys):
     words = [*SESSION, "--sessions-per-s", "1", "--first-token", "1 ms", "--output-token", "1 ms"]
     cached = answer(capsys, *words)["sessions"][0]
     assert cached["problem"].startswith("no batch keeps the limits; 1 at a time: first token after")

@@ -10,16 +10,14 @@ from validation.__main__ import main as run_validation
 from validation.studies.studies import STUDIES
 
 
-def test_the_help_names_every_study(capsys, monkeypatch) -> None:
+def test_the_help_names_every_study(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "100")
     assert run_validation(["studies", "--help"]) == 0
     words = " ".join(capsys.readouterr().out.split())
     assert f"{', '.join(STUDIES)}; all if none" in words
 
 
-def test_a_timeline_is_a_chart_and_a_trace_whose_events_fill_the_layer(
-    tmp_path: Path, capsys
-) -> None:
+def test_a_timeline_is_a_chart_and_a_trace_whose_events_fill_the_layer(tmp_path, capsys):
     words = ["--design", "Base", "--model", "llama-3-8b", "--phase", "prefill"]
     counts = ["--prompt-tokens", "256", "--output", str(tmp_path)]
     assert main(["evaluate", "timeline", *words, *counts, "--json"]) == 0
@@ -31,7 +29,7 @@ def test_a_timeline_is_a_chart_and_a_trace_whose_events_fill_the_layer(
     assert max(ends) * 1e-6 == pytest.approx(shown["time_s"])
 
 
-def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path, capsys) -> None:
+def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path, capsys):
     (tmp_path / "file").write_text("")
     words = ["--design", "Base", "--model", "llama-3-8b", "--phase", "prefill"]
     place = ["--prompt-tokens", "256", "--output", str(tmp_path / "file" / "folder")]
@@ -42,9 +40,7 @@ def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path, cap
     assert all("cannot be written" in line for line in errors)
 
 
-def test_a_table_of_ones_own_measurements_is_compared_with_the_shipped_constants(
-    tmp_path: Path, capsys
-) -> None:
+def test_a_table_of_ones_own_measurements_is_compared_with_the_shipped_constants(tmp_path, capsys):
     header = (
         "kind,device,n_devices,parallelism,model,precision,batch,prompt,output,metric,value,unit,"
         "source"
@@ -60,7 +56,7 @@ def test_a_table_of_ones_own_measurements_is_compared_with_the_shipped_constants
     assert "InferSim" not in shown
 
 
-def test_a_table_is_refused_for_studies_that_read_none(tmp_path: Path, capsys) -> None:
+def test_a_table_is_refused_for_studies_that_read_none(tmp_path, capsys):
     table = str(tmp_path / "none.csv")
     assert run_validation(["genz", "--table", table]) == 2
     assert run_validation(["--table", table]) == 2
@@ -83,7 +79,7 @@ def test_a_table_is_refused_for_studies_that_read_none(tmp_path: Path, capsys) -
         (["bench", "--output", "page.md"], ["--output: ", "ends in .json"]),
     ],
 )
-def test_a_mistake_is_answered_in_one_line(words, messages, capsys) -> None:
+def test_a_mistake_is_answered_in_one_line(words, messages, capsys):
     assert run_validation(words) == 2
     error = capsys.readouterr().err
     assert len(error.splitlines()) == 1

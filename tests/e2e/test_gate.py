@@ -73,7 +73,7 @@ def lines_of_the_gate(tree: Path) -> list[str]:
     return [line for line in run.stdout.splitlines() if not line.startswith("make")]
 
 
-def test_every_line_of_the_gate_has_a_fault_that_it_must_find() -> None:
+def test_every_line_of_the_gate_has_a_fault_that_it_must_find():
     lines = lines_of_the_gate(ROOT)
     assert len(lines) == len(FAULTS)
     for words in FAULTS:
@@ -81,7 +81,7 @@ def test_every_line_of_the_gate_has_a_fault_that_it_must_find() -> None:
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def copy(tmp_path_factory) -> Path:
     """The repository's files, with the environment and mypy's cache of the checkout."""
     tree = tmp_path_factory.mktemp("copy")
     listed = subprocess.run(
@@ -102,7 +102,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("words", "fault"), CASES, ids=[f"{words}: {fault.path}" for words, fault in CASES]
 )
-def test_a_line_of_the_gate_fails_on_its_fault(words: str, fault: Fault, copy: Path) -> None:
+def test_a_line_of_the_gate_fails_on_its_fault(words, fault, copy):
     (line,) = (line for line in lines_of_the_gate(copy) if words in line)
     before = (copy / fault.path).read_bytes() if (copy / fault.path).exists() else None
     # pytest alone would run all tests: it must collect the planted one by itself.

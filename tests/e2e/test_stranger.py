@@ -11,7 +11,6 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ PACKAGE = Path(__file__).parents[2] / "docs" / "example-plugin"
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(tmp_path_factory) -> Path:
     """The package as an installer leaves it."""
     folder = tmp_path_factory.mktemp("stranger")
     source = shutil.copytree(PACKAGE, folder / "source")  # a build leaves files beside it
@@ -32,7 +31,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def home(installed: Path, tmp_path: Path) -> Path:
+def home(installed, tmp_path) -> Path:
     """A working folder with what a user writes, and the installed package in ``site``."""
     for name in ("spaces", "runs"):
         shutil.copytree(PACKAGE / name, tmp_path / name)
@@ -55,9 +54,7 @@ def python(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def printed(
-    home: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> Callable[..., str]:
+def printed(home, monkeypatch, capsys) -> Callable[..., str]:
     """What a command prints that finds the installed package, in the process of the test."""
     monkeypatch.syspath_prepend(str(home / "site"))
     monkeypatch.chdir(home)
@@ -69,9 +66,7 @@ def printed(
     return printed
 
 
-def test_a_strangers_plug_ins_take_part_in_a_campaign_like_ours(
-    home: Path, printed: Callable[..., str]
-) -> None:
+def test_a_strangers_plug_ins_take_part_in_a_campaign_like_ours(home, printed):
     for group, plug_in in {"evaluators": "beam", "optimizers": "spread"}.items():
         assert plug_in in printed("list", group, "--json")
 
@@ -101,9 +96,7 @@ def test_a_strangers_plug_ins_take_part_in_a_campaign_like_ours(
     assert r"deflection\_m" in lines[1]
 
 
-def test_the_comparison_of_the_how_to_page_runs_as_it_is_printed(
-    home: Path, printed: Callable[..., str]
-) -> None:
+def test_the_comparison_of_the_how_to_page_runs_as_it_is_printed(home, printed):
     page = (PACKAGE.parent / "how-to" / "your-optimizer.md").read_text("utf-8")
     (definition,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)
     assert "`runs/compare-mine.yaml`" in page
@@ -122,15 +115,13 @@ def test_the_comparison_of_the_how_to_page_runs_as_it_is_printed(
     assert "spread" in compared
 
 
-def test_the_examples_own_tests_pass(home: Path) -> None:
+def test_the_examples_own_tests_pass(home):
     tested = python(home, "pytest", "-q", "-p", "no:cacheprovider")
     assert tested.returncode == 0, tested.stdout
     assert "4 passed" in tested.stdout
 
 
-def test_a_strangers_machine_serves_in_a_pool_and_requests_that_arrive(
-    home: Path, check_document: Callable[[Any], None]
-) -> None:
+def test_a_strangers_machine_serves_in_a_pool_and_requests_that_arrive(home, check_document):
     words = ("evaluate", "--campaign", "roofline-pools", "--design", "mixed", "--json")
     evaluated = python(home, "codesign", *words)
     assert evaluated.returncode == 0, evaluated.stderr
@@ -155,7 +146,7 @@ def test_a_strangers_machine_serves_in_a_pool_and_requests_that_arrive(
     assert ran.returncode == 0, ran.stderr
 
 
-def test_a_plug_in_that_cannot_be_imported_is_named_in_one_line(home: Path) -> None:
+def test_a_plug_in_that_cannot_be_imported_is_named_in_one_line(home):
     (home / "site" / "codesign_beams.py").write_text("import nothing_of_that_name\n")
     ran = python(home, "codesign", "run", "beams")
     assert ran.returncode == 2

@@ -67,15 +67,13 @@ def follow(page: Path, capsys: pytest.CaptureFixture[str] | None) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _empty_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _empty_folder(tmp_path, monkeypatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
 
 
 @pytest.mark.parametrize("page", sorted(FOLDER.glob("*.md")), ids=lambda page: page.stem)
-def test_the_commands_of_a_tutorial_print_what_it_shows(
-    page: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_of_a_tutorial_print_what_it_shows(page, capsys):
     follow(page, capsys)
 
 
@@ -83,21 +81,19 @@ def test_the_commands_of_a_tutorial_print_what_it_shows(
     "name",
     ["size-a-deployment", pytest.param("planned-memories", marks=pytest.mark.slow)],
 )
-def test_the_commands_of_a_how_to_page_print_what_it_shows(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_commands_of_a_how_to_page_print_what_it_shows(name, capsys):
     page = HOW_TO / f"{name}.md"
     for link in re.findall(r"\.\./tutorials/([\w-]+\.md)", page.read_text("utf-8")):
         follow(FOLDER / link, None)
     follow(page, capsys)
 
 
-def test_there_are_the_five_tutorials() -> None:
+def test_there_are_the_five_tutorials():
     names = {page.stem for page in FOLDER.glob("*.md")}
     assert names == {"first-answer", "my-model", "my-memory", "my-limit", "is-it-true"}
 
 
-def test_an_output_that_is_wrong_is_noticed(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_output_that_is_wrong_is_noticed(capsys):
     with pytest.raises(AssertionError, match="codesign --version"):
         run("codesign --version", "codesign 99\n", capsys)
 

@@ -31,13 +31,11 @@ def throughput(tiers: list[tuple[str, int]]) -> float:
 
 
 @pytest.mark.parametrize(("tiers", "tokens_per_s"), TABLE["tokens_per_s"], ids=str)
-def test_decode_is_as_fast_as_in_the_other_implementation(
-    tiers: list[tuple[str, int]], tokens_per_s: float
-) -> None:
+def test_decode_is_as_fast_as_in_the_other_implementation(tiers, tokens_per_s):
     assert throughput(tiers) == pytest.approx(tokens_per_s, rel=TABLE["tolerance"])
 
 
-def test_an_array_bound_step_takes_every_weight_and_key_once_through_the_array() -> None:
+def test_an_array_bound_step_takes_every_weight_and_key_once_through_the_array():
     # 70.55e9 weights less the 1.05e9 of the embedding, which are looked up, and 94,000 positions
     # of 2 x 80 layers x 8 heads x 128; 2048 of either enter the array in a cycle of 1 ns.
     weights, keys_and_values = 69.5e9, 94_000 * 2 * 80 * 8 * 128

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -28,12 +26,12 @@ SPEED, PRICE = FRONTIERS["tolerance"].values()
 
 
 @pytest.mark.parametrize("row", [*closed_form_rows(), *text_rows()], ids=lambda row: row["what"])
-def test_a_number_of_table_1_or_the_text_comes_out_as_printed(row: dict[str, Any]) -> None:
+def test_a_number_of_table_1_or_the_text_comes_out_as_printed(row):
     assert row["is_within"], f"printed {row['reference']}, ours {row['ours']}"
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["model"])
-def test_the_greatest_speed_is_that_of_table_2(row: dict[str, Any]) -> None:
+def test_the_greatest_speed_is_that_of_table_2(row):
     # A grid of 60 points finds the maximum, which is flat.
     points = frontier(row["model"], row["format"], DEVICE, 60)
     assert points.tokens_per_s.max() == pytest.approx(row["fastest"][0], rel=SPEED)
@@ -41,8 +39,8 @@ def test_the_greatest_speed_is_that_of_table_2(row: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row["model"])
 def test_some_instance_and_batch_that_round_to_table_3_have_its_speed_and_price(
-    row: dict[str, Any],
-) -> None:
+    row,
+):
     speed, price, devices, batch = row["efficient"]
     made = serving(row["model"], row["format"], DEVICE)
     steps = np.linspace(-0.5, 0.5, 11)
@@ -55,15 +53,13 @@ def test_some_instance_and_batch_that_round_to_table_3_have_its_speed_and_price(
     assert off.min() <= SPEED
 
 
-def test_alpha_4_of_the_caption_does_not_give_table_3() -> None:
+def test_alpha_4_of_the_caption_does_not_give_table_3():
     row = next(row for row in ROWS if row["model"] == "gpt-4")
     points = frontier(row["model"], row["format"], DEVICE, 60)
     assert points.tokens_per_s[points.most_valued(4.0)] > 1.05 * row["efficient"][0]
 
 
-def test_without_a_draft_deepseek_is_six_times_cheaper_at_100k_tokens_and_with_one_half_of_it() -> (
-    None
-):
+def test_without_a_draft_deepseek_is_six_times_cheaper_at_100k_tokens_and_with_one_half_of_it():
     alone, drafted = long_context_rows()
     assert alone["is_within"], f"printed {alone['reference']}, ours {alone['ours']}"
     # The recorded residual: Figs. 9 and 10 assume a draft and print no numbers.
@@ -71,7 +67,7 @@ def test_without_a_draft_deepseek_is_six_times_cheaper_at_100k_tokens_and_with_o
     assert drafted["ours"] == pytest.approx(3.2, rel=0.02)
 
 
-def test_the_arithmetic_of_the_long_context_note_follows_from_counts() -> None:
+def test_the_arithmetic_of_the_long_context_note_follows_from_counts():
     context, hour = 1e5, 2.1 / 3600 * 1e6
     mistral = serving("mistral-large-2", "bf16", "h100").target.shape
     deepseek = shape_of(load_model("deepseek-v3"))

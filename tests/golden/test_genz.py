@@ -21,7 +21,7 @@ def case_name(case: dict[str, Any]) -> str:
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c["output"]], ids=case_name)
-def test_every_number_of_the_tool_s_answer_comes_out(case: dict[str, Any]) -> None:
+def test_every_number_of_the_tool_s_answer_comes_out(case):
     rows = list(compare(case))
     assert len(rows) == 18
     for row in rows:
@@ -30,12 +30,12 @@ def test_every_number_of_the_tool_s_answer_comes_out(case: dict[str, Any]) -> No
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if not c["output"]], ids=case_name)
-def test_what_the_tool_refuses_is_refused(case: dict[str, Any]) -> None:
+def test_what_the_tool_refuses_is_refused(case):
     with pytest.raises(InputError, match=r"memory: expected at most .* too much"):
         run_case(case["input"])
 
 
-def test_the_cases_cover_every_convention() -> None:
+def test_the_cases_cover_every_convention():
     given = [case["input"] for case in CASES]
     for name in ("tp", "pp", "ep", "beam"):
         assert any(one.get(name, 1) > 1 for one in given)
@@ -46,7 +46,7 @@ def test_the_cases_cover_every_convention() -> None:
 
 
 @pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim["what"])
-def test_the_paper_s_number_comes_out_or_its_residual_is_as_recorded(claim: dict[str, Any]) -> None:
+def test_the_paper_s_number_comes_out_or_its_residual_is_as_recorded(claim):
     error = compute(claim) / claim["printed"] - 1.0
     if "tolerance" in claim:
         assert abs(error) <= claim["tolerance"]
@@ -54,7 +54,7 @@ def test_the_paper_s_number_comes_out_or_its_residual_is_as_recorded(claim: dict
         assert error == pytest.approx(claim["residual"], abs=RESIDUAL_TOLERANCE)
 
 
-def test_a_file_that_holds_no_cases_is_refused(tmp_path: Any) -> None:
+def test_a_file_that_holds_no_cases_is_refused(tmp_path):
     file = tmp_path / "cases.json"
     file.write_text('{"cases": 3}')
     with pytest.raises(InputError, match="expected a list of cases"):

@@ -33,30 +33,26 @@ def cells(held_to_residual: bool) -> list[PublishedCell]:
 
 @pytest.mark.parametrize("profile", ["memexplorer", "plain"])
 @pytest.mark.parametrize("cell", cells(False), ids=lambda cell: cell.label)
-def test_a_published_number_comes_out_within_its_tolerance(
-    cell: PublishedCell, profile: str
-) -> None:
+def test_a_published_number_comes_out_within_its_tolerance(cell, profile):
     assert cell.tolerance is not None
     assert abs(compute(cell, profile) / cell.printed - 1) <= cell.tolerance
 
 
 @pytest.mark.parametrize("cell", cells(True), ids=lambda cell: cell.label)
 def test_a_number_that_does_not_come_out_misses_by_its_recorded_residual(
-    cell: PublishedCell,
-) -> None:
+    cell,
+):
     error = compute(cell, "memexplorer") / cell.printed - 1
     assert abs(error - cell.residual) <= cell.residual_tolerance
 
 
 @pytest.mark.parametrize(("name", "count"), [("batch", 9), ("tdp", 10)])
-def test_every_published_design_has_its_batch_and_its_power_in_a_table(
-    name: str, count: int
-) -> None:
+def test_every_published_design_has_its_batch_and_its_power_in_a_table(name, count):
     assert {cell.design for cell in CELLS[name]} == set(DESIGNS)
     assert len(CELLS[name]) == count
 
 
-def test_every_printed_ratio_of_tables_4_to_6_is_a_cell() -> None:
+def test_every_printed_ratio_of_tables_4_to_6_is_a_cell():
     printed = {(cell.table, cell.column, cell.metric): cell.printed for cell in ratios()}
     assert len(printed) == 14
     efficiency, speed = "tokens_per_joule_tdp", "throughput_tokens_per_s"
@@ -73,7 +69,7 @@ def test_every_printed_ratio_of_tables_4_to_6_is_a_cell() -> None:
         assert (rate / watts) / (1.48 / 300.09) == pytest.approx(gain, abs=1e-2)
 
 
-def test_table_5_runs_the_software_of_p1_on_every_design() -> None:
+def test_table_5_runs_the_software_of_p1_on_every_design():
     software = ("storage_priority", "dataflow", "bandwidth_priority")
     of_p1 = {name: DESIGNS["P1"][name] for name in software}
     for cell in CELLS["hierarchy"]:
@@ -81,19 +77,19 @@ def test_table_5_runs_the_software_of_p1_on_every_design() -> None:
         assert cell.base == ("Base", of_p1)
 
 
-def test_the_calibrated_profile_keeps_its_promise_over_all_ratios() -> None:
+def test_the_calibrated_profile_keeps_its_promise_over_all_ratios():
     assert LARGEST_LOG_ERROR == 0.2
     assert log_error(ratios(), "memexplorer") <= LARGEST_LOG_ERROR
 
 
-def test_the_promise_is_missed_if_table_5_is_a_decode() -> None:
+def test_the_promise_is_missed_if_table_5_is_a_decode():
     decoded = [replace(cell, phase="decode") if cell.table == 5 else cell for cell in ratios()]
     assert log_error(decoded, "memexplorer") > LARGEST_LOG_ERROR
 
 
 def test_the_promise_is_missed_if_the_vector_unit_moves_no_operands(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     def on_no_port(workload: tuple[tuple[str, Any], ...], phase: str, profile: str) -> NpuEvaluator:
         options = NpuOptions.model_validate({"profile": profile, "score_path": "uncharged"})
         request = Request.model_validate({**dict(workload), "phase": phase})
@@ -103,13 +99,13 @@ def test_the_promise_is_missed_if_the_vector_unit_moves_no_operands(
     assert log_error(ratios(), "memexplorer") > LARGEST_LOG_ERROR
 
 
-def test_no_ratio_counts_on_a_batch_that_the_paper_does_not_print() -> None:
+def test_no_ratio_counts_on_a_batch_that_the_paper_does_not_print():
     for cell in ratios():
         assert cell.workload["batch"] == (1 if cell.table == 4 else "capacity")
 
 
 @pytest.mark.parametrize("name", load_tables())
-def test_a_table_says_where_it_is_from_what_is_counted_and_why_its_tolerance(name: str) -> None:
+def test_a_table_says_where_it_is_from_what_is_counted_and_why_its_tolerance(name):
     table = load_tables()[name]
     for key in ("source", "counted", "reason"):
         assert str(table[key]).strip()

@@ -21,12 +21,12 @@ def blocks(lines: list[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
 
 
 @pytest.mark.parametrize("name", [name for name in TABLE["outputs"] if name != "nvfp4"])
-def test_blocks_of_ocp_are_those_of_gfloat(name: str) -> None:
+def test_blocks_of_ocp_are_those_of_gfloat(name):
     stored = quantize(blocks(TABLE["inputs"]), find_block_format(name))
     np.testing.assert_array_equal(stored, blocks(TABLE["outputs"][name]))
 
 
-def test_blocks_of_nvfp4_are_those_of_torchao() -> None:
+def test_blocks_of_nvfp4_are_those_of_torchao():
     rows = blocks(TABLE["inputs"])[TABLE["nvfp4_rows"]]
     stored = [quantize(row[None], find_block_format("nvfp4"))[0] for row in rows]
     np.testing.assert_array_equal(stored, blocks(TABLE["outputs"]["nvfp4"]))
@@ -40,7 +40,7 @@ def load_vectors() -> Any:
     return vectors
 
 
-def test_gptq_is_that_of_torchao_on_the_same_layer() -> None:
+def test_gptq_is_that_of_torchao_on_the_same_layer():
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
     from codesign.models.quantization.weight_algorithms import gptq
@@ -56,7 +56,7 @@ def test_gptq_is_that_of_torchao_on_the_same_layer() -> None:
 @pytest.mark.parametrize(
     ("library", "function"), [("gfloat", "of_gfloat"), ("torchao", "of_torchao")]
 )
-def test_the_libraries_still_say_the_same(library: str, function: str) -> None:
+def test_the_libraries_still_say_the_same(library, function):
     if importlib.util.find_spec(library) is None:
         # Libraries that only check ours are no dependencies; their answers are in the golden table,
         # which the default suite compares.
@@ -66,7 +66,7 @@ def test_the_libraries_still_say_the_same(library: str, function: str) -> None:
 
 
 @pytest.mark.slow
-def test_rotations_fold_into_a_layer_as_torchao_folds_them(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_rotations_fold_into_a_layer_as_torchao_folds_them(monkeypatch):
     if importlib.util.find_spec("torchao") is None:
         # It only checks ours and is no dependency; test_measured_model compares with SciPy always.
         pytest.skip("torchao is not installed")

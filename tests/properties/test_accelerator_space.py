@@ -38,7 +38,7 @@ def changed(columns: Columns, name: str, value: object) -> Columns:
     return {**columns, name: Column((value,), np.zeros(n, dtype=np.int64))}
 
 
-def test_the_space_holds_the_published_chips_and_at_least_1e13_designs() -> None:
+def test_the_space_holds_the_published_chips_and_at_least_1e13_designs():
     assert space().size >= 1e13
     expected = {"H100", "H200", "B200", "MI300X", "TPUv5e", "TPUv6e", "TPUv7", "Rubin"}
     assert set(space().designs) == expected
@@ -51,7 +51,7 @@ def test_the_space_holds_the_published_chips_and_at_least_1e13_designs() -> None
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_options_that_a_design_states_are_those_of_the_evaluator(phase: str) -> None:
+def test_options_that_a_design_states_are_those_of_the_evaluator(phase):
     columns = sample(64)
     names = ["throughput_tokens_per_s", "tdp_watts", "area_mm2", "energy_joules_per_token"]
     stated = evaluator(phase).evaluate(columns, names).metrics
@@ -68,7 +68,7 @@ def test_options_that_a_design_states_are_those_of_the_evaluator(phase: str) -> 
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_no_design_of_the_space_beats_its_bounds(phase: str) -> None:
+def test_no_design_of_the_space_beats_its_bounds(phase):
     names = ["throughput_tokens_per_s", "tdp_watts", "energy_joules_per_token", "area_mm2"]
     columns, one = sample(200), evaluator(phase)
     values = one.evaluate(columns, names).metrics
@@ -83,7 +83,7 @@ def test_no_design_of_the_space_beats_its_bounds(phase: str) -> None:
             assert (excess <= 1e-9 * np.abs(values[name])).all(), name
 
 
-def test_a_faster_clock_costs_the_square_of_its_voltage_and_a_newer_process_saves() -> None:
+def test_a_faster_clock_costs_the_square_of_its_voltage_and_a_newer_process_saves():
     columns, one = sample(32), evaluator("prefill")
     clocks = [0.7e9, 1.0e9, 1.4e9, 2.0e9]
     watts = np.array(
@@ -105,7 +105,7 @@ def test_a_faster_clock_costs_the_square_of_its_voltage_and_a_newer_process_save
 
 
 @pytest.mark.parametrize("level", ["low", "typical", "high"])
-def test_constants_move_within_the_ranges_of_the_process_of_each_design(level: str) -> None:
+def test_constants_move_within_the_ranges_of_the_process_of_each_design(level):
     designs, names = sample(200), ["area_mm2", "tdp_watts", "unit_cost_usd"]
     assert set(designs["process"].to_list()) == {"n7", "n5", "n3e", "n2"}
     ranges = evaluator("decode").constant_ranges(names)

@@ -187,7 +187,7 @@ def _outcomes(numbers: range, folder: Path) -> set[str]:
     return outcomes
 
 
-def test_fuzzed_inputs_are_read_or_refused(tmp_path: Path) -> None:
+def test_fuzzed_inputs_are_read_or_refused(tmp_path):
     assert _outcomes(range(N_ALWAYS), tmp_path) == {"read", "refused"}
 
 
@@ -222,18 +222,18 @@ def _checkpoint_outcomes(numbers: range, folder: Path) -> set[str]:
     return outcomes
 
 
-def test_fuzzed_checkpoints_are_read_or_refused(tmp_path: Path) -> None:
+def test_fuzzed_checkpoints_are_read_or_refused(tmp_path):
     pytest.importorskip("torch")
     pytest.importorskip("safetensors")
     assert _checkpoint_outcomes(range(60), tmp_path) == {"read", "refused"}
 
 
 @pytest.mark.slow
-def test_ten_thousand_fuzzed_checkpoints_are_read_or_refused(tmp_path: Path) -> None:
+def test_ten_thousand_fuzzed_checkpoints_are_read_or_refused(tmp_path):
     pytest.importorskip("torch")
     assert _checkpoint_outcomes(range(60, 10_000), tmp_path) == {"read", "refused"}
 
 
 @pytest.mark.slow
-def test_a_hundred_thousand_fuzzed_inputs_are_read_or_refused(tmp_path: Path) -> None:
+def test_a_hundred_thousand_fuzzed_inputs_are_read_or_refused(tmp_path):
     assert _outcomes(range(N_ALWAYS, N_LONG), tmp_path) == {"read", "refused"}

@@ -97,7 +97,7 @@ def longest_times(model: str, way: str) -> list[float]:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("model", MODELS)
-def test_the_batch_size_is_the_best_of_all_that_fit(model: str, way: str) -> None:
+def test_the_batch_size_is_the_best_of_all_that_fit(model, way):
     fixed = [evaluator(model, "decode", size, way).evaluate(designs()) for size in SIZES]
     fits = np.stack([result.violations["capacity"] <= 0 for result in fixed])
     fits[0] = True
@@ -118,7 +118,7 @@ def test_the_batch_size_is_the_best_of_all_that_fit(model: str, way: str) -> Non
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_a_list_of_batch_sizes_is_chosen_from_likewise(way: str) -> None:
+def test_a_list_of_batch_sizes_is_chosen_from_likewise(way):
     each = [
         evaluator("mixtral-8x7b", "decode", size, way).evaluate(designs()) for size in (24, 3, 1)
     ]
@@ -134,13 +134,13 @@ def test_a_list_of_batch_sizes_is_chosen_from_likewise(way: str) -> None:
 
 
 @pytest.mark.parametrize("batch", [None, "best"])
-def test_requests_are_prefilled_one_by_one_so_the_smallest_batch_is_best(batch: Any) -> None:
+def test_requests_are_prefilled_one_by_one_so_the_smallest_batch_is_best(batch):
     held = evaluator("qwen3-32b", "prefill", batch).evaluate(designs(), ["batch_size"])
     assert (held.metrics["batch_size"] == 1).all()
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_a_space_may_state_the_batch_size(phase: str) -> None:
+def test_a_space_may_state_the_batch_size(phase):
     sizes = np.resize([1, 2, 16, 5], N)
     stated = {**designs(), "batch_size": column_of(sizes.tolist())}
     one = evaluator("qwen3-32b", phase).within_limits({TIME: 1e-3})
@@ -160,7 +160,7 @@ LIMIT = "time_per_output_token_s <= 30 ms"
 OBJECTIVES = ["maximize throughput_tokens_per_s", "minimize tdp_watts"]
 
 
-def test_a_problem_with_a_limit_on_latency_finds_designs_that_keep_it() -> None:
+def test_a_problem_with_a_limit_on_latency_finds_designs_that_keep_it():
     rows = space().sample(np.random.default_rng(0), 2000)
     one = evaluator("qwen3-32b")
     limited = build_problem(space(), one, OBJECTIVES, [LIMIT]).evaluate(rows)
@@ -173,7 +173,7 @@ def test_a_problem_with_a_limit_on_latency_finds_designs_that_keep_it() -> None:
     assert is_at_most(limited.metrics[RATE], free.metrics[RATE])
 
 
-def test_a_limit_in_token_per_second_and_user_is_the_same_limit() -> None:
+def test_a_limit_in_token_per_second_and_user_is_the_same_limit():
     one = evaluator("qwen3-32b")
     by_time, by_rate = (
         one.within_limits(limit).evaluate(designs()).metrics["batch_size"]
@@ -184,7 +184,7 @@ def test_a_limit_in_token_per_second_and_user_is_the_same_limit() -> None:
     assert (free == one.evaluate(designs()).metrics["batch_size"]).all() and (by_time < free).any()
 
 
-def test_the_batch_size_of_a_space_meets_the_limits_of_a_problem() -> None:
+def test_the_batch_size_of_a_space_meets_the_limits_of_a_problem():
     record = yaml.safe_load(find("spaces", "memexplorer").read_text())
     del record["designs"]  # the published ones state no batch size
     record["parameters"]["batch_size"] = [1, 2, 8, 64]
@@ -217,7 +217,7 @@ def tried(one: NpuEvaluator, size: int, order: int) -> FloatArray:
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize("model", MODELS)
-def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model: str, phase: str) -> None:
+def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model, phase):
     one = evaluator(model, phase)
     prepared = one.preparation.prepared(designs())
     levels = prepared.accelerators.levels
@@ -257,7 +257,7 @@ def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model: str, phase:
     assert 0 < is_first.sum() < N  # orders matter
 
 
-def test_how_a_design_lists_its_tiers_makes_no_difference() -> None:
+def test_how_a_design_lists_its_tiers_makes_no_difference():
     values = {name: column.to_list() for name, column in designs().items()}
     n_tiers = [sum(values[f"tier{i}_stacks"][j] is not None for i in (1, 2, 3)) for j in range(N)]
     assert set(n_tiers) == {1, 2, 3}
@@ -275,7 +275,7 @@ def test_how_a_design_lists_its_tiers_makes_no_difference() -> None:
 
 
 @pytest.mark.parametrize("n_tiers", [3, 4])
-def test_no_order_that_could_be_the_fastest_is_left_out(n_tiers: int) -> None:
+def test_no_order_that_could_be_the_fastest_is_left_out(n_tiers):
     """By the bytes that pass the ports, summed over kinds of data, as operators do."""
     rng, orders = np.random.default_rng(0), orders_of(n_tiers)
     n, shape = 20_000, (n_tiers, 20_000)
@@ -324,7 +324,7 @@ def _steady_s(
 
 
 @pytest.mark.parametrize("n_tiers", [3, 4])
-def test_data_side_by_side_take_the_least_time_that_there_is(n_tiers: int) -> None:
+def test_data_side_by_side_take_the_least_time_that_there_is(n_tiers):
     rng = np.random.default_rng(1)
     n = 150
     shape = (n_tiers, n)
@@ -350,7 +350,7 @@ def test_data_side_by_side_take_the_least_time_that_there_is(n_tiers: int) -> No
         assert (owned[there, i] / bandwidth[there, i]).max() == pytest.approx(result.fun, rel=1e-6)
 
 
-def test_what_no_tier_holds_goes_to_the_one_that_takes_longest() -> None:
+def test_what_no_tier_holds_goes_to_the_one_that_takes_longest():
     one = np.ones(1)
     beyond, last = balanced_tails(12 * one, (4 * one, 3 * one, 2 * one), (2 * one, one, one))
     assert beyond.item() == pytest.approx((3 + 3 + 2) / 12)
@@ -364,9 +364,7 @@ def test_what_no_tier_holds_goes_to_the_one_that_takes_longest() -> None:
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("batch", [None, 4, (2, 7, 30), "stated"])
-def test_limited_or_stated_batches_have_the_same_bits_compiled(
-    batch: Any, model: str, way: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_limited_or_stated_batches_have_the_same_bits_compiled(batch, model, way, monkeypatch):
     some = dict(designs(150))
     if batch == "stated":
         some["batch_size"] = column_of(np.resize([1, 3, 64], 150).tolist())

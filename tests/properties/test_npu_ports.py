@@ -102,7 +102,7 @@ def assert_covered(evaluator: NpuEvaluator, columns: Columns) -> None:
 
 
 @pytest.mark.parametrize(("model", "phase"), CASES)
-def test_bytes_at_the_port_are_at_least_the_operands_used_there(model: str, phase: str) -> None:
+def test_bytes_at_the_port_are_at_least_the_operands_used_there(model, phase):
     evaluator = NpuEvaluator(request(model, phase), NpuOptions())
     for name, dataflow in (("Base", "os"), ("D2", "ws")):
         assert_covered(evaluator, design(name, dataflow))
@@ -110,7 +110,7 @@ def test_bytes_at_the_port_are_at_least_the_operands_used_there(model: str, phas
 
 
 @pytest.mark.parametrize("field", ["port_kv", "scores_in", "scores_out", "port_kv_written"])
-def test_an_operand_that_is_left_out_is_found(field: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_operand_that_is_left_out_is_found(field, monkeypatch):
     original = operator_times.port_operands
 
     def forgetful(table: OperatorTable, is_charged: bool) -> Any:
@@ -125,9 +125,7 @@ def test_an_operand_that_is_left_out_is_found(field: str, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("model", ["deepseek-v3", "qwen3-next-80b-a3b", "llama-3-8b"])
 @pytest.mark.parametrize("score_path", ["on_chip", "local"])
-def test_the_simulation_moves_the_same_operands_by_its_own_tiles(
-    model: str, score_path: str
-) -> None:
+def test_the_simulation_moves_the_same_operands_by_its_own_tiles(model, score_path):
     options = SimulationOptions(score_path=score_path, most_steps=16)
     simulated = SimulationEvaluator(request(model, "decode"), options)
     closed = NpuEvaluator(request(model, "decode"), NpuOptions(score_path=score_path))
@@ -139,7 +137,7 @@ def test_the_simulation_moves_the_same_operands_by_its_own_tiles(
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_a_local_buffer_has_its_price_and_spares_the_port(phase: str) -> None:
+def test_a_local_buffer_has_its_price_and_spares_the_port(phase):
     columns = design("Base", "ws")
     on_chip, local, free = (
         NpuEvaluator(request("llama-3-8b", phase), NpuOptions(score_path=path)).evaluate(columns)

@@ -249,8 +249,8 @@ def norms(model: str) -> set[str]:
 @pytest.mark.parametrize("view", ["platform", "forecast"])
 @pytest.mark.parametrize("quantity", ["mac", "weight_bytes", "kv_read_bytes"])
 def test_every_operator_multiplies_and_reads_the_same_in_npu_platform_and_forecast(
-    quantity: str, view: str, model: str, phase: str
-) -> None:
+    quantity, view, model, phase
+):
     ours, theirs = (
         {name: value for name, value in getattr(found, quantity).items() if value}
         for found in (count(view, model, phase), count("npu", model, phase))
@@ -269,9 +269,7 @@ def test_every_operator_multiplies_and_reads_the_same_in_npu_platform_and_foreca
 @every_phase
 @every_served_model
 @pytest.mark.parametrize("view", VIEWS)
-def test_every_view_holds_the_weights_and_cache_of_the_model(
-    view: str, model: str, phase: str
-) -> None:
+def test_every_view_holds_the_weights_and_cache_of_the_model(view, model, phase):
     found, shape = count(view, model, phase), load_model(model)
     length = PROMPT + GENERATED
     per_request = kv_elements(shape, length) * KV_BYTES + state_bytes(shape, length)
@@ -284,7 +282,7 @@ def test_every_view_holds_the_weights_and_cache_of_the_model(
 
 @every_phase
 @every_served_model
-def test_devices_send_the_same_in_npu_and_platform(model: str, phase: str) -> None:
+def test_devices_send_the_same_in_npu_and_platform(model, phase):
     n_devices = 4
     request = Request.model_validate({"model": model, "phase": phase, "batch": 1, **TOKENS})
     theirs = model_part(request, Parallelism(n_devices, 1)).messages
@@ -303,7 +301,7 @@ def test_devices_send_the_same_in_npu_and_platform(model: str, phase: str) -> No
 
 @every_phase
 @every_served_model
-def test_two_devices_read_together_the_weights_of_the_model(model: str, phase: str) -> None:
+def test_two_devices_read_together_the_weights_of_the_model(model, phase):
     designs = ({"device": "h100-sxm", "batch_size": 1, "tensor_parallel": n} for n in (1, 2))
     alone, shared = (_serving(model, "ideal", design) for design in designs)
     for whole, part in zip(
@@ -316,9 +314,7 @@ def test_two_devices_read_together_the_weights_of_the_model(model: str, phase: s
 
 @pytest.mark.parametrize("model", WITHOUT_POSITIONS, ids=stem)
 @pytest.mark.parametrize("n_devices", [2, 4])
-def test_one_of_several_devices_holds_the_same_in_npu_and_platform(
-    model: str, n_devices: int
-) -> None:
+def test_one_of_several_devices_holds_the_same_in_npu_and_platform(model, n_devices):
     request = Request.model_validate({"model": model, "phase": "decode", "batch": 1, **TOKENS})
     theirs = model_part(request, Parallelism(n_devices, 1))
     design = {"device": "h100-sxm", "batch_size": 1, "tensor_parallel": n_devices, **FORMATS}
@@ -329,7 +325,7 @@ def test_one_of_several_devices_holds_the_same_in_npu_and_platform(
 
 
 @pytest.mark.parametrize("model", HYBRIDS, ids=stem)
-def test_two_devices_keep_norms_and_routers_twice_and_all_else_once(model: str) -> None:
+def test_two_devices_keep_norms_and_routers_twice_and_all_else_once(model):
     designs = ({"device": "h100-sxm", "batch_size": 1, "tensor_parallel": n} for n in (1, 2))
     whole, part = (
         _serving(model, "ideal", design).decode_footprint.weight_bytes[0] for design in designs
@@ -374,7 +370,7 @@ NATIVE = [name for name in MODELS if not load_model(name).is_latent]
 
 
 @pytest.mark.parametrize("model", DENSE)
-def test_genz_multiplies_what_npu_does_under_the_same_conventions(model: str) -> None:
+def test_genz_multiplies_what_npu_does_under_the_same_conventions(model):
     said = {"causal": False, "logits": "all", "embedding": "dense"}
     theirs = _npu(model, "prefill", **said)
     assert total(_platform(model, "prefill", "genz").mac) == pytest.approx(
@@ -396,13 +392,13 @@ def test_genz_multiplies_what_npu_does_under_the_same_conventions(model: str) ->
 
 @every_phase
 @pytest.mark.parametrize("model", NATIVE, ids=stem)
-def test_life_multiplies_what_npu_does_under_the_same_conventions(model: str, phase: str) -> None:
+def test_life_multiplies_what_npu_does_under_the_same_conventions(model, phase):
     theirs = _npu(model, phase, causal=False, logits="all")
     assert total(_forecast(model, phase, "life").mac) == pytest.approx(total(theirs.mac), rel=EXACT)
 
 
 @pytest.mark.parametrize("model", [name for name in DENSE if name in NATIVE])
-def test_epoch_multiplies_what_npu_does_where_heads_span_the_width(model: str) -> None:
+def test_epoch_multiplies_what_npu_does_where_heads_span_the_width(model):
     shape, found = shape_of(load_model(model)), load_model(model)
     if found.num_attention_heads * found.head_dim != found.hidden_size:
         shape = replace(shape, score_flop=4.0 * found.num_attention_heads * found.head_dim)
@@ -410,7 +406,7 @@ def test_epoch_multiplies_what_npu_does_where_heads_span_the_width(model: str) -
     assert economics_flop(shape) == pytest.approx(2 * mac, rel=EXACT)
 
 
-def test_a_diffusion_model_is_npus_alone() -> None:
+def test_a_diffusion_model_is_npus_alone():
     assert total(_npu("llada-8b", "decode").mac) > 0
     refusals = (
         lambda: PlatformRequest.model_validate({"model": "llada-8b", **TOKENS}),
@@ -423,7 +419,7 @@ def test_a_diffusion_model_is_npus_alone() -> None:
 
 
 @pytest.mark.parametrize("model", [*HYBRIDS, MIXED], ids=stem)
-def test_equations_of_layers_alike_refuse_layers_that_differ(model: str) -> None:
+def test_equations_of_layers_alike_refuse_layers_that_differ(model):
     refusals = (
         lambda: shape_of(load_model(model)),
         lambda: _forecast(model, "decode", "life"),
@@ -433,7 +429,7 @@ def test_equations_of_layers_alike_refuse_layers_that_differ(model: str) -> None
             refuse()
 
 
-def test_economics_tells_sliding_layers_from_others() -> None:
+def test_economics_tells_sliding_layers_from_others():
     """Half of the cache in a window: 100 tokens of context, 10 of them in it, are 55."""
     shape = replace(shape_of(load_model("llama-3-8b")), window=10, sliding_share=0.5)
     assert (shape.attended(100.0), shape.attended(8.0)) == (55.0, 8.0)
@@ -442,9 +438,7 @@ def test_economics_tells_sliding_layers_from_others() -> None:
 @every_phase
 @pytest.mark.parametrize("tensor", [1, 2])
 @pytest.mark.parametrize("model", MIXTURES, ids=stem)
-def test_groups_with_experts_do_hold_and_send_the_same_in_npu_and_platform(
-    model: str, tensor: int, phase: str
-) -> None:
+def test_groups_with_experts_do_hold_and_send_the_same_in_npu_and_platform(model, tensor, phase):
     """Two requests in each of four groups: npu counts those of a group, platform those of all."""
     groups, own = 4, 2
     request = Request.model_validate({"model": model, "phase": phase, "batch": own, **TOKENS})

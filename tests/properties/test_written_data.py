@@ -53,9 +53,7 @@ def wears(work: DesignMetrics) -> BoolArray:
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize("model", TRACES)
-def test_nothing_is_written_to_tiers_that_wear_while_others_have_room(
-    model: str, phase: str
-) -> None:
+def test_nothing_is_written_to_tiers_that_wear_while_others_have_room(model, phase):
     work = results(evaluator(model, phase), "written")
     is_wearing = wears(work)
     capacity = work.placed_levels("capacity_bytes")[1:]
@@ -72,7 +70,7 @@ def test_nothing_is_written_to_tiers_that_wear_while_others_have_room(
 
 
 @pytest.mark.parametrize("model", TRACES)
-def test_tiers_that_wear_stand_behind_all_others(model: str) -> None:
+def test_tiers_that_wear_stand_behind_all_others(model):
     work = results(evaluator(model, "decode"), "written")
     is_last = wears(work) | (work.placed_levels("capacity_bytes")[1:] == 0)
     assert (is_last[:-1] <= is_last[1:]).all()
@@ -82,7 +80,7 @@ def test_tiers_that_wear_stand_behind_all_others(model: str) -> None:
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_a_tier_that_wears_is_written_to_no_more_than_if_all_data_are_spread(phase: str) -> None:
+def test_a_tier_that_wears_is_written_to_no_more_than_if_all_data_are_spread(phase):
     npu = evaluator("llama-3.3-70b", phase, batch=4)
     written, spread = (results(npu, priority) for priority in ("written", "equal"))
     per_pass = [
@@ -112,7 +110,7 @@ def small_space(phase: str) -> DesignSpace:
 
 @pytest.mark.parametrize("limits", [(), (LIFE,)], ids=["no limit", "a life"])
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_the_exact_front_equals_brute_force(phase: str, limits: tuple[str, ...]) -> None:
+def test_the_exact_front_equals_brute_force(phase, limits):
     npu = evaluator("llama-3.3-70b", phase)
     problem = build_problem(small_space(phase), npu, OBJECTIVES, limits, "npu")
     brute_force = build_problem(small_space(phase), Opaque(npu), OBJECTIVES, limits, "npu")
@@ -126,7 +124,7 @@ def best_rate(problem: Problem) -> float:
     return float(-enumerate_front(problem).objectives[:, 0].min())
 
 
-def test_a_limit_on_the_life_is_kept_with_flash_that_nothing_is_written_to() -> None:
+def test_a_limit_on_the_life_is_kept_with_flash_that_nothing_is_written_to():
     flash = {"tier1_technology": "hbm4_12h", "tier2_technology": "hbf", "tier2_stacks": 1}
     few = small_space("prefill").fix(flash)
     npu = evaluator("llama-3.3-70b", "prefill")
@@ -139,7 +137,7 @@ def test_a_limit_on_the_life_is_kept_with_flash_that_nothing_is_written_to() -> 
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_no_design_beats_its_best_case(phase: str) -> None:
+def test_no_design_beats_its_best_case(phase):
     npu = evaluator("llama-3.3-70b", phase)
     problem = build_problem(space(), npu, OBJECTIVES, (), "npu")
     rows = _written_rows(problem)
@@ -163,7 +161,7 @@ def _written_rows(problem: Problem) -> Any:
 
 @pytest.mark.skipif(not compiled.has_numba(), reason="numba is not installed")
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_the_compiled_loop_gives_the_same_bits(phase: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_compiled_loop_gives_the_same_bits(phase, monkeypatch):
     answers = []
     for switch in "01":
         monkeypatch.setenv(compiled.SWITCH, switch)
@@ -173,6 +171,6 @@ def test_the_compiled_loop_gives_the_same_bits(phase: str, monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("options", [{"topology": "parallel"}, {"profile": "memexplorer"}], ids=str)
-def test_it_is_refused_where_tiers_are_read_side_by_side(options: dict[str, Any]) -> None:
+def test_it_is_refused_where_tiers_are_read_side_by_side(options):
     with pytest.raises(InputError, match="'written' needs topology staged and blocking capacity"):
         evaluator("llama-3.3-70b", "decode", **options).evaluate(designs("written", 2))

@@ -10,7 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_picture_has_the_layers_of_the_contract_from_top_to_bottom() -> None:
+def test_the_picture_has_the_layers_of_the_contract_from_top_to_bottom():
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
     layers = settings["tool"]["importlinter"]["contracts"][0]["layers"]
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
@@ -20,7 +20,7 @@ def test_the_picture_has_the_layers_of_the_contract_from_top_to_bottom() -> None
     assert f"    {arrows}\n" in page
 
 
-def test_every_package_is_described() -> None:
+def test_every_package_is_described():
     page = (ROOT / "docs" / "architecture.md").read_text("utf-8")
     text = page.split("## What each package knows")[1]
     modules = [path for path in (ROOT / "codesign").iterdir() if path.suffix in ("", ".py")]
@@ -43,14 +43,14 @@ def long_functions(text: str, place: str) -> set[str]:
     }
 
 
-def test_every_function_has_at_most_80_lines() -> None:
+def test_every_function_has_at_most_80_lines():
     found = set()
     for path in sorted((ROOT / "codesign").rglob("*.py")):
         found |= long_functions(path.read_text("utf-8"), path.relative_to(ROOT).as_posix())
     assert found == LONGER, "split them, or take what is short now off the list"
 
 
-def test_a_function_that_is_a_line_too_long_is_noticed() -> None:
+def test_a_function_that_is_a_line_too_long_is_noticed():
     fits = "def fits():\n" + "    pass\n" * (MOST_LINES - 1)
     assert long_functions(fits + fits.replace("fits", "long") + "    pass\n", "x.py") == {
         "x.py:long"

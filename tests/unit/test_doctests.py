@@ -23,15 +23,13 @@ def modules_with_examples() -> list[str]:
 
 
 @pytest.mark.parametrize("name", modules_with_examples())
-def test_the_examples_of_a_module_give_what_they_say(
-    name: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_examples_of_a_module_give_what_they_say(name, capsys):
     result = doctest.testmod(importlib.import_module(name))
     assert result.failed == 0, capsys.readouterr().out
     assert result.attempted > 0, f"{name} has a prompt in a place where doctest does not look"
 
 
-def test_no_example_is_skipped() -> None:
+def test_no_example_is_skipped():
     skipped = [name for name in modules_with_examples() if "+SKIP" in source_of(name)]
     assert not skipped
 
@@ -42,7 +40,7 @@ def source_of(name: str) -> str:
     return Path(file).read_text("utf-8")
 
 
-def test_an_example_that_is_wrong_is_noticed() -> None:
+def test_an_example_that_is_wrong_is_noticed():
     parser = doctest.DocTestParser()
     wrong = parser.get_doctest(">>> 1 + 1\n3\n", {}, "planted", None, 0)
     assert doctest.DocTestRunner(verbose=False).run(wrong, out=lambda _: None).failed == 1

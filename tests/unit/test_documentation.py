@@ -20,12 +20,12 @@ COMMAND = re.compile(r"^(?:\$ )?codesign (\S+)(.*)$", re.MULTILINE)
 OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 
 
-def test_the_readme_has_at_most_700_words_code_included() -> None:
+def test_the_readme_has_at_most_700_words_code_included():
     words = (ROOT / "README.md").read_text("utf-8").split()
     assert len(words) <= MOST_WORDS, "move something to docs/, to which the README links"
 
 
-def test_the_readme_names_the_two_commands_and_shows_designs_and_a_system() -> None:
+def test_the_readme_names_the_two_commands_and_shows_designs_and_a_system():
     text = (ROOT / "README.md").read_text("utf-8")
     for words in ("make demo", "make test", "each creates its own environment"):
         assert words in re.sub(r"\s+", " ", text)
@@ -34,7 +34,7 @@ def test_the_readme_names_the_two_commands_and_shows_designs_and_a_system() -> N
     )
 
 
-def test_the_citation_names_this_version() -> None:
+def test_the_citation_names_this_version():
     citation = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     assert {"cff-version", "message", "title", "authors"} <= set(citation)
     assert citation["version"] == codesign.__version__
@@ -60,10 +60,10 @@ def stale_commands(text: str) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_commands_of_a_page_exist_with_their_options(page: Path) -> None:
+def test_the_commands_of_a_page_exist_with_their_options(page):
     assert not list(stale_commands(page.read_text("utf-8")))
 
 
-def test_a_stale_command_is_noticed() -> None:
+def test_a_stale_command_is_noticed():
     text = "```console\ncodesign run smoke \\\n    --quickly   # --json\ncodesign walk smoke\n```\n"
     assert list(stale_commands(text)) == ["codesign run --quickly", "codesign walk "]

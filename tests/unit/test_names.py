@@ -49,7 +49,7 @@ def vague_names(text: str, place: str) -> list[str]:
     ]
 
 
-def test_no_name_in_the_package_is_vague() -> None:
+def test_no_name_in_the_package_is_vague():
     vague = []
     for path in sorted(ROOT.rglob("*.py")):
         place = path.relative_to(ROOT).as_posix()
@@ -80,7 +80,7 @@ except ValueError as said:
 """
 
 
-def test_each_kind_of_vague_name_is_noticed() -> None:
+def test_each_kind_of_vague_name_is_noticed():
     assert vague_names(PLANTED, "planted.py") == [
         f"planted.py:{place}"
         for place in (

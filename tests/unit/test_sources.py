@@ -63,19 +63,19 @@ def device_file(name: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", list_devices())
-def test_every_number_of_a_device_says_where_it_was_read(name: str) -> None:
+def test_every_number_of_a_device_says_where_it_was_read(name):
     assert problems_of(numbers_of(device_file(name)), load_device(name).sources) == []
 
 
 @pytest.mark.parametrize("name", list_devices())
-def test_every_source_of_a_device_says_whether_it_was_checked(name: str) -> None:
+def test_every_source_of_a_device_says_whether_it_was_checked(name):
     unclear = {
         key: text for key, text in load_device(name).sources.items() if not KINDS.search(text)
     }
     assert unclear == {}
 
 
-def test_what_nobody_could_check_says_so_in_one_wording() -> None:
+def test_what_nobody_could_check_says_so_in_one_wording():
     texts = [text for name in list_devices() for text in load_device(name).sources.values()]
     texts += [text for item in load_library().values() for text in item.sources.values()]
     loose = [text for text in texts if "unchecked" in text.replace("[unchecked: stated from ", "")]
@@ -85,26 +85,26 @@ def test_what_nobody_could_check_says_so_in_one_wording() -> None:
 
 
 @pytest.mark.parametrize("name", list(load_library()))
-def test_every_source_of_a_memory_technology_can_be_looked_up(name: str) -> None:
+def test_every_source_of_a_memory_technology_can_be_looked_up(name):
     technology = load_library()[name]
     assert [text for text in technology.sources.values() if problem_of(text)] == []
 
 
 @pytest.mark.parametrize("name", list(yaml.safe_load(PAPER_DEVICES.read_text())["devices"]))
-def test_every_figure_and_price_of_the_papers_devices_has_a_source_of_its_own(name: str) -> None:
+def test_every_figure_and_price_of_the_papers_devices_has_a_source_of_its_own(name):
     document = yaml.safe_load(PAPER_DEVICES.read_text("utf-8"))["devices"][name]
     assert problems_of(numbers_of(document), document["sources"]) == []
 
 
 @pytest.mark.parametrize("name", list_rents())
-def test_every_rent_is_of_a_shipped_device_and_says_where_and_when_it_was_read(name: str) -> None:
+def test_every_rent_is_of_a_shipped_device_and_says_where_and_when_it_was_read(name):
     rent = list_rents()[name]
     assert name in list_devices()
     assert KINDS.search(rent.source) and DATED.search(rent.source) and DATED.search(rent.date)
 
 
 @pytest.mark.parametrize("name", SPACES)
-def test_every_source_of_a_space_can_be_looked_up(name: str) -> None:
+def test_every_source_of_a_space_can_be_looked_up(name):
     document = yaml.safe_load((resources.find("spaces", name)).read_text("utf-8"))
     sources = document["sources"]
     assert sources
@@ -112,7 +112,7 @@ def test_every_source_of_a_space_can_be_looked_up(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list_models())
-def test_every_model_names_a_configuration_or_a_dated_paper(name: str) -> None:
+def test_every_model_names_a_configuration_or_a_dated_paper(name):
     sources = load_model(name).sources
     assert any("on Hugging Face" in text or DATED.search(text) for text in sources)
 
@@ -164,7 +164,7 @@ MODULES = sorted(
 )
 
 
-def test_no_number_of_a_model_stands_without_a_word() -> None:
+def test_no_number_of_a_model_stands_without_a_word():
     bare = {name: bare_constants((PACKAGE / name).read_text("utf-8")) for name in MODULES}
     assert {name: found for name, found in bare.items() if found} == {}
 
@@ -180,7 +180,7 @@ def test_no_number_of_a_model_stands_without_a_word() -> None:
         ('KINDS = ("a", 1)\nname = 3\n', []),
     ],
 )
-def test_a_bare_number_is_found(text: str, bare: list[str]) -> None:
+def test_a_bare_number_is_found(text, bare):
     assert bare_constants(text) == bare
 
 
@@ -196,6 +196,6 @@ def test_a_bare_number_is_found(text: str, bare: list[str]) -> None:
         ),
     ],
 )
-def test_a_missing_or_vague_source_is_found(sources: dict[str, str], said: list[str]) -> None:
+def test_a_missing_or_vague_source_is_found(sources, said):
     found = problems_of({"power", "capacity"}, sources)
     assert [item[: len(text)] for item, text in zip(found, said, strict=True)] == said

@@ -58,7 +58,7 @@ def test_numbers_keep_every_digit():
     assert json.loads(json_text(values)) == values.tolist()
 
 
-def test_a_block_that_fails_changes_nothing(tmp_path: Path):
+def test_a_block_that_fails_changes_nothing(tmp_path):
     path = tmp_path / "file"
     path.write_text("old", encoding="utf-8")
     with pytest.raises(ZeroDivisionError), replacing(path) as unfinished:
@@ -68,7 +68,7 @@ def test_a_block_that_fails_changes_nothing(tmp_path: Path):
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_folders_are_made_as_needed(tmp_path: Path):
+def test_folders_are_made_as_needed(tmp_path):
     path = tmp_path / "a" / "b" / "file"
     with replacing(path) as unfinished:
         unfinished.write_text("new", encoding="utf-8")
@@ -76,7 +76,7 @@ def test_folders_are_made_as_needed(tmp_path: Path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_place_below_a_file_is_refused_in_one_line(tmp_path: Path):
+def test_a_place_below_a_file_is_refused_in_one_line(tmp_path):
     (tmp_path / "file").write_text("", encoding="utf-8")
     with (
         pytest.raises(InputError, match=r"cannot be written: (Not a directory|File exists)"),
@@ -86,9 +86,7 @@ def test_a_place_below_a_file_is_refused_in_one_line(tmp_path: Path):
 
 
 @pytest.mark.parametrize("n_before_failing", [0, 1, 2])
-def test_files_that_belong_together_are_all_new_or_all_old(
-    tmp_path: Path, monkeypatch, n_before_failing
-):
+def test_files_that_belong_together_are_all_new_or_all_old(tmp_path, monkeypatch, n_before_failing):
     paths = [tmp_path / name for name in ("a", "b", "c")]
     paths[0].write_text("old a")
     paths[2].write_text("old c")
@@ -112,7 +110,7 @@ def test_files_that_belong_together_are_all_new_or_all_old(
     }
 
 
-def test_files_that_belong_together_take_their_places_and_leave_nothing_else(tmp_path: Path):
+def test_files_that_belong_together_take_their_places_and_leave_nothing_else(tmp_path):
     paths = [tmp_path / "below" / name for name in ("a", "b")]
     for text in ("once", "again"):
         with replacing_together(paths) as unfinished:

@@ -72,7 +72,7 @@ def flips(text: str) -> Iterator[int]:
             yield node.lineno
 
 
-def test_signs_are_flipped_in_one_module_of_the_package() -> None:
+def test_signs_are_flipped_in_one_module_of_the_package():
     places = {
         path.relative_to(ROOT).as_posix(): lines
         for path in sorted(ROOT.rglob("*.py"))
@@ -95,11 +95,11 @@ def test_signs_are_flipped_in_one_module_of_the_package() -> None:
         "x = {'minimize': 1, 'maximize': -1}[sense]",
     ],
 )
-def test_a_sign_that_is_flipped_elsewhere_is_noticed(fault: str) -> None:
+def test_a_sign_that_is_flipped_elsewhere_is_noticed(fault):
     assert list(flips(fault))
 
 
-def test_flipping_twice_changes_nothing() -> None:
+def test_flipping_twice_changes_nothing():
     power, speed = METRICS["tdp_watts"], METRICS["throughput_tokens_per_s"]
     assert power.flipped(700.0) == 700.0
     assert speed.flipped(50.0) == -50.0 and speed.flipped(-50.0) == 50.0

@@ -75,7 +75,7 @@ SPACE = "description: One\nparameters: {a: {values: [1, 2]}}\ndesigns: {d: {valu
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory) -> Path:
     """A package with evaluators, none of which keeps the contract, as installers leave it."""
     folder = tmp_path_factory.mktemp("odd")
     (folder / "odd-1.2.dist-info").mkdir()
@@ -103,14 +103,14 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     ],
 )
 def test_a_defect_of_a_plug_in_is_said_to_be_the_plug_ins(
-    evaluator: str,
-    code: int,
-    words: str,
-    line: str | None,
-    folder: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    evaluator,
+    code,
+    words,
+    line,
+    folder,
+    monkeypatch,
+    capsys,
+):
     monkeypatch.syspath_prepend(str(folder))
     monkeypatch.chdir(folder)
     arguments = ["evaluate", "--space", "tiny.yaml", "--design", "d", "--evaluator", evaluator]
@@ -121,7 +121,7 @@ def test_a_defect_of_a_plug_in_is_said_to_be_the_plug_ins(
     assert (MODULE.splitlines()[int(place[1]) - 1].strip() if place else None) == line
 
 
-def test_a_defect_of_ours_is_ours() -> None:
+def test_a_defect_of_ours_is_ours():
     with pytest.raises(AttributeError) as caught:
         raise AttributeError("no such thing", obj=plugins.load("evaluators", "npu"))
     assert plugins.defective(caught.value) is None

@@ -82,9 +82,7 @@ def assert_same_bits(one: Evaluation, other: Evaluation) -> None:
      if name == SPACES[0] or (i + i // len(OPTIONS) // 2) % len(MODELS) == 0],
     ids=str,
 )  # fmt: skip
-def test_the_compiled_loop_gives_the_same_bits_as_numpy(
-    case: tuple[str, str, int], name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_compiled_loop_gives_the_same_bits_as_numpy(case, name, monkeypatch):
     answers = []
     for switch in "01":
         monkeypatch.setenv(compiled.SWITCH, switch)
@@ -94,9 +92,7 @@ def test_the_compiled_loop_gives_the_same_bits_as_numpy(
 
 @needs_numba
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_stated_energies_of_an_operation_give_the_same_bits_and_bounds_below(
-    phase: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_stated_energies_of_an_operation_give_the_same_bits_and_bounds_below(phase, monkeypatch):
     request = Request(model="llama-3.3-70b", phase=phase, trace="osworld")
     energies = {"mac_energy_joules": 1.3e-12, "lane_energy_joules": 0.16e-12}
     columns, metrics = designs("memexplorer"), ("tdp_watts", "energy_joules_per_token")
@@ -118,9 +114,7 @@ def test_stated_energies_of_an_operation_give_the_same_bits_and_bounds_below(
 @needs_numba
 @pytest.mark.slow  # another number of tiers is another loop, compiled in 18 s
 @pytest.mark.parametrize("options", range(len(OPTIONS)))
-def test_the_compiled_loop_of_four_tiers_gives_the_same_bits(
-    options: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_compiled_loop_of_four_tiers_gives_the_same_bits(options, monkeypatch):
     columns = dict(designs("memexplorer"))
     order = np.random.default_rng(6).permutation(len(columns["pe_array"]))
     for part in ("technology", "stacks"):
@@ -146,9 +140,7 @@ def neighbors(n_each: int) -> Columns:
 @pytest.mark.parametrize("n_each", [12, 200])
 @pytest.mark.parametrize("switch", ["0", "1"])
 @pytest.mark.parametrize("case", CASES[::6], ids=str)
-def test_repeated_designs_are_worked_out_once_with_the_same_bits(
-    case: tuple[str, str, int], switch: str, n_each: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_repeated_designs_are_worked_out_once_with_the_same_bits(case, switch, n_each, monkeypatch):
     monkeypatch.setenv(compiled.SWITCH, switch)
     one, sweep = evaluator(*case), neighbors(n_each)
     assert one.preparation.repetition(sweep) > 1.5
@@ -158,7 +150,7 @@ def test_repeated_designs_are_worked_out_once_with_the_same_bits(
     assert_same_bits(together, one.evaluate(sweep))
 
 
-def test_designs_that_differ_in_what_operators_see_are_not_taken_for_equal() -> None:
+def test_designs_that_differ_in_what_operators_see_are_not_taken_for_equal():
     here, one = space("memexplorer"), evaluator("llama-3.3-70b", "decode", 0)
     rows = here.sample(np.random.default_rng(6), 4000)
     free = {"vector_length"}
@@ -175,7 +167,7 @@ def test_designs_that_differ_in_what_operators_see_are_not_taken_for_equal() -> 
     assert len(position) == len(np.unique(number)) == expected
 
 
-def test_a_chunk_never_grows_past_the_largest(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_chunk_never_grows_past_the_largest(monkeypatch):
     seen = []
     distinct_to_operators = Preparation.distinct_to_operators
 
@@ -200,9 +192,7 @@ def test_a_chunk_never_grows_past_the_largest(monkeypatch: pytest.MonkeyPatch) -
     st.lists(st.tuples(st.integers(-1, 3), st.integers(-1, 90)), min_size=1, max_size=60),
     st.booleans(),
 )
-def test_distinct_combinations_are_numbered_like_a_dictionary_of_them(
-    pairs: list[tuple[int, int]], is_wide: bool
-) -> None:
+def test_distinct_combinations_are_numbered_like_a_dictionary_of_them(pairs, is_wide):
     first, second = (np.array(part, dtype=np.int64) for part in zip(*pairs, strict=True))
     wide = np.where(second < 0, second, second * 10**6)
     key, limit = combined(first, wide if is_wide else second)
@@ -217,7 +207,7 @@ ordinary = st.just(0.0) | st.floats(1e-30, 1e30)
 
 
 @given(ordinary, ordinary, st.booleans())
-def test_an_operation_on_numbers_is_the_operation_on_arrays(a: float, b: float, c: bool) -> None:
+def test_an_operation_on_numbers_is_the_operation_on_arrays(a, b, c):
     arguments = {
         formula_operations.where: (c, a, b),
         formula_operations.larger: (a, b),
@@ -236,7 +226,7 @@ def test_an_operation_on_numbers_is_the_operation_on_arrays(a: float, b: float, 
 
 
 @pytest.fixture
-def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+def fresh(monkeypatch) -> None:
     """A process that has evaluated nothing."""
     monkeypatch.delenv(compiled.SWITCH, raising=False)
     monkeypatch.setattr(compiled, "_progress", {"designs": 0})
@@ -246,9 +236,7 @@ def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("on_disk", [True, False])
-def test_the_loop_is_started_when_its_start_would_have_paid(
-    fresh: None, on_disk: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_loop_is_started_when_its_start_would_have_paid(fresh, on_disk, monkeypatch):
     monkeypatch.setattr(compiled, "is_on_disk", lambda: on_disk)
     enough = compiled.LOAD_AFTER if on_disk else compiled.COMPILE_AFTER
     step = 100_000
@@ -257,9 +245,7 @@ def test_the_loop_is_started_when_its_start_would_have_paid(
     assert all(used[enough // step :])
 
 
-def test_without_numba_or_with_the_switch_off_nothing_is_compiled(
-    fresh: None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_numba_or_with_the_switch_off_nothing_is_compiled(fresh, monkeypatch):
     monkeypatch.setenv(compiled.SWITCH, "0")
     assert not compiled.is_worthwhile(10**12)
     monkeypatch.delenv(compiled.SWITCH)
@@ -268,8 +254,8 @@ def test_without_numba_or_with_the_switch_off_nothing_is_compiled(
 
 
 def test_a_switch_that_makes_no_sense_is_refused_by_the_evaluator(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     request = Request(model="llama-3.3-70b", phase="decode", trace="osworld")
     monkeypatch.setenv(compiled.SWITCH, "yes")
     with pytest.raises(InputError, match=r"CODESIGN_COMPILED: expected 0 .* got 'yes'"):
@@ -302,7 +288,7 @@ print("numba" in sys.modules)
 
 
 @needs_numba
-def test_one_design_is_evaluated_without_loading_numba() -> None:
+def test_one_design_is_evaluated_without_loading_numba():
     assert run_python(EVALUATE).splitlines()[1] == "False"
 
 
@@ -314,7 +300,7 @@ print(machine_code.cache_folder() is None, type(compiled.loop()._cache).__name__
 
 
 @needs_numba
-def test_where_nothing_can_be_written_the_loop_stays_in_memory(tmp_path: Any) -> None:
+def test_where_nothing_can_be_written_the_loop_stays_in_memory(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
     assert run_python(LOOP, XDG_CACHE_HOME=str(blocked)) == "True NullCache"
@@ -322,9 +308,7 @@ def test_where_nothing_can_be_written_the_loop_stays_in_memory(tmp_path: Any) ->
 
 
 @needs_numba
-def test_machine_code_is_kept_under_the_content_of_the_source(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_machine_code_is_kept_under_the_content_of_the_source(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     original = machine_code.cache_folder.__wrapped__()
     assert original is not None and original == machine_code.cache_folder.__wrapped__()
@@ -363,7 +347,7 @@ print(faults() - before)
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries do not adapt")
-def test_a_batch_takes_up_the_memory_that_the_one_before_has_freed() -> None:
+def test_a_batch_takes_up_the_memory_that_the_one_before_has_freed():
     faults = [int(run_python(_FAULTS.format(is_kept=is_kept))) for is_kept in (False, True)]
     if not faults[0]:
         pytest.skip("the system does not count faults, or the C library keeps memory by itself")

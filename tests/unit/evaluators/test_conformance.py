@@ -72,7 +72,7 @@ class Explaining(Honest):
 
 
 @pytest.mark.parametrize("stranger", [Honest, Explaining])
-def test_an_honest_evaluator_passes(stranger: Callable[[], Evaluator]) -> None:
+def test_an_honest_evaluator_passes(stranger):
     check_evaluator(stranger(), twelve_designs())
 
 
@@ -259,14 +259,12 @@ FAULTS: list[tuple[str, Callable[[], Evaluator], str]] = [
 
 
 @pytest.mark.parametrize(("fault", "message"), [pytest.param(f, m, id=n) for n, f, m in FAULTS])
-def test_a_faulty_evaluator_is_named_in_a_sentence(
-    fault: Callable[[], Evaluator], message: str
-) -> None:
+def test_a_faulty_evaluator_is_named_in_a_sentence(fault, message):
     with pytest.raises(AssertionError, match=message) as caught:
         check_evaluator(fault(), twelve_designs())
     assert str(caught.value).endswith(".")
 
 
-def test_one_design_is_too_few_to_check_with() -> None:
+def test_one_design_is_too_few_to_check_with():
     with pytest.raises(AssertionError, match="two designs"):
         check_evaluator(Honest(), {"x": column_of([1.0]), "kind": column_of(["a"])})

@@ -88,13 +88,13 @@ class Helpful(Evaluator):
         return {name: values[name] for name in metrics}
 
 
-def test_an_honest_evaluator_with_hints_and_bounds_passes() -> None:
+def test_an_honest_evaluator_with_hints_and_bounds_passes():
     check_evaluator(Helpful(), designs())
     methods: tuple[Offer, ...] = ("features", "predict", "best_case")
     assert all(map(Helpful().offers, methods))
 
 
-def test_a_metric_may_be_left_out_of_predictions() -> None:
+def test_a_metric_may_be_left_out_of_predictions():
     check_evaluator(PredictsGain(), designs())
 
 
@@ -277,21 +277,19 @@ FAULTS: list[tuple[str, Callable[[], Evaluator], str]] = [
 
 
 @pytest.mark.parametrize(("fault", "message"), [pytest.param(f, m, id=n) for n, f, m in FAULTS])
-def test_a_faulty_hint_or_bound_is_named_in_a_sentence(
-    fault: Callable[[], Evaluator], message: str
-) -> None:
+def test_a_faulty_hint_or_bound_is_named_in_a_sentence(fault, message):
     with pytest.raises(AssertionError, match=message) as caught:
         check_evaluator(fault(), designs())
     assert str(caught.value).endswith(".")
 
 
-def test_hints_cannot_be_checked_without_a_design_within_the_known_limits() -> None:
+def test_hints_cannot_be_checked_without_a_design_within_the_known_limits():
     too_large = {"x": column_of([15.0, 15.0]), "kind": column_of(["a", "b"])}
     with pytest.raises(AssertionError, match="needs a design within the known limits"):
         check_evaluator(Helpful(), too_large)
 
 
-def test_the_bounds_of_npu_hold_over_a_whole_space() -> None:
+def test_the_bounds_of_npu_hold_over_a_whole_space():
     """1,000 designs of MemExplorer's space, all parameters decided to none, in random boxes."""
     space = api.load_space("memexplorer")
     evaluator = api.build_evaluator(

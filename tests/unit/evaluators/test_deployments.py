@@ -36,7 +36,7 @@ def best(evaluator: PlatformEvaluator, demand: Demand, **settings: object) -> di
     return {deployment.policy: deployment for deployment in reversed(search.best())}
 
 
-def test_co_located_devices_are_the_fewest_of_all_splits_and_batches() -> None:
+def test_co_located_devices_are_the_fewest_of_all_splits_and_batches():
     evaluator, users = evaluator_of(), 60
     answer = best(evaluator, Demand(LIMITS, users), policies=["co-located"])["co-located"]
     fewest = math.inf
@@ -66,7 +66,7 @@ def test_co_located_devices_are_the_fewest_of_all_splits_and_batches() -> None:
     assert answer.time_per_output_token_s <= 0.02 and answer.time_to_first_token_s <= 0.5
 
 
-def test_a_pipeline_whose_stages_differ_by_a_layer_is_tried() -> None:
+def test_a_pipeline_whose_stages_differ_by_a_layer_is_tried():
     evaluator = evaluator_of("llama-3.3-70b", ("rtx-4090",))
     demand = Demand(LatencyLimits(5.0, 0.1), 50)
     formats = {"weight_format": "int4", "activation_format": "int4", "kv_format": "bf16"}
@@ -74,7 +74,7 @@ def test_a_pipeline_whose_stages_differ_by_a_layer_is_tried() -> None:
     assert deployment.n_devices == 3 and deployment.pools[0].pipeline_parallel == 3
 
 
-def test_pools_carry_the_rate_that_users_ask_for() -> None:
+def test_pools_carry_the_rate_that_users_ask_for():
     evaluator, users = evaluator_of(on=("h100-sxm", "l40s")), 400
     search = DeploymentSearch(evaluator, FP8, Demand(LIMITS, users), most_devices=4)
     found = [each for each in search.best() if each.policy == "disaggregated"]
@@ -95,7 +95,7 @@ def test_pools_carry_the_rate_that_users_ask_for() -> None:
         assert deployment.time_to_first_token_s == pytest.approx(first)
 
 
-def test_more_users_and_tighter_limits_never_take_fewer_devices() -> None:
+def test_more_users_and_tighter_limits_never_take_fewer_devices():
     def devices(users: int, output_s: float) -> dict[str, int]:
         demand = Demand(LatencyLimits(0.5, output_s), users)
         return {name: each.n_devices for name, each in best(evaluator_of(), demand).items()}
@@ -106,7 +106,7 @@ def test_more_users_and_tighter_limits_never_take_fewer_devices() -> None:
         assert all(harder[name] >= base[name] for name in harder)
 
 
-def test_rented_devices_are_ranked_by_what_they_cost() -> None:
+def test_rented_devices_are_ranked_by_what_they_cost():
     evaluator = evaluator_of(on=("h100-sxm", "l40s"))
     search = DeploymentSearch(evaluator, FP8, Demand(LIMITS, 400), most_devices=4)
     rents = [each.usd_per_hour(None) for each in search.best(is_priced=True)]
@@ -114,7 +114,7 @@ def test_rented_devices_are_ranked_by_what_they_cost() -> None:
     assert rents == sorted(rents) and counts == sorted(counts)
 
 
-def test_a_device_without_a_rent_comes_last_with_the_fewest_of_it() -> None:
+def test_a_device_without_a_rent_comes_last_with_the_fewest_of_it():
     evaluator = evaluator_of(on=("h100-sxm", "mi210"))
     search = DeploymentSearch(evaluator, FP8, Demand(LIMITS, 100), ["co-located"], 4)
     by_rent, by_count = search.best(is_priced=True), search.best()
@@ -122,7 +122,7 @@ def test_a_device_without_a_rent_comes_last_with_the_fewest_of_it() -> None:
     assert {each.n_devices for each in by_rent} == {each.n_devices for each in by_count}
 
 
-def test_copies_of_experts_let_more_devices_share_them() -> None:
+def test_copies_of_experts_let_more_devices_share_them():
     request = {"prompt_tokens": 2000, "generated_tokens": 1}
     plain = PlatformRequest(model="deepseek-v3", **request)
     copied = PlatformRequest(model="deepseek-v3", expert_copies=64, **request)
@@ -133,7 +133,7 @@ def test_copies_of_experts_let_more_devices_share_them() -> None:
         PlatformRequest(model="llama-3-8b", expert_copies=1, **request)
 
 
-def test_the_search_has_groups_that_share_experts_and_their_copies() -> None:
+def test_the_search_has_groups_that_share_experts_and_their_copies():
     evaluator = evaluator_of("deepseek-v3")
     demand, fixed = Demand(LatencyLimits(2.0, 0.05), 10_000), {"expert_parallel": 96}
     search = DeploymentSearch(evaluator, FP8, demand, most_devices=96, has_stages=False)
@@ -142,7 +142,7 @@ def test_the_search_has_groups_that_share_experts_and_their_copies() -> None:
         DeploymentSearch(evaluator, FP8, demand, ["co-located"], 96, fixed)
 
 
-def test_a_chunk_of_each_group_s_prompt_passes_beside_the_decode_step() -> None:
+def test_a_chunk_of_each_group_s_prompt_passes_beside_the_decode_step():
     def rate(groups: int) -> float:
         mixed = evaluator_of("mixtral-8x7b", chunk_tokens=500, mixed=True)
         design = {**FP8, "device": "h100-sxm"}
@@ -152,14 +152,14 @@ def test_a_chunk_of_each_group_s_prompt_passes_beside_the_decode_step() -> None:
     assert 3.0 < rate(8) / rate(2) < 4.5
 
 
-def test_a_demand_that_nothing_serves_is_refused_with_the_nearest_times() -> None:
+def test_a_demand_that_nothing_serves_is_refused_with_the_nearest_times():
     with pytest.raises(InputError, match="output token within 100 µs, at best"):
         best(evaluator_of(), Demand(LatencyLimits(1.0, 1e-4), 10))
     with pytest.raises(InputError, match="generated_tokens: expected at least 1 where requests"):
         best(evaluator_of(generated_tokens=0), Demand(LIMITS, 10))
 
 
-def test_a_simulated_fleet_keeps_the_limits_and_a_smaller_one_does_not() -> None:
+def test_a_simulated_fleet_keeps_the_limits_and_a_smaller_one_does_not():
     evaluator = evaluator_of()
     demand = Demand(LIMITS, requests_per_s=60.0)
     policies = ["co-located", "disaggregated"]

@@ -35,15 +35,13 @@ def times() -> DesignStepTimes:
 
 
 @pytest.mark.parametrize(("requests", "context"), [(1, 3), (7, 333), (16, 1900), (16, 2300)])
-def test_a_decode_step_from_tables_is_the_pass(
-    times: DesignStepTimes, requests: int, context: int
-) -> None:
+def test_a_decode_step_from_tables_is_the_pass(times, requests, context):
     exact = times._pass_s("decode", context, [requests])[0]
     step = EngineStep([], requests, requests * context)
     assert times.step_s(step) == pytest.approx(exact, rel=0.005)
 
 
-def test_a_jump_at_a_tile_is_smeared_over_few_tokens_only(times: DesignStepTimes) -> None:
+def test_a_jump_at_a_tile_is_smeared_over_few_tokens_only(times):
     """The array has 2,048 columns: a context of one more takes one more pass of keys."""
     before, after = (times._pass_s("decode", context, [16])[0] for context in (2048, 2049))
     assert after > 1.05 * before
@@ -52,9 +50,7 @@ def test_a_jump_at_a_tile_is_smeared_over_few_tokens_only(times: DesignStepTimes
 
 
 @pytest.mark.parametrize("tokens", [1, 50, 777, 2100])
-def test_the_chunks_of_a_prompt_take_what_the_prompt_takes(
-    times: DesignStepTimes, tokens: int
-) -> None:
+def test_the_chunks_of_a_prompt_take_what_the_prompt_takes(times, tokens):
     exact = times._pass_s("prefill", tokens, [1])[0]
     whole = times.step_s(EngineStep([PromptChunk(tokens, 0)], 0, 0))
     assert whole == pytest.approx(exact, rel=PREFILL_ERROR)
@@ -65,7 +61,7 @@ def test_the_chunks_of_a_prompt_take_what_the_prompt_takes(
         assert chunks == pytest.approx(whole)
 
 
-def test_designs_serve_requests_that_arrive(times: DesignStepTimes) -> None:
+def test_designs_serve_requests_that_arrive(times):
     limits = EngineLimits(16, 512, 100_000)
     fleet = Fleet((MachinePool("serve", 2, times, limits),))
     served = simulate(fleet, poisson_arrivals(1.0, 20, 500, 20, seed=0))
@@ -74,6 +70,6 @@ def test_designs_serve_requests_that_arrive(times: DesignStepTimes) -> None:
     assert not np.isnan(served.last_token_s).any()
 
 
-def test_a_longer_context_than_the_tables_have_is_refused(times: DesignStepTimes) -> None:
+def test_a_longer_context_than_the_tables_have_is_refused(times):
     with pytest.raises(InputError, match="expected at most 2500 tokens"):
         times.step_s(EngineStep([], 1, 2501))

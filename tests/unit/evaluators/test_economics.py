@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -54,7 +53,7 @@ def one(value: float) -> np.ndarray:
 # --- one pass --------------------------------------------------------------------------------
 
 
-def test_a_pass_of_one_node_is_what_the_equations_give_by_hand() -> None:
+def test_a_pass_of_one_node_is_what_the_equations_give_by_hand():
     # Llama 3 70B in 16 bit on one node of 8 in one dimension, 16 requests, no context.
     fixed = Fixed(layout=1.0, pipeline=one(1), attention=one(8))
     (time,) = ForwardPass(LLAMA, H100, ElementBytes(), fixed).best_times(Load(one(8), one(16)))
@@ -74,14 +73,14 @@ def test_a_pass_of_one_node_is_what_the_equations_give_by_hand() -> None:
     assert float(time[0]) == pytest.approx(network + max(read, arithmetic), rel=1e-12)
 
 
-def test_arithmetic_bounds_a_pass_with_many_requests() -> None:
+def test_arithmetic_bounds_a_pass_with_many_requests():
     load = Load(one(1), one(4000))
     (time,) = ForwardPass(LLAMA, H100, ElementBytes(), Fixed(pipeline=one(1))).best_times(load)
     work = LLAMA.active_flop_per_token * 4000 / 0.7e15
     assert float(time[0]) == pytest.approx(work + 80 * 16e-6, rel=1e-12)
 
 
-def test_two_dimensions_have_four_reductions_of_square_root_groups() -> None:
+def test_two_dimensions_have_four_reductions_of_square_root_groups():
     # Epoch Eqs. 39 to 42 for 64 devices on 8 nodes; the longer network counts, not their sum.
     fixed = Fixed(layout=2.0, pipeline=one(1), attention=one(64))
     (time,) = ForwardPass(LLAMA, H100, ElementBytes(), fixed).best_times(Load(one(64), one(1)))
@@ -97,7 +96,7 @@ def test_two_dimensions_have_four_reductions_of_square_root_groups() -> None:
     )
 
 
-def test_a_mixture_reads_the_expected_share_of_its_experts() -> None:
+def test_a_mixture_reads_the_expected_share_of_its_experts():
     shape = shape_of(load_model("mixtral-8x22b"))
     fixed = Fixed(pipeline=one(1))
     slow = replace(H100, bytes_per_s=1e9)  # reads alone count
@@ -112,7 +111,7 @@ def test_a_mixture_reads_the_expected_share_of_its_experts() -> None:
     assert times[1] - times[0] == pytest.approx(2 * experts * (met[1] - met[0]) / 1e9, rel=1e-3)
 
 
-def test_the_cache_is_read_once_for_all_queries_of_a_request() -> None:
+def test_the_cache_is_read_once_for_all_queries_of_a_request():
     slow = replace(H100, bytes_per_s=1e9)
     passes = ForwardPass(LLAMA, slow, ElementBytes(), Fixed(pipeline=one(1)))
     load = Load(one(1), one(1), 1e6, (1, 5))
@@ -122,7 +121,7 @@ def test_the_cache_is_read_once_for_all_queries_of_a_request() -> None:
     assert several - single < 0.01 * cache
 
 
-def test_points_in_a_grid_are_the_points_one_by_one() -> None:
+def test_points_in_a_grid_are_the_points_one_by_one():
     for model in ("llama-3.3-70b", "mixtral-8x22b", "deepseek-v3"):
         made = serving(model)
         points = feasible_points(made, 2.0, Grid(12))
@@ -133,7 +132,7 @@ def test_points_in_a_grid_are_the_points_one_by_one() -> None:
         assert (some.draft_length == lengths).all()
 
 
-def test_the_split_that_is_named_gives_the_time_that_is_found() -> None:
+def test_the_split_that_is_named_gives_the_time_that_is_found():
     made = serving("mixtral-8x22b", speculates=False)
     points = feasible_points(made, 2.0, Grid(15)).frontier()
     for position in range(0, len(points), 5):
@@ -150,7 +149,7 @@ def test_the_split_that_is_named_gives_the_time_that_is_found() -> None:
 
 
 @pytest.mark.parametrize("field", ["flop_per_s", "bytes_per_s"])
-def test_faster_devices_never_slow_a_token(field: str) -> None:
+def test_faster_devices_never_slow_a_token(field):
     load = Load(np.geomspace(1, 300, 9)[:, None], np.geomspace(1, 500, 9)[None, :], 1000.0)
     for model in ("llama-3.3-70b", "deepseek-v3"):
         shape = shape_of(load_model(model))
@@ -165,13 +164,13 @@ def test_faster_devices_never_slow_a_token(field: str) -> None:
 # --- models ----------------------------------------------------------------------------------
 
 
-def test_epochs_deepseek_has_58_layers_and_a_sparsity_of_28() -> None:
+def test_epochs_deepseek_has_58_layers_and_a_sparsity_of_28():
     shape = shape_of(load_model("deepseek-v3"))
     assert (shape.n_layers, shape.sparsity, shape.n_active_experts) == (58, 28, 9)
     assert shape.n_layers * shape.kv_elements * 2 == pytest.approx(60e3, rel=0.02)  # section 4.3
 
 
-def test_a_diffusion_model_is_refused() -> None:
+def test_a_diffusion_model_is_refused():
     with pytest.raises(InputError, match="got a diffusion model"):
         shape_of(load_model("llada-8b"))
 
@@ -179,7 +178,7 @@ def test_a_diffusion_model_is_refused() -> None:
 # --- speculation, price, closed form -----------------------------------------------------------
 
 
-def test_an_iteration_yields_the_truncated_geometric_mean_of_equation_46() -> None:
+def test_an_iteration_yields_the_truncated_geometric_mean_of_equation_46():
     made = serving()
     speculation = made.speculation
     assert isinstance(speculation, Speculation)
@@ -188,7 +187,7 @@ def test_an_iteration_yields_the_truncated_geometric_mean_of_equation_46() -> No
         assert speculation.tokens_per_iteration(length) == pytest.approx(expected)
 
 
-def test_speculation_is_a_check_and_its_drafts_over_what_they_yield() -> None:
+def test_speculation_is_a_check_and_its_drafts_over_what_they_yield():
     made = serving()
     speculation = made.speculation
     assert speculation is not None
@@ -201,7 +200,7 @@ def test_speculation_is_a_check_and_its_drafts_over_what_they_yield() -> None:
     assert int(length[0]) == 2 + int(np.argmin(ways))
 
 
-def test_the_draft_takes_memory_too() -> None:
+def test_the_draft_takes_memory_too():
     load = Load(one(1), one(1))
     both, alone = serving(), serving(speculates=False)
     draft = shape_of(load_model("llama-3-8b")).stored_parameters
@@ -209,7 +208,7 @@ def test_the_draft_takes_memory_too() -> None:
     assert extra == pytest.approx(2 * draft)
 
 
-def test_a_bought_device_costs_its_share_of_life_and_its_power() -> None:
+def test_a_bought_device_costs_its_share_of_life_and_its_power():
     usd_per_hour = owned_usd_per_hour(2 * 8766.0, 500.0, 4.0, 0.5, 0.2, 1.5)
     assert usd_per_hour == pytest.approx(2 / 4 / 0.5 + 0.5 * 1.5 * 0.2)
 
@@ -217,7 +216,7 @@ def test_a_bought_device_costs_its_share_of_life_and_its_power() -> None:
 # --- frontier ----------------------------------------------------------------------------------
 
 
-def test_the_frontier_is_what_no_point_beats_slowest_first() -> None:
+def test_the_frontier_is_what_no_point_beats_slowest_first():
     points = feasible_points(serving(), 2.1, Grid(40))
     front = points.frontier()
     both = np.column_stack([points.token_time_s, points.usd_per_million_tokens])
@@ -226,14 +225,14 @@ def test_the_frontier_is_what_no_point_beats_slowest_first() -> None:
     assert (np.diff(front.usd_per_million_tokens) > 0).all()
 
 
-def test_the_valued_point_maximizes_equation_45() -> None:
+def test_the_valued_point_maximizes_equation_45():
     points = feasible_points(serving(), 2.1, Grid(20))
     value = points.tokens_per_s**3 / points.usd_per_million_tokens
     assert points.most_valued(3.0) == int(value.argmax())
     assert points.tokens_per_s[points.fastest()] == points.tokens_per_s.max()
 
 
-def test_demand_bounds_what_an_instance_generates() -> None:
+def test_demand_bounds_what_an_instance_generates():
     made = serving()
     points = feasible_points(made, 2.1, Grid(30), demand_tokens_per_s=500.0)
     assert is_at_most(points.batch / points.token_time_s, 500.0)
@@ -242,7 +241,7 @@ def test_demand_bounds_what_an_instance_generates() -> None:
 
 
 @pytest.mark.parametrize("model", ["llama-3.3-70b", "mixtral-8x22b", "deepseek-v3"])
-def test_a_buildable_system_has_whole_degrees_that_divide_the_model(model: str) -> None:
+def test_a_buildable_system_has_whole_degrees_that_divide_the_model(model):
     shape = shape_of(load_model(model))
     for system in buildable_systems(shape, 300.0):
         stages, tensor, attention, experts = (
@@ -261,7 +260,7 @@ def test_a_buildable_system_has_whole_degrees_that_divide_the_model(model: str) 
         assert stages * tensor == system.n_devices <= 300
 
 
-def test_a_model_that_does_not_fit_says_by_how_much_and_what_would_hold_it() -> None:
+def test_a_model_that_does_not_fit_says_by_how_much_and_what_would_hold_it():
     with pytest.raises(InputError, match=r"does not fit 2 devices.*6 devices would hold it"):
         feasible_points(serving("llama-3.1-405b"), 2.0, Grid(10, most_devices=2.0))
 
@@ -278,14 +277,14 @@ def test_a_model_that_does_not_fit_says_by_how_much_and_what_would_hold_it() -> 
         {"price_usd_per_hour": 2.0, "demand_tokens_per_s": 5000.0},
     ],
 )
-def test_the_evaluator_keeps_the_contract(model: str, options: dict[str, object]) -> None:
+def test_the_evaluator_keeps_the_contract(model, options):
     workload = EconomicsWorkload(model=model, context_tokens=1000.0)
     evaluator = EconomicsEvaluator(workload, EconomicsOptions.model_validate(options))
     designs = SPACE.columns(SPACE.sample(np.random.default_rng(0), 12))
     check_evaluator(evaluator, designs)
 
 
-def test_the_evaluator_gives_what_the_study_gives() -> None:
+def test_the_evaluator_gives_what_the_study_gives():
     made = serving()
     designs = {
         "device": column_of(["h100-sxm"]),
@@ -304,7 +303,7 @@ def test_the_evaluator_gives_what_the_study_gives() -> None:
         assert metrics["usd_per_million_tokens"] == pytest.approx(price)
 
 
-def test_designs_that_nobody_could_build_are_infeasible() -> None:
+def test_designs_that_nobody_could_build_are_infeasible():
     designs = {
         "device": column_of(["h100-sxm"] * 5),
         "n_devices": column_of([16, 512, 512, 13, 16]),
@@ -323,7 +322,7 @@ def test_designs_that_nobody_could_build_are_infeasible() -> None:
         assert times == found.metrics["time_per_output_token_s"][[row]]
 
 
-def test_a_design_that_fixes_the_split_is_no_faster_and_must_divide() -> None:
+def test_a_design_that_fixes_the_split_is_no_faster_and_must_divide():
     designs = {
         "device": column_of(["h100-sxm"] * 3),
         "n_devices": column_of([12, 12, 12]),
@@ -338,7 +337,7 @@ def test_a_design_that_fixes_the_split_is_no_faster_and_must_divide() -> None:
     assert found.violations["split"].tolist() == [0.0, 0.0, 2.0]
 
 
-def test_names_that_are_not_known_are_refused_with_the_nearest() -> None:
+def test_names_that_are_not_known_are_refused_with_the_nearest():
     designs = {
         "device": column_of(["h100-sxm"]),
         "n_devices": column_of([8]),
@@ -370,16 +369,14 @@ def test_names_that_are_not_known_are_refused_with_the_nearest() -> None:
         ("h200", "bf16", 989.4e12, ""),
     ],
 )
-def test_weights_multiply_at_a_rate_that_the_device_states(
-    device: str, weight_format: str, peak: float, noted: str
-) -> None:
+def test_weights_multiply_at_a_rate_that_the_device_states(device, weight_format, peak, noted):
     made = device_machine(device, weight_format, EconomicsOptions(link_bandwidth="100 GB/s"))
     assert made.peak_flop_per_s == peak
     assert noted in " ".join(made.notes)
     assert bool(noted) or not any("multiply" in note for note in made.notes)
 
 
-def test_the_paper_has_no_8_bit_floats_on_an_a100_either() -> None:
+def test_the_paper_has_no_8_bit_floats_on_an_a100_either():
     rates = {
         name: device_machine("a100", name, EconomicsOptions()).peak_flop_per_s
         for name in ("bf16", "fp8", "int8", "int4")
@@ -387,7 +384,7 @@ def test_the_paper_has_no_8_bit_floats_on_an_a100_either() -> None:
     assert rates == {"bf16": 312e12, "fp8": 312e12, "int8": 624e12, "int4": 624e12}
 
 
-def test_a_campaign_has_the_same_rates() -> None:
+def test_a_campaign_has_the_same_rates():
     designs = {
         "device": column_of(["a100", "a100", "h100"]),
         "n_devices": column_of([4, 4, 4]),
@@ -399,7 +396,7 @@ def test_a_campaign_has_the_same_rates() -> None:
     assert fp8 < 0.6 * int8 < fp4
 
 
-def test_a_device_with_8_bit_floats_alone_cannot_multiply_wider_ones(tmp_path: Path) -> None:
+def test_a_device_with_8_bit_floats_alone_cannot_multiply_wider_ones(tmp_path):
     file = tmp_path / "narrow.yaml"
     text = "name: narrow\nvendor: us\ndevice_class: npu\npeak: {fp8: 100 TFLOP/s}\nn_cores: 1\n"
     text += "bandwidth: 1000 GB/s\ncapacity: 80 GB\nsources: {peak: here, n_cores: here, "

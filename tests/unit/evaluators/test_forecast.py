@@ -131,13 +131,13 @@ def some_designs(n: int, seed: int = 0) -> dict[str, Column]:
 
 
 @pytest.mark.parametrize("profile", ["plain", "life"])
-def test_it_keeps_the_contract_of_evaluators(profile: str) -> None:
+def test_it_keeps_the_contract_of_evaluators(profile):
     check_evaluator(evaluator({"profile": profile}), some_designs(40))
 
 
 @pytest.mark.parametrize("name", AUTOREGRESSIVE)
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_plain_counts_what_the_lowering_has(name: str, phase: str) -> None:
+def test_plain_counts_what_the_lowering_has(name, phase):
     request = Request(model=name, prompt_tokens=300, generated_tokens=20, phase=phase)
     table = request.operators()
     built = evaluator(model=name, prompt_tokens=300, generated_tokens=20)
@@ -156,7 +156,7 @@ def test_plain_counts_what_the_lowering_has(name: str, phase: str) -> None:
 
 @pytest.mark.parametrize("profile", ["plain", "life"])
 @pytest.mark.parametrize("name", AUTOREGRESSIVE)
-def test_steps_at_any_context_are_on_the_line_through_two(name: str, profile: Any) -> None:
+def test_steps_at_any_context_are_on_the_line_through_two(name, profile):
     inference = Inference.of(load_model(name), Variant(kv_format="int8"), profile)
     steps = inference.decode([1, 7, 1000])
     for values, context in zip(steps.values, (1, 7, 1000), strict=True):
@@ -164,7 +164,7 @@ def test_steps_at_any_context_are_on_the_line_through_two(name: str, profile: An
         np.testing.assert_allclose(values, own.values, rtol=1e-12)
 
 
-def test_the_mean_step_is_the_mean_of_all_steps() -> None:
+def test_the_mean_step_is_the_mean_of_all_steps():
     inference = Inference.of(LLAMA, Variant(), "plain")
     steps = inference.decode(100 + np.arange(1, 31))
     mean = inference.mean_step(100, 30)
@@ -172,7 +172,7 @@ def test_the_mean_step_is_the_mean_of_all_steps() -> None:
 
 
 @pytest.mark.parametrize("chunk", [1, 100, 256, 1000])
-def test_chunks_of_a_causal_prompt_add_up_to_its_products(chunk: int) -> None:
+def test_chunks_of_a_causal_prompt_add_up_to_its_products(chunk):
     inference = Inference.of(LLAMA, Variant(), "plain")
     whole, parts = inference.prefill(1000), inference.prefill(1000, chunk)
     assert float(parts.total("matrix_ops")) == pytest.approx(float(whole.total("matrix_ops")))
@@ -181,14 +181,14 @@ def test_chunks_of_a_causal_prompt_add_up_to_its_products(chunk: int) -> None:
     assert read["chunks"] >= read["weight"]
 
 
-def test_the_smallest_chunk_of_life_takes_64_times_the_dispatches() -> None:
+def test_the_smallest_chunk_of_life_takes_64_times_the_dispatches():
     # LIFE §5.2: "number of dispatch calls also increases by 64x for smallest chunk-size".
     (row,) = chunk_ratios(Inference.of(LLAMA, Variant(), "life"), 4096, [64])
     assert row["dispatches"] == 64
     assert row["ops"] == pytest.approx(1.0, abs=0.1)
 
 
-def test_int4_weights_take_half_a_byte_and_a_scale_and_a_zero_per_group() -> None:
+def test_int4_weights_take_half_a_byte_and_a_scale_and_a_zero_per_group():
     # LIFE, Appendix 8.1, lines 12 to 16.
     k, n = 4096, 11008
     expected = k * n / 2 + (k // 128) * n * (2 + 0.5)
@@ -196,7 +196,7 @@ def test_int4_weights_take_half_a_byte_and_a_scale_and_a_zero_per_group() -> Non
     assert weight_bytes_per_element(Variant()) == 2.0
 
 
-def test_dequantization_costs_two_operations_per_weight() -> None:
+def test_dequantization_costs_two_operations_per_weight():
     plain, int4 = (
         Inference.of(LLAMA, VARIANTS[name], "life").decode([1]).total(*OPS)[0]
         for name in ("bf16-bf16", "bf16-int4")
@@ -206,14 +206,14 @@ def test_dequantization_costs_two_operations_per_weight() -> None:
 
 
 @pytest.mark.parametrize(("degree", "expected"), [(1, 2.0), (2, 5.0), (4, 14.0)])
-def test_a_polynomial_takes_the_operations_of_table_1(degree: int, expected: float) -> None:
+def test_a_polynomial_takes_the_operations_of_table_1(degree, expected):
     variant = Variant(nonlinear="polynomial", polynomial_degree=degree)
     assert exponential_ops(variant) == expected
     assert exponential_ops(Variant(nonlinear="pwl")) == 2.0
 
 
 @pytest.mark.parametrize("tile", [16, 64])
-def test_padding_rounds_every_size_of_attentions_products_up(tile: int) -> None:
+def test_padding_rounds_every_size_of_attentions_products_up(tile):
     contexts = np.array([1.0, 100.0, 128.0, 2001.0])
     ops = padded_attention_ops(Inference.of(LLAMA, Variant(), "life"), contexts, [tile])
     padded = np.ceil(contexts / tile) * tile
@@ -221,7 +221,7 @@ def test_padding_rounds_every_size_of_attentions_products_up(tile: int) -> None:
     np.testing.assert_allclose(ops[tile], 2 * 2 * 32 * tile * 128 * padded)
 
 
-def test_padding_costs_operations_and_no_traffic() -> None:
+def test_padding_costs_operations_and_no_traffic():
     ideal = Inference.of(LLAMA, Variant(), "life")
     tiled = replace(ideal, tile=64)
     np.testing.assert_allclose(
@@ -233,12 +233,12 @@ def test_padding_costs_operations_and_no_traffic() -> None:
 @pytest.mark.parametrize(
     ("kind", "expected"), [("mha", 8192), ("gqa", 2048), ("mqa", 256), ("mla", 576)]
 )
-def test_kinds_of_attention_keep_their_cache(kind: Any, expected: int) -> None:
+def test_kinds_of_attention_keep_their_cache(kind, expected):
     model = attention_variant(LLAMA, Variant(attention=kind))
     assert kv_elements_per_token(model) == 32 * expected
 
 
-def test_adapters_merged_inline_add_what_a_merge_takes() -> None:
+def test_adapters_merged_inline_add_what_a_merge_takes():
     without, inline, merged = (
         float(Inference.of(LLAMA, Variant(lora=how, lora_rank=64)).prefill(256).total("matrix_ops"))
         for how in ("none", "inline", "merged")
@@ -255,7 +255,7 @@ def test_adapters_merged_inline_add_what_a_merge_takes() -> None:
     assert ops[128][0] / ops[0][0] == pytest.approx(2.0, abs=0.02)
 
 
-def test_fusion_lowers_traffic_and_dispatches_and_leaves_the_products() -> None:
+def test_fusion_lowers_traffic_and_dispatches_and_leaves_the_products():
     for profile in ("plain", "life"):
         eager, fused = (
             Inference.of(LLAMA, Variant(fused=is_fused), profile).prefill(512)  # type: ignore[arg-type]
@@ -266,7 +266,7 @@ def test_fusion_lowers_traffic_and_dispatches_and_leaves_the_products() -> None:
         assert fused.total("dispatches") < eager.total("dispatches")
 
 
-def test_without_kv_compression_decode_slows_and_with_it_by_less_than_a_tenth() -> None:
+def test_without_kv_compression_decode_slows_and_with_it_by_less_than_a_tenth():
     # LIFE §5.3.2: "With KV compression, TPS does not drop more than 10% for any prompt length".
     box = ForecastMachine(5e13, 5e10)
     lines = {
@@ -281,7 +281,7 @@ def test_without_kv_compression_decode_slows_and_with_it_by_less_than_a_tenth() 
 # Times
 
 
-def test_a_phase_takes_the_longer_of_both_times_and_launches_on_top() -> None:
+def test_a_phase_takes_the_longer_of_both_times_and_launches_on_top():
     built = evaluator({"dispatch_latency_s": 1e-5})
     counted = built.forecast({})
     ops, moved = counted.prefill.total(*OPS), counted.prefill.total(*READ, *WRITTEN)
@@ -292,7 +292,7 @@ def test_a_phase_takes_the_longer_of_both_times_and_launches_on_top() -> None:
         assert got == pytest.approx(float(expected))
 
 
-def test_life_takes_a_decode_step_by_its_traffic_alone() -> None:
+def test_life_takes_a_decode_step_by_its_traffic_alone():
     slow = machine(peak=1e9)
     life, plain = evaluator({"profile": "life"}), evaluator()
     moved = float(life.forecast({}).decode.total(*READ, *WRITTEN))
@@ -300,7 +300,7 @@ def test_life_takes_a_decode_step_by_its_traffic_alone() -> None:
     assert metric(plain, "time_per_output_token_s", slow) > 1.0
 
 
-def test_efficiencies_of_an_operator_go_before_those_of_its_kind() -> None:
+def test_efficiencies_of_an_operator_go_before_those_of_its_kind():
     work = Inference.of(LLAMA, Variant()).prefill(64)
     linear = float(work.of(*OPS)[np.array(work.classes) == "linear"].sum())
     head = float(work.of(*OPS)[work.names.index("lm_head")])
@@ -310,7 +310,7 @@ def test_efficiencies_of_an_operator_go_before_those_of_its_kind() -> None:
     assert float(asked.ops) == pytest.approx(expected)
 
 
-def test_more_of_anything_never_slows() -> None:
+def test_more_of_anything_never_slows():
     built = evaluator()
     names = ["time_to_first_token_s", "time_per_output_token_s"]
     designs = some_designs(200)
@@ -322,7 +322,7 @@ def test_more_of_anything_never_slows() -> None:
         assert all(is_at_most(after[key], before[key]) for key in names)
 
 
-def test_what_does_not_fit_the_memory_is_a_violation() -> None:
+def test_what_does_not_fit_the_memory_is_a_violation():
     built = evaluator()
     used = metric(built, "memory_used_bytes", machine())
     assert used == pytest.approx(6_738_415_616 * 2 + 1088 * 524_288)
@@ -331,7 +331,7 @@ def test_what_does_not_fit_the_memory_is_a_violation() -> None:
     assert built.known_violations(machine()) == {}
 
 
-def test_what_the_request_says_goes_before_the_profile() -> None:
+def test_what_the_request_says_goes_before_the_profile():
     life, said = evaluator({"profile": "life"}), evaluator({"profile": "life"}, causal=True)
     assert said.forecast({}).prefill.total(*OPS) < life.forecast({}).prefill.total(*OPS)
 
@@ -356,9 +356,7 @@ def test_what_the_request_says_goes_before_the_profile() -> None:
         ({}, {"batch": "capacity"}, "batch"),
     ],
 )
-def test_bad_input_is_named_in_one_line(
-    options: dict[str, Any], workload: dict[str, Any], message: str
-) -> None:
+def test_bad_input_is_named_in_one_line(options, workload, message):
     with pytest.raises(InputError, match=message) as caught:
         evaluator(options, **workload)
     assert "\n" not in str(caught.value)
@@ -377,7 +375,7 @@ def test_bad_input_is_named_in_one_line(
         ("weight_format", "int3"),
     ],
 )
-def test_a_design_outside_its_range_is_refused(name: str, value: Any) -> None:
+def test_a_design_outside_its_range_is_refused(name, value):
     # Of a format the value alone is named: a space's file says at which key it stands.
     named = "int3" if name == "weight_format" else name.removesuffix("_per_s")
     with pytest.raises(CodesignError, match=named):
@@ -386,8 +384,8 @@ def test_a_design_outside_its_range_is_refused(name: str, value: Any) -> None:
 
 
 def test_work_is_counted_once_per_variant_however_many_machines(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     built = evaluator()
     counts: list[Any] = []
     count = ForecastEvaluator._count
@@ -404,7 +402,7 @@ def test_work_is_counted_once_per_variant_however_many_machines(
     assert len(counts) == 3 * 2 * 2 * 4 * 2 * 2
 
 
-def test_chunks_are_attended_to_whole_first_and_chosen_from_later() -> None:
+def test_chunks_are_attended_to_whole_first_and_chosen_from_later():
     inference, chunk, prompt = Inference.of(load_model("deepseek-v3.2"), Variant()), 2048, 8192
     whole, first, chunks = (
         inference.prefill(*sizes) for sizes in ((prompt,), (chunk,), (prompt, chunk))

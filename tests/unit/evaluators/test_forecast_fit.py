@@ -25,7 +25,7 @@ def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 @pytest.mark.parametrize("scene", SCENES)
-def test_what_a_refusal_advises_is_accepted(scene: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_refusal_advises_is_accepted(scene, capsys):
     words = SCENES[scene]
     message = refusal(capsys, *words)
     assert "too much; would fit: " in message
@@ -45,8 +45,8 @@ def test_what_a_refusal_advises_is_accepted(scene: str, capsys: pytest.CaptureFi
 
 
 def test_without_a_way_that_fits_only_more_devices_are_advised(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
+    capsys,
+):
     message = refusal(capsys, *SCENES["only more devices"])
     n_devices = int(re.findall(r"would fit: (\d+) devices", message)[0])
     needs, has = (float(re.findall(pattern, message)[0]) for pattern in

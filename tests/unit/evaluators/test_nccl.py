@@ -18,25 +18,25 @@ def time_s(ranks: float, nodes: float, message: float, passes: float = ALL_REDUC
 
 
 @pytest.mark.parametrize(("ranks", "nodes"), [(8, 1), (16, 2), (24, 3)])
-def test_a_tiny_all_reduce_takes_the_latency_of_equation_23(ranks: int, nodes: int) -> None:
+def test_a_tiny_all_reduce_takes_the_latency_of_equation_23(ranks, nodes):
     expected = 6.8e-6 + 1.2e-6 * (ranks / nodes - 1) + 10e-6 * math.log2(nodes)
     assert time_s(ranks, nodes, 0.0) == pytest.approx(expected)
 
 
-def test_bytes_within_a_node_take_the_time_of_equation_24_beyond_the_latency() -> None:
+def test_bytes_within_a_node_take_the_time_of_equation_24_beyond_the_latency():
     # 2 bytes x 10,000 x 100 over 8 devices at 112 GB/s: 16 us. Epoch rounds 450 / 4 GB/s down.
     spent = time_s(8, 1, 2e6) - time_s(8, 1, 0.0)
     assert spent == pytest.approx(2e6 * 7 / (8 * 112e9), rel=0.005)
 
 
-def test_an_all_to_all_passes_once_and_moves_half() -> None:
+def test_an_all_to_all_passes_once_and_moves_half():
     latency = 6.8e-6 + 0.6e-6
     assert time_s(2, 1, 0.0, ONE_WAY) == pytest.approx(latency)
     both = [time_s(2, 1, 1e5, passes) - time_s(2, 1, 0.0, passes) for passes in (2.0, 1.0)]
     assert both[0] == pytest.approx(2 * both[1])
 
 
-def test_large_messages_leave_ll_for_protocols_with_more_payload() -> None:
+def test_large_messages_leave_ll_for_protocols_with_more_payload():
     message = 1e11
     simple = 28e-6 * 2 * 7 + message * 7 / (8 * 225e9)
     ll = 6.8e-6 + 1.2e-6 * 7 + message * 7 / (8 * 225e9) / 0.5
@@ -45,7 +45,7 @@ def test_large_messages_leave_ll_for_protocols_with_more_payload() -> None:
     assert simple < ll128 < ll
 
 
-def test_between_nodes_the_slower_of_both_networks_counts() -> None:
+def test_between_nodes_the_slower_of_both_networks_counts():
     message = 1e9
     within, between = 2 * 7 * message / (16 * 225e9), message / (16 * 25e9)
     latency = 2 * (28e-6 * 7 + 28e-6)
@@ -53,16 +53,16 @@ def test_between_nodes_the_slower_of_both_networks_counts() -> None:
     assert time_s(16, 2, message) == pytest.approx(min(latency + max(within, between), ll128))
 
 
-def test_one_rank_alone_waits_for_nobody() -> None:
+def test_one_rank_alone_waits_for_nobody():
     assert time_s(1.0, 1.0, 1e9) == 0.0
 
 
-def test_a_node_is_full_at_its_size_and_not_before() -> None:
+def test_a_node_is_full_at_its_size_and_not_before():
     counts = np.array([0.5, 7.9, 8.0 * (1 + 1e-12), 8.1, 16.0])
     assert H100.nodes(counts).tolist() == [1, 1, 1, 2, 2]
 
 
-def test_protocols_trade_latency_for_payload() -> None:
+def test_protocols_trade_latency_for_payload():
     shares = [item.bandwidth_share for item in PROTOCOLS]
     assert shares == sorted(shares)
     assert [item.within_s for item in PROTOCOLS] == sorted(item.within_s for item in PROTOCOLS)

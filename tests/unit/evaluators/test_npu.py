@@ -37,7 +37,7 @@ def operator(name: str, phase: str, dataflow: str = "os", **options: Any) -> dic
     return dict(next(row for row in rows if row["name"] == name))
 
 
-def test_a_decode_operator_of_base_worked_out_by_hand() -> None:
+def test_a_decode_operator_of_base_worked_out_by_hand():
     # Down projection, 28672 x 8192, batch 1, profile memexplorer, all formats 8 bits.
     row = operator("down_projection", "decode", profile="memexplorer")
     weights = 28672 * 8192
@@ -66,8 +66,8 @@ def test_a_decode_operator_of_base_worked_out_by_hand() -> None:
     [("os", 90_000 / 64, 8_192 / 64), ("is", 90_000 / 64, 1), ("ws", 1, 8_192 / 64)],
 )
 def test_a_prefill_operator_blocked_by_the_array_worked_out_by_hand(
-    dataflow: str, weight_passes: float, input_passes: float
-) -> None:
+    dataflow, weight_passes, input_passes
+):
     # Down projection of 90,000 rows: operands come anew for every tile of 128 / 2 = 64.
     row = operator("down_projection", "prefill", dataflow, profile="memexplorer")
     rows, k, n = 90_000, 28_672, 8_192
@@ -86,7 +86,7 @@ def test_a_prefill_operator_blocked_by_the_array_worked_out_by_hand(
     assert 0 < keys["traffic_bytes"]["tier1"] < once
 
 
-def test_the_vector_unit_reads_and_writes_two_bytes_for_each_operation() -> None:
+def test_the_vector_unit_reads_and_writes_two_bytes_for_each_operation():
     row = operator("softmax", "prefill", profile="memexplorer")
     told = evaluator("prefill", profile="memexplorer")
     table = told.pass_.all_operators
@@ -95,7 +95,7 @@ def test_the_vector_unit_reads_and_writes_two_bytes_for_each_operation() -> None
     assert row["vector_s"] == pytest.approx(4 * operations / 4e12, rel=1e-9)
 
 
-def test_a_prefill_operator_of_base_worked_out_by_hand() -> None:
+def test_a_prefill_operator_of_base_worked_out_by_hand():
     # Down projection of 90,000 rows, profile plain: half of 256 MB for tiles, output stationary.
     row = operator("down_projection", "prefill", profile="plain")
     rows, k, n = 90_000, 28_672, 8_192
@@ -125,9 +125,7 @@ def test_a_prefill_operator_of_base_worked_out_by_hand() -> None:
 @pytest.mark.parametrize(
     ("priority", "share"), [("matrix", 0.75), ("equal", 0.5), ("vector", 0.25)]
 )
-def test_weights_and_activations_have_the_shares_of_the_bandwidth_priority(
-    priority: str, share: float
-) -> None:
+def test_weights_and_activations_have_the_shares_of_the_bandwidth_priority(priority, share):
     # MemExplorer Table 4: 1.5 of 2 TB/s for the weights, or 0.5.
     base = dict(SPACE.columns(SPACE.encode(SPACE.designs["Base"])))
     base["bandwidth_priority"] = column_of([priority])
@@ -142,7 +140,7 @@ def test_weights_and_activations_have_the_shares_of_the_bandwidth_priority(
     assert row["off_chip_s"] == pytest.approx(80 * (max(streams) + fill), rel=1e-9)
 
 
-def test_violations_are_relative_excess_over_capacity_and_edge() -> None:
+def test_violations_are_relative_excess_over_capacity_and_edge():
     columns = SPACE.columns(np.concatenate([SPACE.encode(d) for d in SPACE.designs.values()]))
     request = Request(model="llama-3.3-70b", trace="osworld", phase="decode", batch=4)
     result = NpuEvaluator(request).evaluate(columns)
@@ -164,7 +162,7 @@ def test_violations_are_relative_excess_over_capacity_and_edge() -> None:
     assert (charged.violations["shoreline"] > 0).tolist() == [0, 0, 1, 1, 0, 1, 0, 1]
 
 
-def test_an_explanation_tells_the_edge_that_is_not_charged() -> None:
+def test_an_explanation_tells_the_edge_that_is_not_charged():
     assumption = "the interfaces of LPDDR take none of the die edge reserved for memory"
     for name, edges in {"H2": [(0, 0), (44, 0), (0, 32.8)], "Base": [(0, 0), (44, 0)]}.items():
         design = SPACE.columns(SPACE.encode(SPACE.designs[name]))
@@ -174,7 +172,7 @@ def test_an_explanation_tells_the_edge_that_is_not_charged() -> None:
         assert (assumption in account.notes) == (name == "H2")
 
 
-def test_the_edge_of_a_design_decided_in_part_is_known_exactly() -> None:
+def test_the_edge_of_a_design_decided_in_part_is_known_exactly():
     columns = SPACE.columns(SPACE.sample(np.random.default_rng(0), 500))
     names = ["shoreline_mm", "uncharged_shoreline_mm"]
     undecided = {"dataflow": columns["dataflow"].values}
@@ -186,7 +184,7 @@ def test_the_edge_of_a_design_decided_in_part_is_known_exactly() -> None:
         assert bounds[name].max() > 0
 
 
-def test_an_operator_bound_by_the_array_exposes_its_first_chunk() -> None:
+def test_an_operator_bound_by_the_array_exposes_its_first_chunk():
     # Scores in prefill: the array starts with a key of 128 elements in each of 2048 / 128 slots;
     # padded, with 128 of them in each.
     for work, columns in (("proportional", 1), ("padded", 128)):
@@ -200,7 +198,7 @@ def _check_first_chunk(row: dict[str, Any], tile: float) -> None:
     assert row["time_s"] - row["compute_s"] == pytest.approx(80 * first_chunk, rel=1e-3)
 
 
-def test_on_chip_memory_is_shared_like_water_poured_into_vessels() -> None:
+def test_on_chip_memory_is_shared_like_water_poured_into_vessels():
     rng = np.random.default_rng(0)
     n = 400
     needs = rng.integers(0, 100, (3, n)).astype(float)
@@ -226,7 +224,7 @@ def water_level(needs: np.ndarray, amount: float) -> float:
     return high
 
 
-def test_bytes_fill_the_tiers_one_after_the_other_nearest_first() -> None:
+def test_bytes_fill_the_tiers_one_after_the_other_nearest_first():
     rng = np.random.default_rng(0)
     n = 300
     sizes = rng.integers(1, 30, (3, n)).astype(float)
@@ -292,8 +290,8 @@ def loads_of_an_array(
     [(8, 16, 12, 4, 4), (9, 17, 13, 4, 4), (1, 64, 5, 16, 8), (100, 3, 70, 16, 8)],
 )
 def test_the_array_streams_what_a_loop_over_its_tiles_loads(
-    dataflow: str, slots: int, organization: str, m: int, k: int, n: int, depth: int, width: int
-) -> None:
+    dataflow, slots, organization, m, k, n, depth, width
+):
     # The sums that stay in a systolic grid are as many rows as it is deep.
     row_tile = depth if (organization, dataflow) == ("systolic", "os") else width
     weights, inputs, sums = loads_of_an_array(m, k, n, depth, row_tile, slots * width, dataflow)
@@ -311,7 +309,7 @@ def room(size: float) -> FloatArray:
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
-def test_an_operand_that_fits_whole_is_read_once(dataflow: str) -> None:
+def test_an_operand_that_fits_whole_is_read_once(dataflow):
     code = np.array([[DATAFLOWS.index(dataflow)]])
     small, large = np.array([[10.0]]), np.array([[1000.0]])
     for weights, inputs in ((small, large), (large, small)):
@@ -321,7 +319,7 @@ def test_an_operand_that_fits_whole_is_read_once(dataflow: str) -> None:
         assert [times.item() for times in passes] == [1.0, 1.0]
 
 
-def test_a_stationary_operand_is_read_once_and_the_other_once_per_block() -> None:
+def test_a_stationary_operand_is_read_once_and_the_other_once_per_block():
     sizes = [np.array([[size]]) for size in (100.0, 100.0, 450.0, 300.0)]
     expected = {"ws": (1.0, 5.0), "is": (3.0, 1.0)}  # blocks of 100 bytes
     for dataflow, times in expected.items():
@@ -329,7 +327,7 @@ def test_a_stationary_operand_is_read_once_and_the_other_once_per_block() -> Non
         assert tuple(item.item() for item in passes) == times
 
 
-def test_on_chip_memory_pins_or_caches_whichever_saves_more() -> None:
+def test_on_chip_memory_pins_or_caches_whichever_saves_more():
     def read(passes: float, pinned: float, cache: float) -> float:
         values = (np.array(value) for value in (100.0, passes, pinned, cache))
         return float(read_off_chip_bytes(*values))
@@ -340,7 +338,7 @@ def test_on_chip_memory_pins_or_caches_whichever_saves_more() -> None:
     assert read(5.0, 1.0, 0.0) == 0.0
 
 
-def test_staged_bytes_pass_every_level_above_their_own() -> None:
+def test_staged_bytes_pass_every_level_above_their_own():
     # P1 in decode: HBM4 above HBF. What comes from HBF is written to HBM and read again.
     design = SPACE.columns(SPACE.encode(SPACE.designs["P1"]))
     staged, direct = (
@@ -360,7 +358,7 @@ def test_staged_bytes_pass_every_level_above_their_own() -> None:
     assert staged["on_chip"] == pytest.approx(direct["on_chip"], rel=1e-12)
 
 
-def test_a_metric_nobody_reports_is_named_with_the_nearest() -> None:
+def test_a_metric_nobody_reports_is_named_with_the_nearest():
     base = SPACE.columns(SPACE.encode(SPACE.designs["Base"]))
     with pytest.raises(UnknownNameError, match="Did you mean 'tdp_watts'"):
         evaluator("prefill").evaluate(base, ["tdp_wats"])
@@ -368,14 +366,14 @@ def test_a_metric_nobody_reports_is_named_with_the_nearest() -> None:
         evaluator("prefill").evaluate(base, ["time_per_output_token_s"])
 
 
-def test_a_strategy_nobody_knows_is_named() -> None:
+def test_a_strategy_nobody_knows_is_named():
     base = dict(SPACE.columns(SPACE.encode(SPACE.designs["Base"])))
     base["dataflow"] = column_of(["oss"])
     with pytest.raises(UnknownNameError, match=r"unknown dataflow 'oss'\. Did you mean 'os'"):
         evaluator("prefill").evaluate(base)
 
 
-def test_a_design_without_memory_is_a_violation_and_not_an_error() -> None:
+def test_a_design_without_memory_is_a_violation_and_not_an_error():
     base = dict(SPACE.columns(SPACE.encode(SPACE.designs["Base"])))
     base["sram_dies"] = column_of([0])
     result = evaluator("prefill").evaluate(base)
@@ -383,16 +381,14 @@ def test_a_design_without_memory_is_a_violation_and_not_an_error() -> None:
     assert all(np.isfinite(values).all() for values in result.metrics.values())
 
 
-def test_a_stated_power_replaces_the_modelled_one() -> None:
+def test_a_stated_power_replaces_the_modelled_one():
     base = dict(SPACE.columns(SPACE.encode(SPACE.designs["Base"])))
     base["stated_tdp_watts"] = column_of([123.0])
     assert evaluator("prefill").evaluate(base).metrics["tdp_watts"].tolist() == [123.0]
 
 
 @pytest.mark.parametrize(("softmax", "cycles"), [("pipelined", 1), ("unpipelined", 3)])
-def test_scores_of_an_indexer_go_through_the_pipeline_of_a_softmax(
-    softmax: str, cycles: int
-) -> None:
+def test_scores_of_an_indexer_go_through_the_pipeline_of_a_softmax(softmax, cycles):
     request = Request(
         model="deepseek-v3.2", phase="decode", prompt_tokens=32768, generated_tokens=1
     )

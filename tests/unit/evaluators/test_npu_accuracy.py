@@ -65,7 +65,7 @@ def space_with_algorithm() -> DesignSpace:
     return built.fix({**FIXED, "bandwidth_priority": "equal", "activation_format": "mxfp8"})
 
 
-def test_the_metric_is_the_estimate_of_the_design_s_formats() -> None:
+def test_the_metric_is_the_estimate_of_the_design_s_formats():
     rows = space().sample(np.random.default_rng(0), 40)
     metrics = evaluator(quantization_algorithm="gptq").evaluate(space().columns(rows)).metrics
     for i, design in enumerate(space().decode(rows)):
@@ -77,7 +77,7 @@ def test_the_metric_is_the_estimate_of_the_design_s_formats() -> None:
             assert metrics[name][i] == pytest.approx(getattr(expected, value), rel=1e-6)
 
 
-def test_without_the_option_nothing_of_accuracy_is_offered() -> None:
+def test_without_the_option_nothing_of_accuracy_is_offered():
     plain = evaluator(accuracy=False)
     assert not {metric.name for metric in plain.metrics} & set(ACCURACY_METRICS)
     with pytest.raises(InputError, match="accuracy_recovery"):
@@ -86,7 +86,7 @@ def test_without_the_option_nothing_of_accuracy_is_offered() -> None:
         build_problem(space_with_algorithm(), plain, OBJECTIVES[:2])
 
 
-def test_it_keeps_the_contract_of_evaluators() -> None:
+def test_it_keeps_the_contract_of_evaluators():
     rows = space_with_algorithm().sample(np.random.default_rng(1), 12)
     check_evaluator(evaluator(), space_with_algorithm().columns(rows))
 
@@ -100,14 +100,14 @@ class Wrong(NpuEvaluator):
         return {"weight_format": [value == "mxfp4" for value in values["weight_format"]]}
 
 
-def test_a_wrong_word_on_superseded_values_is_noticed() -> None:
+def test_a_wrong_word_on_superseded_values_is_noticed():
     request = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
     rows = space().sample(np.random.default_rng(1), 12)
     with pytest.raises(AssertionError, match="superseded value of 'weight_format' must be worse"):
         check_evaluator(Wrong(request, NpuOptions(accuracy=True)), space().columns(rows))
 
 
-def test_an_explanation_says_whether_the_number_is_estimated() -> None:
+def test_an_explanation_says_whether_the_number_is_estimated():
     rows = space().sample(np.random.default_rng(2), 1)
     account = evaluator().explain(space().columns(rows))
     assert set(ACCURACY_METRICS) <= set(account.metrics)
@@ -137,16 +137,14 @@ def front_of_all(built: Problem) -> set[tuple[float, ...]]:
     ],
     ids=["formats", "algorithms", "a limit from the good side"],
 )
-def test_an_exact_front_is_that_of_every_design(
-    with_algorithm: bool, constraints: tuple[str, ...]
-) -> None:
+def test_an_exact_front_is_that_of_every_design(with_algorithm, constraints):
     built = problem(space_with_algorithm() if with_algorithm else space(), *constraints)
     front = enumerate_front(built)
     assert {tuple(point) for point in front.objectives.tolist()} == front_of_all(built)
     assert front.n_evaluated + front.n_repeated + front.n_excluded == built.space.size
 
 
-def test_formats_that_others_of_their_width_beat_are_left_out() -> None:
+def test_formats_that_others_of_their_width_beat_are_left_out():
     values = {item.name: item.values for item in space_with_algorithm().parameters}
     names = ["accuracy_recovery"]
     beaten = evaluator().superseded(values, names)

@@ -70,9 +70,7 @@ def with_weights(columns: Columns, name: str) -> Columns:
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_a_pass_is_the_sum_over_layers_with_the_format_of_each(
-    phase: str, options: dict[str, Any]
-) -> None:
+def test_a_pass_is_the_sum_over_layers_with_the_format_of_each(phase, options):
     one = evaluator(phase, **options)
     working = one.choose(designs(60, weight_format=MIXTURE)).working
     n = len(working)
@@ -96,9 +94,7 @@ def test_a_pass_is_the_sum_over_layers_with_the_format_of_each(
 @pytest.mark.skipif(not compiled.has_numba(), reason="numba is not installed")
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_the_compiled_loop_gives_the_same_bits(
-    phase: str, options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_compiled_loop_gives_the_same_bits(phase, options, monkeypatch):
     columns, answers = designs(400), []
     for switch in "01":
         monkeypatch.setenv(compiled.SWITCH, switch)
@@ -108,7 +104,7 @@ def test_the_compiled_loop_gives_the_same_bits(
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_formats_of_equal_bits_mixed_are_one_of_them(phase: str) -> None:
+def test_formats_of_equal_bits_mixed_are_one_of_them(phase):
     columns = designs(200)
     plain = evaluator(phase).evaluate(with_weights(columns, "mxfp4")).metrics
     mixed = evaluator(phase).evaluate(with_weights(columns, "0.5*mxfp4+0.5*mxint4")).metrics
@@ -116,7 +112,7 @@ def test_formats_of_equal_bits_mixed_are_one_of_them(phase: str) -> None:
         assert values.tobytes() == mixed[name].tobytes(), name
 
 
-def test_mixtures_of_equal_average_and_width_are_told_apart() -> None:
+def test_mixtures_of_equal_average_and_width_are_told_apart():
     names = ["0.5*mxfp8+0.5*mxfp16", "0.25*mxfp4+0.125*mxfp8+0.625*mxfp16", "0.5*mxint8+0.5*bf16"]
     first, second, third = evaluator().interchangeable("weight_format", names)
     assert first == third != second
@@ -130,7 +126,7 @@ def test_mixtures_of_equal_average_and_width_are_told_apart() -> None:
     assert (rates[0] != rates[1]).any()
 
 
-def test_a_mixture_lies_between_its_formats() -> None:
+def test_a_mixture_lies_between_its_formats():
     columns = designs(200)
     request = Request(model="llama-3.3-70b", trace="osworld", phase="decode", batch=1)
     of_one = NpuEvaluator(request, NpuOptions())
@@ -148,7 +144,7 @@ def test_a_mixture_lies_between_its_formats() -> None:
 @pytest.mark.parametrize(
     ("phase", "options"), [*zip(("decode", "prefill", "decode"), OPTIONS, strict=False)], ids=str
 )
-def test_it_keeps_the_contract_of_evaluators(phase: str, options: dict[str, Any]) -> None:
+def test_it_keeps_the_contract_of_evaluators(phase, options):
     check_evaluator(evaluator(phase, accuracy=True, **options), designs(24))
 
 
@@ -159,9 +155,7 @@ def test_it_keeps_the_contract_of_evaluators(phase: str, options: dict[str, Any]
         ("maximize tokens_per_joule", ("accuracy_recovery >= 0.985",)),
     ],
 )
-def test_an_exact_front_is_that_of_every_design(
-    objective: str, constraints: tuple[str, ...]
-) -> None:
+def test_an_exact_front_is_that_of_every_design(objective, constraints):
     objectives = ["maximize throughput_tokens_per_s", "minimize tdp_watts", objective]
     judged = evaluator(accuracy=True, quantization_algorithm="gptq")
     few = space().fix(FEW)
@@ -177,20 +171,20 @@ def test_an_exact_front_is_that_of_every_design(
     assert any("*" in name for name in found)
 
 
-def test_an_account_says_how_it_counts_and_where_it_comes_from() -> None:
+def test_an_account_says_how_it_counts_and_where_it_comes_from():
     account = evaluator(accuracy=True).explain(designs(1, weight_format=MIXTURE))
     assert any(note.startswith("weights: 75 % of layers mxfp4, 25 %") for note in account.notes)
     assert any("accuracy_recovery is estimated" in note for note in account.notes)
 
 
-def test_no_memory_waits_for_power_by_rounding_alone() -> None:
+def test_no_memory_waits_for_power_by_rounding_alone():
     judged = evaluator()
     design = judged.metrics_of(judged.choose(with_weights(designs(200), "0.7*mxfp4+0.3*mxfp8")))
     waits = design.power_limits_s.max(axis=0) > design.operators_s
     assert ((design.matrix_s > design.operators_s) == waits).all()
 
 
-def test_a_pool_of_a_system_may_have_a_mixture() -> None:
+def test_a_pool_of_a_system_may_have_a_mixture():
     text = {
         "based_on": "system-pd",
         "pools": {
@@ -209,7 +203,7 @@ def test_a_pool_of_a_system_may_have_a_mixture() -> None:
     assert rates[0] > rates[1] > rates[2]
 
 
-def test_other_machines_and_other_data_have_no_mixtures() -> None:
+def test_other_machines_and_other_data_have_no_mixtures():
     columns = designs(1, weight_format=MIXTURE)
     request = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
     simulation = SimulationEvaluator(request)

@@ -31,7 +31,7 @@ def is_record(value: object) -> bool:
     return isinstance(value, type) and (is_dataclass(value) or issubclass(value, tuple))
 
 
-def test_the_documented_way_of_a_design_names_every_record() -> None:
+def test_the_documented_way_of_a_design_names_every_record():
     named, defined = set(re.findall(r"(?<!`)`(\w+)`", evaluator.__doc__ or "")), definitions()
     assert named <= set(defined)
     records = {name for name, value in defined.items() if is_record(value)}

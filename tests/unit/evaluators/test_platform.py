@@ -68,16 +68,14 @@ def metric(evaluator: Any, name: str, **values: Any) -> FloatArray:
          {"chunk_tokens": 900, "mixed": True}),
     ],
 )  # fmt: skip
-def test_the_evaluator_keeps_the_contract(
-    space: str, model: str, options: dict[str, Any], more: dict[str, Any]
-) -> None:
+def test_the_evaluator_keeps_the_contract(space, model, options, more):
     where = api.load_space(space)
     columns = where.columns(where.sample(np.random.default_rng(0), 40))
     workload = {"model": model, "use_case": "chat", **more}
     check_evaluator(api.build_evaluator("platform", workload, options), columns)
 
 
-def test_a_decode_step_of_one_request_reads_weights_and_cache_once() -> None:
+def test_a_decode_step_of_one_request_reads_weights_and_cache_once():
     model = load_model("llama-3-8b")
     device = load_device("h100-sxm")
     found = metric(build(options=IDEAL), "time_per_output_token_s")[0]
@@ -89,7 +87,7 @@ def test_a_decode_step_of_one_request_reads_weights_and_cache_once() -> None:
     assert found == pytest.approx(bytes_read / device.bandwidth, rel=2e-3)
 
 
-def test_a_long_prefill_takes_its_arithmetic_at_the_peak() -> None:
+def test_a_long_prefill_takes_its_arithmetic_at_the_peak():
     model = load_model("llama-3-8b")
     evaluator = build(options=IDEAL, prompt_tokens=8064)
     found = metric(evaluator, "time_to_first_token_s")[0]
@@ -111,9 +109,7 @@ def test_a_long_prefill_takes_its_arithmetic_at_the_peak() -> None:
         ("mixtral-8x7b", {}, {"tensor_parallel": 2, "expert_parallel": 4}),
     ],
 )
-def test_the_largest_batch_is_the_last_that_memory_holds(
-    model: str, options: dict[str, Any], degrees: dict[str, int]
-) -> None:
+def test_the_largest_batch_is_the_last_that_memory_holds(model, options, degrees):
     evaluator = build(model, options)
     most = evaluator.most_requests({"device": "h100-sxm", **degrees})
     unit = degrees.get("data_parallel", 1) * degrees.get("expert_parallel", 1)
@@ -125,18 +121,18 @@ def test_the_largest_batch_is_the_last_that_memory_holds(
     assert (violations <= 0).tolist() == [most > 0, False]
 
 
-def test_there_is_no_largest_batch_where_memory_has_no_limit() -> None:
+def test_there_is_no_largest_batch_where_memory_has_no_limit():
     with pytest.raises(InputError, match="memory holds any"):
         build().most_requests({"device": "h100-sxm", "fast_capacity_bytes": np.inf})
 
 
-def test_an_efficiency_divides_the_time_of_what_it_bounds() -> None:
+def test_an_efficiency_divides_the_time_of_what_it_bounds():
     ideal = metric(build(options=IDEAL), "time_per_output_token_s")[0]
     half = metric(build(options=IDEAL | {"memory_efficiency": 0.5}), "time_per_output_token_s")[0]
     assert half == pytest.approx(2 * ideal, rel=1e-6)
 
 
-def test_tensor_parallelism_splits_work_and_adds_two_all_reduces_a_layer() -> None:
+def test_tensor_parallelism_splits_work_and_adds_two_all_reduces_a_layer():
     evaluator = build(options=IDEAL)
     linear = metric(evaluator, "decode_linear_s", tensor_parallel=[1, 8])
     assert linear[1] == pytest.approx(linear[0] / 8, rel=1e-3)
@@ -154,7 +150,7 @@ def test_tensor_parallelism_splits_work_and_adds_two_all_reduces_a_layer() -> No
     assert row[1]["time_s"] == pytest.approx(32 * once, rel=1e-9)
 
 
-def test_pipeline_stages_do_not_shorten_a_token_but_serve_more_prompts() -> None:
+def test_pipeline_stages_do_not_shorten_a_token_but_serve_more_prompts():
     evaluator = build(options=IDEAL | {"warm_up": "0 s"})
     values = {"pipeline_parallel": [1, 4], "batch_size": 8}
     step = metric(evaluator, "decode_linear_s", **values)
@@ -163,7 +159,7 @@ def test_pipeline_stages_do_not_shorten_a_token_but_serve_more_prompts() -> None
     assert 3.5 < prompts[1] / prompts[0] <= 4.0
 
 
-def test_an_uneven_pipeline_is_paced_by_its_longest_stage() -> None:
+def test_an_uneven_pipeline_is_paced_by_its_longest_stage():
     # 32 layers in 5 stages: 7 in the longest; five micro-batches wait for it.
     evaluator = build(options=IDEAL | {"warm_up": "0 s"})
     serving = evaluator.serving(designs(pipeline_parallel=5, batch_size=5))
@@ -173,7 +169,7 @@ def test_an_uneven_pipeline_is_paced_by_its_longest_stage() -> None:
     assert float(serving.time_per_output_token_s[0]) > float(serving.decode_pass.total_s[0])
 
 
-def test_replicas_multiply_throughput_and_devices_and_change_no_time() -> None:
+def test_replicas_multiply_throughput_and_devices_and_change_no_time():
     evaluator = build()
     values = {"data_parallel": [1, 4], "batch_size": [2, 8]}
     throughput = metric(evaluator, "throughput_tokens_per_s", **values)
@@ -183,7 +179,7 @@ def test_replicas_multiply_throughput_and_devices_and_change_no_time() -> None:
     assert metric(evaluator, "n_devices", **values).tolist() == [1.0, 4.0]
 
 
-def test_a_sequence_over_devices_splits_prefill_and_cache_but_not_weights() -> None:
+def test_a_sequence_over_devices_splits_prefill_and_cache_but_not_weights():
     evaluator = build(options=IDEAL, prompt_tokens=8064)
     values = {"sequence_parallel": [1, 4]}
     linear = metric(evaluator, "prefill_linear_s", **values)
@@ -195,7 +191,7 @@ def test_a_sequence_over_devices_splits_prefill_and_cache_but_not_weights() -> N
     assert decode[1] < decode[0] / 3
 
 
-def test_beams_read_the_prompt_once_and_their_own_tokens_each() -> None:
+def test_beams_read_the_prompt_once_and_their_own_tokens_each():
     evaluator = build(options=IDEAL, beams=4, prompt_tokens=1000, generated_tokens=200)
     explained = evaluator.explain(designs())
     rows = {row["name"]: row for row in explained.operators if row["phase"] == "decode"}
@@ -209,7 +205,7 @@ def test_beams_read_the_prompt_once_and_their_own_tokens_each() -> None:
     assert kept == (1000 + 4 * 200) * 2 * per_token  # GenZ section VII-A
 
 
-def test_one_chunk_is_the_whole_prefill_and_more_chunks_read_the_weights_again() -> None:
+def test_one_chunk_is_the_whole_prefill_and_more_chunks_read_the_weights_again():
     whole = metric(build(options=IDEAL), "time_to_first_token_s")[0]
     one = metric(build(options=IDEAL, chunk_tokens=1024), "time_to_first_token_s")[0]
     assert one == whole
@@ -222,7 +218,7 @@ def test_one_chunk_is_the_whole_prefill_and_more_chunks_read_the_weights_again()
     assert times[2] == pytest.approx(64 * 15.0e9 / 3.35e12, rel=0.02)
 
 
-def test_chunks_of_a_prompt_have_the_arithmetic_of_the_whole() -> None:
+def test_chunks_of_a_prompt_have_the_arithmetic_of_the_whole():
     def macs(**asked: Any) -> float:
         serving = build(prompt_tokens=1000, **asked).serving(designs())
         return sum(
@@ -233,7 +229,7 @@ def test_chunks_of_a_prompt_have_the_arithmetic_of_the_whole() -> None:
     assert macs(chunk_tokens=300) == pytest.approx(macs(), rel=1e-12)
 
 
-def test_attention_takes_the_kernels_for_chosen_tokens_from_the_first_that_is_chosen() -> None:
+def test_attention_takes_the_kernels_for_chosen_tokens_from_the_first_that_is_chosen():
     lengths = (2049, 2100)
     few, more = (
         metric(
@@ -245,7 +241,7 @@ def test_attention_takes_the_kernels_for_chosen_tokens_from_the_first_that_is_ch
     assert more[0] / few[0] == pytest.approx(lengths[1] / lengths[0], rel=0.05)
 
 
-def test_a_mixed_pass_costs_less_than_a_chunk_and_a_step_apart() -> None:
+def test_a_mixed_pass_costs_less_than_a_chunk_and_a_step_apart():
     asked = {"chunk_tokens": 256}
     mixed = build(options=IDEAL, mixed=True, **asked)
     apart = build(options=IDEAL, **asked)
@@ -258,7 +254,7 @@ def test_a_mixed_pass_costs_less_than_a_chunk_and_a_step_apart() -> None:
     )
 
 
-def test_mixed_passes_keep_the_cache_of_the_prompt_in_progress_too() -> None:
+def test_mixed_passes_keep_the_cache_of_the_prompt_in_progress_too():
     def cache(**asked: Any) -> float:
         serving = build(prompt_tokens=1000, generated_tokens=200, **asked).serving(
             designs(batch_size=4)
@@ -270,7 +266,7 @@ def test_mixed_passes_keep_the_cache_of_the_prompt_in_progress_too() -> None:
     assert cache(chunk_tokens=250, mixed=True) == (4 * 1200 + 1000) * per_token
 
 
-def test_overlap_hides_the_shorter_of_operators_and_messages() -> None:
+def test_overlap_hides_the_shorter_of_operators_and_messages():
     values = {"tensor_parallel": 8, "batch_size": 16}
     apart, hidden = (build(options={"overlap": overlap}) for overlap in (False, True))
     sums = metric(apart, "time_to_first_token_s", **values)[0]
@@ -281,7 +277,7 @@ def test_overlap_hides_the_shorter_of_operators_and_messages() -> None:
     assert max(busy, talk) <= found * (1 + 1e-12) and found < sums
 
 
-def test_offload_is_genz_equation_1() -> None:
+def test_offload_is_genz_equation_1():
     # 16.1 GB of weights on a device of 10 GB; the rest is read at 64 GB/s at the same time.
     values = {"fast_capacity_bytes": 10e9}
     options = IDEAL | {"offload": True}
@@ -301,7 +297,7 @@ def test_offload_is_genz_equation_1() -> None:
     assert limits(build(options=IDEAL).serving(designs(**values)))["memory"][0] > 0
 
 
-def test_a_batch_of_tokens_reads_the_experts_it_can_expect_to_touch() -> None:
+def test_a_batch_of_tokens_reads_the_experts_it_can_expect_to_touch():
     evaluator = build("mixtral-8x7b", options=IDEAL)
     serving = evaluator.serving(designs(batch_size=[1, 4, 64]))
     work = {w.name: w for w in serving.work(serving.passes.decode(serving.micro_batch))}
@@ -310,7 +306,7 @@ def test_a_batch_of_tokens_reads_the_experts_it_can_expect_to_touch() -> None:
     assert touched == pytest.approx([2.0, 8 * (1 - 0.75**4), 8 * (1 - 0.75**64)])
 
 
-def test_groups_that_share_experts_serve_their_own_requests_and_keep_their_cache_alone() -> None:
+def test_groups_that_share_experts_serve_their_own_requests_and_keep_their_cache_alone():
     evaluator = build("deepseek-v3", options=IDEAL)
     serving = evaluator.serving(designs(expert_parallel=[1, 8, 8], batch_size=[8, 8, 9]))
     work = {w.name: w for w in serving.work(serving.passes.decode(serving.micro_batch))}
@@ -323,7 +319,7 @@ def test_groups_that_share_experts_serve_their_own_requests_and_keep_their_cache
     assert work["expert_down_projection"].rows.tolist() == [8.0, 8.0, 9.0]
 
 
-def test_a_token_is_sent_once_to_each_group_that_has_an_expert_of_its() -> None:
+def test_a_token_is_sent_once_to_each_group_that_has_an_expert_of_its():
     groups = np.array([1.0, 2.0, 32.0, 256.0])
     reached = partners(groups, 256.0, 8.0)
     # Eight of 256 experts: none of 128 others, and at 256 groups an expert each.
@@ -348,7 +344,7 @@ def test_a_token_is_sent_once_to_each_group_that_has_an_expert_of_its() -> None:
     }
 
 
-def test_what_16_devices_exchange_in_a_prefill_is_what_their_links_take() -> None:
+def test_what_16_devices_exchange_in_a_prefill_is_what_their_links_take():
     """DeepSeek-V3, 64 prompts of 8192 tokens, TP 8 in each of two nodes; once 23.3 s."""
     evaluator = build("deepseek-v3", prompt_tokens=8192, generated_tokens=100)
     formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "fp8")
@@ -371,7 +367,7 @@ def test_what_16_devices_exchange_in_a_prefill_is_what_their_links_take() -> Non
     assert sum(rows[name] for name in bounds) == pytest.approx(2.95, abs=0.2)
 
 
-def test_an_exchange_brings_a_device_no_pairs_of_others() -> None:
+def test_an_exchange_brings_a_device_no_pairs_of_others():
     formats = dict.fromkeys(("weight_format", "activation_format"), "fp8")
 
     def experts_s(**values: Any) -> float:
@@ -388,7 +384,7 @@ def test_an_exchange_brings_a_device_no_pairs_of_others() -> None:
     assert many < 58 * 400e-6
 
 
-def test_an_exchange_of_long_batches_takes_cores_from_the_operators_that_hide_it() -> None:
+def test_an_exchange_of_long_batches_takes_cores_from_the_operators_that_hide_it():
     evaluator = build("deepseek-v3", options={"overlap": True}, prompt_tokens=4096)
     formats = dict.fromkeys(("weight_format", "activation_format"), "fp8")
     serving = evaluator.serving(
@@ -404,7 +400,7 @@ def test_an_exchange_of_long_batches_takes_cores_from_the_operators_that_hide_it
     assert step.total_s[0] == pytest.approx(max(busy - sum(ends), talking) + sum(ends))
 
 
-def test_experts_over_groups_that_share_all_requests_add_up_what_they_give() -> None:
+def test_experts_over_groups_that_share_all_requests_add_up_what_they_give():
     evaluator = build("mixtral-8x7b", options=IDEAL | {"attention": "tensor"})
     explained = evaluator.explain(designs(expert_parallel=8, batch_size=8))
     names = {row["name"] for row in explained.operators}
@@ -423,7 +419,7 @@ def test_experts_over_groups_that_share_all_requests_add_up_what_they_give() -> 
         ("link_latency_s", [1e-5, 1e-6, 1e-7]),
     ],
 )
-def test_a_better_platform_is_never_slower(name: str, values: list[float]) -> None:
+def test_a_better_platform_is_never_slower(name, values):
     profile = "ideal" if name == "link_latency_s" else "fitted"
     evaluator = build("mixtral-8x7b", options={"profile": profile}, use_case="rag-qa")
     more = {"tensor_parallel": 4, "expert_parallel": 2, "pipeline_parallel": 2, "batch_size": 8}
@@ -432,12 +428,12 @@ def test_a_better_platform_is_never_slower(name: str, values: list[float]) -> No
         assert never_rises(times)
 
 
-def test_a_latency_of_links_means_nothing_to_fitted_messages_and_is_refused() -> None:
+def test_a_latency_of_links_means_nothing_to_fitted_messages_and_is_refused():
     with pytest.raises(InputError, match="link_latency_s: expected profile ideal or genz"):
         metric(build(), "time_to_first_token_s", link_latency_s=1e-6, tensor_parallel=2)
 
 
-def test_a_group_over_two_nodes_pays_for_the_network() -> None:
+def test_a_group_over_two_nodes_pays_for_the_network():
     evaluator = build("llama-3.3-70b")
     flat = build("llama-3.3-70b", options={"has_nodes": False})
     spanning, joined = (
@@ -447,7 +443,7 @@ def test_a_group_over_two_nodes_pays_for_the_network() -> None:
     assert spanning[1] > 1.1 * joined[1]
 
 
-def test_narrow_formats_use_the_device_s_faster_rate_where_it_has_one() -> None:
+def test_narrow_formats_use_the_device_s_faster_rate_where_it_has_one():
     formats = {
         "weight_format": ["bf16", "fp8", "int4"],
         "activation_format": ["bf16", "fp8", "int4"],
@@ -467,7 +463,7 @@ def test_narrow_formats_use_the_device_s_faster_rate_where_it_has_one() -> None:
     assert rates(**four) == [9000e12]
 
 
-def test_experts_with_block_scales_take_the_kernels_for_blocks() -> None:
+def test_experts_with_block_scales_take_the_kernels_for_blocks():
     formats = {"activation_format": "fp8", "kv_format": "bf16", "batch_size": 32}
     on = {"device": "h100-sxm", "tensor_parallel": 4, **formats}
     deepseek, mixtral = build("deepseek-v3"), build("mixtral-8x22b")
@@ -489,8 +485,8 @@ def test_experts_with_block_scales_take_the_kernels_for_blocks() -> None:
 
 
 def test_a_file_with_more_bandwidth_is_no_slower_than_the_device_it_was_copied_from(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     source = (
         Path(resources.__file__).parents[1] / "models" / "hardware" / "devices" / "h100-sxm.yaml"
     )
@@ -506,7 +502,7 @@ def test_a_file_with_more_bandwidth_is_no_slower_than_the_device_it_was_copied_f
         assert any("those of its chip correct its laws (h100-sxm, h200-sxm)" in n for n in notes)
 
 
-def test_a_narrow_cache_of_latents_is_multiplied_as_it_is_and_converted_in_a_prefill() -> None:
+def test_a_narrow_cache_of_latents_is_multiplied_as_it_is_and_converted_in_a_prefill():
     deepseek = build("deepseek-v3", prompt_tokens=4096)
     on = {"tensor_parallel": 8, "batch_size": 64, "weight_format": "fp8"}
     narrow, wide = ({**on, "kv_format": name} for name in ("fp8", "bf16"))
@@ -539,9 +535,7 @@ def test_a_narrow_cache_of_latents_is_multiplied_as_it_is_and_converted_in_a_pre
         ("llama-3-8b", {"device": "ryzen-9-hx-370-cpu", "tensor_parallel": 2}, "link_bandwidth"),
     ],
 )  # fmt: skip
-def test_what_cannot_run_says_why_and_what_could(
-    model: str, values: dict[str, Any], words: str
-) -> None:
+def test_what_cannot_run_says_why_and_what_could(model, values, words):
     serving = build(model).serving(designs(**values))
     assert words in "\n".join(map(str, describe_limits(serving)))
     assert any(value[0] > 0 for value in limits(serving).values())
@@ -559,24 +553,24 @@ def test_what_cannot_run_says_why_and_what_could(
         {"use_case": "chat", "model": "llada-8b"},
     ],
 )
-def test_a_workload_that_makes_no_sense_is_refused(workload: dict[str, Any]) -> None:
+def test_a_workload_that_makes_no_sense_is_refused(workload):
     with pytest.raises((ValidationError, InputError)):
         PlatformRequest.model_validate({"model": "llama-3-8b", **workload})
 
 
 @pytest.mark.parametrize("value", [0, -0.1, 1.01, float("nan"), float("inf"), "nan"])
 @pytest.mark.parametrize("name", ["compute_efficiency", "link_efficiency", "usable_memory"])
-def test_an_efficiency_lies_above_0_and_at_most_at_1(name: str, value: Any) -> None:
+def test_an_efficiency_lies_above_0_and_at_most_at_1(name, value):
     with pytest.raises((ValidationError, InputError)):
         PlatformOptions.model_validate({name: value})
 
 
-def test_genz_has_no_mixed_passes_and_says_so() -> None:
+def test_genz_has_no_mixed_passes_and_says_so():
     with pytest.raises(InputError, match="mixed: expected profile 'fitted' or 'ideal'"):
         build(options={"profile": "genz"}, chunk_tokens=256, mixed=True)
 
 
-def test_devices_draw_between_a_fifth_and_all_of_their_power_and_each_joule_is_counted() -> None:
+def test_devices_draw_between_a_fifth_and_all_of_their_power_and_each_joule_is_counted():
     evaluator = build("llama-3.3-70b")
     serving = evaluator.serving(designs(tensor_parallel=8, batch_size=[1, 16, 128]))
     watts = serving.average_power_watts
@@ -590,7 +584,7 @@ def test_devices_draw_between_a_fifth_and_all_of_their_power_and_each_joule_is_c
     assert np.isnan(bound.energy_joules_per_token).all()  # no law of energy there
 
 
-def test_an_engine_without_graphs_waits_for_its_ranks_and_for_its_host() -> None:
+def test_an_engine_without_graphs_waits_for_its_ranks_and_for_its_host():
     steps = [
         metric(
             build("llama-3.3-70b", options={"engine": engine}), "time_per_output_token_s",
@@ -610,7 +604,7 @@ def test_an_engine_without_graphs_waits_for_its_ranks_and_for_its_host() -> None
 
 
 @pytest.mark.parametrize("device", ["a100-sxm-80gb", "h100-sxm"])
-def test_no_number_of_devices_makes_a_step_faster_than_its_host_starts_kernels(device: str) -> None:
+def test_no_number_of_devices_makes_a_step_faster_than_its_host_starts_kernels(device):
     host = load_constants("engine", EngineConstants, "gpu")
     start_s = host.earlier_host_start if device.startswith("a100") else host.host_start
     platforms = designs(device=device, tensor_parallel=[1, 2, 4, 8])
@@ -628,7 +622,7 @@ def test_no_number_of_devices_makes_a_step_faster_than_its_host_starts_kernels(d
 @pytest.mark.parametrize(
     "rate", ["compute_flop_per_s", "fast_bandwidth_bytes_per_s", "link_bandwidth_bytes_per_s"]
 )
-def test_a_slow_host_hides_what_a_faster_device_gains_but_never_makes_it_a_loss(rate: str) -> None:
+def test_a_slow_host_hides_what_a_faster_device_gains_but_never_makes_it_a_loss(rate):
     factors = np.geomspace(0.25, 16.0, 13)
     device = load_device("a100-sxm-80gb")
     stated = {
@@ -650,7 +644,7 @@ def test_a_slow_host_hides_what_a_faster_device_gains_but_never_makes_it_a_loss(
         assert (seconds["eager"] > seconds["streams"]).all()
 
 
-def test_stages_have_hosts_of_their_own_and_a_pass_waits_for_one() -> None:
+def test_stages_have_hosts_of_their_own_and_a_pass_waits_for_one():
     """The hosts of later stages do their own part while those before still run."""
     host = load_constants("engine", EngineConstants, "gpu")
     own = host.host_step + host.host_prompt
@@ -665,7 +659,7 @@ def test_stages_have_hosts_of_their_own_and_a_pass_waits_for_one() -> None:
         assert added == pytest.approx(own, rel=1e-6)
 
 
-def test_prompts_beyond_2048_tokens_wait_for_the_memory_of_a_slow_host() -> None:
+def test_prompts_beyond_2048_tokens_wait_for_the_memory_of_a_slow_host():
     """4,096 tokens of Llama-3.3-70B are messages of 64 MiB, two in each of 80 layers and one for
     the embedding; a ring of two devices sends each once. Devices draw their limit meanwhile."""
     host, device = load_constants("engine", EngineConstants, "gpu"), load_device("h100-sxm")
@@ -686,7 +680,7 @@ def test_prompts_beyond_2048_tokens_wait_for_the_memory_of_a_slow_host() -> None
     assert joules[1] - joules[0] == pytest.approx(copied_s * device.power, rel=1e-6)
 
 
-def test_fitted_kernels_are_never_faster_than_the_ideal_ones() -> None:
+def test_fitted_kernels_are_never_faster_than_the_ideal_ones():
     where = api.load_space("platform-llm")
     columns = where.columns(where.sample(np.random.default_rng(5), 300))
     for model in ("llama-3.3-70b", "mixtral-8x7b", "deepseek-v3"):
@@ -699,7 +693,7 @@ def test_fitted_kernels_are_never_faster_than_the_ideal_ones() -> None:
             assert known.any() and (fitted[known] >= ideal[known] * (1 - 1e-9)).all()
 
 
-def test_what_is_predicted_is_a_bound_and_board_power_is_exact() -> None:
+def test_what_is_predicted_is_a_bound_and_board_power_is_exact():
     where = api.load_space("platform-llm")
     columns = where.columns(where.sample(np.random.default_rng(6), 300))
     for model in ("llama-3.3-70b", "mixtral-8x22b", "deepseek-v3"):
@@ -727,7 +721,7 @@ def test_what_is_predicted_is_a_bound_and_board_power_is_exact() -> None:
 PRICE = "usd_per_million_output_tokens"
 
 
-def test_a_price_is_the_rent_over_what_is_generated_beside_the_prefills() -> None:
+def test_a_price_is_the_rent_over_what_is_generated_beside_the_prefills():
     asked = {"tensor_parallel": 4, "batch_size": 64}
     evaluator = build("llama-3.3-70b")
     step, prefills = (
@@ -746,7 +740,7 @@ def test_a_price_is_the_rent_over_what_is_generated_beside_the_prefills() -> Non
     assert "3 USD per hour (1.99 to 5 USD/h" in " ".join(explanation.notes)
 
 
-def test_mixed_passes_generate_no_more_than_their_prompts_allow() -> None:
+def test_mixed_passes_generate_no_more_than_their_prompts_allow():
     mixed = build("llama-3.3-70b", mixed=True, chunk_tokens=64)
     few, many = (
         {name: metric(mixed, name, tensor_parallel=4, batch_size=batch)[0]
@@ -757,7 +751,7 @@ def test_mixed_passes_generate_no_more_than_their_prompts_allow() -> None:
     assert many["output_tokens_per_s"] == 64 * many["prefill_requests_per_s"]
 
 
-def test_a_device_without_a_rent_has_no_price_unless_one_is_stated() -> None:
+def test_a_device_without_a_rent_has_no_price_unless_one_is_stated():
     absent = build().absent_metrics({"device": ["h100-sxm", "gaudi-3"]})
     assert "no rent is listed of gaudi-3" in absent[PRICE]
     assert np.isnan(metric(build(), PRICE, device="gaudi-3"))
@@ -766,12 +760,12 @@ def test_a_device_without_a_rent_has_no_price_unless_one_is_stated() -> None:
     assert metric(stated, PRICE, device="gaudi-3") > 0
 
 
-def test_profiles_that_are_bounds_or_conventions_predict_nothing() -> None:
+def test_profiles_that_are_bounds_or_conventions_predict_nothing():
     for options in ({"profile": "ideal"}, {"profile": "genz"}):
         assert build(options=options).predict(designs(), ["throughput_tokens_per_s"]) == {}
 
 
-def test_unknown_devices_metrics_and_formats_are_refused_with_the_nearest() -> None:
+def test_unknown_devices_metrics_and_formats_are_refused_with_the_nearest():
     evaluator = build()
     with pytest.raises(UnknownNameError, match="Did you mean 'h100-sxm'"):
         evaluator.evaluate(designs(device="h100-sxn"))
@@ -779,7 +773,7 @@ def test_unknown_devices_metrics_and_formats_are_refused_with_the_nearest() -> N
         evaluator.evaluate(designs(), ["time_to_first_token"])
 
 
-def test_the_use_cases_are_those_of_table_iv_and_section_viii() -> None:
+def test_the_use_cases_are_those_of_table_iv_and_section_viii():
     names = (
         "question-answering",
         "chat",
@@ -800,7 +794,7 @@ def test_the_use_cases_are_those_of_table_iv_and_section_viii() -> None:
 
 
 @pytest.mark.parametrize("n_devices", [1, 7, 8, 12])
-def test_every_factorization_is_tried_those_without_replicas_too(n_devices: int) -> None:
+def test_every_factorization_is_tried_those_without_replicas_too(n_devices):
     found = {tuple(row) for row in factorizations(n_devices).tolist()}
     numbers = range(1, n_devices + 1)
     brute = {
@@ -813,7 +807,7 @@ def test_every_factorization_is_tried_those_without_replicas_too(n_devices: int)
     assert {(t, p, 1, 1) for t in numbers for p in numbers if t * p == n_devices} <= found
 
 
-def test_splits_are_the_factorizations_that_a_model_allows() -> None:
+def test_splits_are_the_factorizations_that_a_model_allows():
     evaluator = build("mixtral-8x7b")
     others = {"device": "b200-sxm", "batch_size": 16}
     degrees = factorizations(16)
@@ -823,7 +817,7 @@ def test_splits_are_the_factorizations_that_a_model_allows() -> None:
     assert allowed <= {tuple(row) for row in tried.tolist()}
 
 
-def test_requirements_are_arithmetic_bytes_and_bytes_over_the_limits() -> None:
+def test_requirements_are_arithmetic_bytes_and_bytes_over_the_limits():
     evaluator = build("llama-3.3-70b", use_case="rag-qa")
     formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "fp8")
     needed = size_requirements(evaluator, LatencyLimits(0.4, 0.01), {"batch_size": 1, **formats})
@@ -837,7 +831,7 @@ def test_requirements_are_arithmetic_bytes_and_bytes_over_the_limits() -> None:
     assert needed.bandwidth_bytes_per_s == pytest.approx((read + cache) / 0.01, rel=1e-3)
 
 
-def test_the_personal_assistant_takes_the_bandwidth_of_figure_17() -> None:
+def test_the_personal_assistant_takes_the_bandwidth_of_figure_17():
     model = "validation/studies/data/models/super-llm-10t.yaml"
     evaluator = build(model, options={"profile": "genz"}, use_case="personal-assistant")
     case = load_use_case("personal-assistant")
@@ -850,7 +844,7 @@ def test_the_personal_assistant_takes_the_bandwidth_of_figure_17() -> None:
 FP8 = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "fp8")
 
 
-def test_users_in_a_steady_state_ask_for_their_prompts_one_after_another() -> None:
+def test_users_in_a_steady_state_ask_for_their_prompts_one_after_another():
     evaluator = build("llama-2-7b", prompt_tokens=1000, generated_tokens=100)
     slo = LatencyLimits(0.5, 0.02)
     together = size_requirements(evaluator, slo, {**FP8, "batch_size": 400})
@@ -869,7 +863,7 @@ def test_users_in_a_steady_state_ask_for_their_prompts_one_after_another() -> No
         size_steady_state(build("llama-2-7b", prompt_tokens=9, generated_tokens=0), slo, 1, FP8)
 
 
-def test_a_study_is_its_designs_one_by_one_with_their_limits() -> None:
+def test_a_study_is_its_designs_one_by_one_with_their_limits():
     # From 8 requests on an L4 with 24 GB holds the cache no longer.
     evaluator = build("llama-3-8b", prompt_tokens=4096, generated_tokens=512)
     design = {"device": "l4", "batch_size": 1}

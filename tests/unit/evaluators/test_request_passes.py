@@ -86,7 +86,7 @@ def machine(kind: type[Counted]) -> Counted:
     return kind(Request.model_validate(REQUEST), Record())
 
 
-def test_a_machine_without_the_parameter_takes_the_batch_of_its_workload() -> None:
+def test_a_machine_without_the_parameter_takes_the_batch_of_its_workload():
     serving = design_machine(machine(Counted), {"size": 1}, LIMITS, ARRIVALS, 0.9)
     assert serving.step_times.step_s(EngineStep([], 4, 4 * 20)) == pytest.approx(80e-6)
     assert serving.limits.cache_tokens == 800  # a byte for a token, 100 of weights
@@ -100,15 +100,13 @@ def test_a_machine_without_the_parameter_takes_the_batch_of_its_workload() -> No
         (Forgetful, "expected an evaluator that reports memory_capacity_bytes, memory_used_bytes"),
     ],
 )
-def test_a_machine_that_cannot_serve_what_arrives_is_refused(
-    kind: type[Counted], words: str
-) -> None:
+def test_a_machine_that_cannot_serve_what_arrives_is_refused(kind, words):
     with pytest.raises(InputError, match=words):
         design_machine(machine(kind), {"size": 1}, LIMITS, ARRIVALS, 0.9)
 
 
 @pytest.mark.parametrize(("kind", "most"), [(Slow, 4 * 7 + 7), (Predicted, 3 * 4 + 4)])
-def test_a_slow_machine_is_asked_for_few_passes(kind: type[Counted], most: int) -> None:
+def test_a_slow_machine_is_asked_for_few_passes(kind, most):
     """Eight batches and 64 contexts, at every second or fourth, each way."""
     times = DesignStepTimes(machine(kind), {"size": 1}, 8, 64)
     step = EngineStep([PromptChunk(30, 0)], 5, 5 * 50)
@@ -140,9 +138,7 @@ class Careless(Counted):
         (Careless, "keeps what it is built from: mine has no attribute 'options'"),
     ],
 )
-def test_an_evaluator_without_machines_of_one_phase_is_refused(
-    kind: type[Counted], words: str
-) -> None:
+def test_an_evaluator_without_machines_of_one_phase_is_refused(kind, words):
     assert checked_machine(machine(Counted), "mine")
     with pytest.raises(InputError, match=words):
         checked_machine(machine(kind), "mine")

@@ -52,9 +52,7 @@ MACHINES = [
 
 
 @pytest.mark.parametrize(("model", "options", "design"), MACHINES)
-def test_a_step_from_tables_is_the_pass_of_its_streams(
-    model: str, options: dict[str, Any], design: dict[str, Any]
-) -> None:
+def test_a_step_from_tables_is_the_pass_of_its_streams(model, options, design):
     times = DeviceStepTimes(evaluator_of(model, **options), design, LIMITS, 16_384)
     draw = np.random.default_rng(0)
     for _ in range(6):
@@ -66,7 +64,7 @@ def test_a_step_from_tables_is_the_pass_of_its_streams(
         assert times.step_s(step) == pytest.approx(exact, rel=INTERPOLATION_ERROR)
 
 
-def test_two_chunks_take_longer_than_one_and_share_the_products() -> None:
+def test_two_chunks_take_longer_than_one_and_share_the_products():
     times = DeviceStepTimes(evaluator_of("llama-3-8b"), {"device": "h100-sxm"}, LIMITS, 8192)
     one, two, long = (
         times.step_s(EngineStep([PromptChunk(n, 0) for n in tokens], 0, 0))
@@ -76,7 +74,7 @@ def test_two_chunks_take_longer_than_one_and_share_the_products() -> None:
     assert two < long * 1.05
 
 
-def test_the_cache_has_what_the_weights_leave() -> None:
+def test_the_cache_has_what_the_weights_leave():
     model = load_model("llama-3-8b")
     tokens = cache_tokens(evaluator_of("llama-3-8b"), {"device": "h100-sxm"}, LIMITS, 0.9)
     weights = 16.06e9
@@ -97,20 +95,18 @@ def test_the_cache_has_what_the_weights_leave() -> None:
         ({}, {"tensor_parallel": 3}, "expected a divisor of the 32 attention heads"),
     ],
 )
-def test_what_has_no_steps_is_refused(
-    options: dict[str, Any], design: dict[str, Any], words: str
-) -> None:
+def test_what_has_no_steps_is_refused(options, design, words):
     evaluator = evaluator_of("llama-3-8b", **options)
     with pytest.raises(InputError, match=words):
         cache_tokens(evaluator, {"device": "h100-sxm", **design}, LIMITS, 0.9)
 
 
-def test_weights_that_fill_the_memory_leave_no_room() -> None:
+def test_weights_that_fill_the_memory_leave_no_room():
     with pytest.raises(InputError, match=r"memory: weights of .* leave no room for a cache"):
         cache_tokens(evaluator_of("llama-3.3-70b"), {"device": "h100-sxm"}, LIMITS, 0.9)
 
 
-def test_a_context_beyond_the_tables_is_refused() -> None:
+def test_a_context_beyond_the_tables_is_refused():
     times = DeviceStepTimes(evaluator_of("llama-3-8b"), {"device": "h100-sxm"}, LIMITS, 100)
     with pytest.raises(InputError, match="expected at most 100 tokens"):
         times.step_s(EngineStep([], 1, 101))

@@ -18,7 +18,7 @@ DEVICES = ["h100-pcie", "b200-sxm", "gb200", "l40s", "ryzen-ai-max-395-igpu"]
 
 
 @pytest.mark.parametrize("name", DEVICES)
-def test_a_device_has_the_figures_of_its_file(name: str) -> None:
+def test_a_device_has_the_figures_of_its_file(name):
     device = load_device(name)
     machine = device_machine(name, "bf16", EconomicsOptions())
     assert machine.name == device.name
@@ -33,7 +33,7 @@ def test_a_device_has_the_figures_of_its_file(name: str) -> None:
         assert machine.fabric.inter_bytes_per_s == device.network_bandwidth / 2
 
 
-def test_a_device_without_a_link_takes_an_h100s_and_says_so() -> None:
+def test_a_device_without_a_link_takes_an_h100s_and_says_so():
     lacking = "ryzen-ai-max-395-igpu"
     assert load_device(lacking).link_bandwidth is None
     machine = device_machine(lacking, "bf16", EconomicsOptions())
@@ -45,7 +45,7 @@ def test_a_device_without_a_link_takes_an_h100s_and_says_so() -> None:
     assert advised.fabric.intra_bytes_per_s == 32e9
 
 
-def test_a_choice_goes_before_the_file_and_changes_nothing_else() -> None:
+def test_a_choice_goes_before_the_file_and_changes_nothing_else():
     plain = device_machine("b200-sxm", "bf16", EconomicsOptions())
     options = EconomicsOptions(
         compute_cap=0.5, bandwidth_cap=0.25, link_bandwidth="200 GB/s",

@@ -14,7 +14,7 @@ from codesign.models.format_mixture import (
 )
 
 
-def test_a_name_says_the_groups_and_a_plain_format_is_one_group() -> None:
+def test_a_name_says_the_groups_and_a_plain_format_is_one_group():
     assert format_shares(" 0.5 * mxfp4 + 0.5*mxfp8") == (
         FormatShare(0.5, "mxfp4"),
         FormatShare(0.5, "mxfp8"),
@@ -40,7 +40,7 @@ def test_a_name_says_the_groups_and_a_plain_format_is_one_group() -> None:
         ("0.5*mxfp4+0.5*mxfp4", "expected each format once, got 'mxfp4' twice"),
     ],
 )
-def test_what_is_no_mixture_is_refused(name: str, problem: str) -> None:
+def test_what_is_no_mixture_is_refused(name, problem):
     with pytest.raises(UnusableValueError) as refused:
         format_shares(name, ["mxfp4", "mxfp8"])
     assert str(refused.value).startswith(f"mixture {name!r}: ")
@@ -48,7 +48,7 @@ def test_what_is_no_mixture_is_refused(name: str, problem: str) -> None:
     assert refused.value.got == name
 
 
-def test_the_name_of_shares_gives_the_shares_back() -> None:
+def test_the_name_of_shares_gives_the_shares_back():
     thirds = [(1 / 3, "mxfp4"), (1 / 3, "mxfp8"), (1 / 3, "mxfp4")]
     name = mixture_name(thirds)
     assert name == "0.666667*mxfp4+0.333333*mxfp8"

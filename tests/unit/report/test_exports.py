@@ -44,14 +44,14 @@ def _assert_frame_has_the_observations(frame, results, positions):
 
 
 @pytest.mark.parametrize("scope", ["front", "all"])
-def test_pandas_reads_the_csv_as_it_was_written(results, tmp_path: Path, scope):
+def test_pandas_reads_the_csv_as_it_was_written(results, tmp_path, scope):
     path = exports.to_csv(results, tmp_path / "out.csv", scope)
     positions = results.front() if scope == "front" else np.arange(16)
     frame = pd.read_csv(path)
     _assert_frame_has_the_observations(frame, results, positions)
 
 
-def test_the_csv_quotes_and_leaves_missing_values_empty(results, tmp_path: Path):
+def test_the_csv_quotes_and_leaves_missing_values_empty(results, tmp_path):
     path = exports.to_csv(results, tmp_path / "out.csv", "all")
     lines = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
     assert lines[5]["reason"] == results.reasons[5]
@@ -64,7 +64,7 @@ def test_the_csv_quotes_and_leaves_missing_values_empty(results, tmp_path: Path)
 
 
 @pytest.mark.parametrize("scope", ["front", "all"])
-def test_pyarrow_and_pandas_read_the_parquet(results, tmp_path: Path, scope):
+def test_pyarrow_and_pandas_read_the_parquet(results, tmp_path, scope):
     path = exports.to_parquet(results, tmp_path / "out.parquet", scope)
     positions = results.front() if scope == "front" else np.arange(16)
     _assert_frame_has_the_observations(pd.read_parquet(path), results, positions)
@@ -73,7 +73,7 @@ def test_pyarrow_and_pandas_read_the_parquet(results, tmp_path: Path, scope):
 
 
 @pytest.mark.parametrize("scope", ["front", "all"])
-def test_the_json_is_one_document_without_nan(results, tmp_path: Path, scope):
+def test_the_json_is_one_document_without_nan(results, tmp_path, scope):
     def refuse(text):
         raise AssertionError(text)
 
@@ -88,13 +88,13 @@ def test_the_json_is_one_document_without_nan(results, tmp_path: Path, scope):
     assert document["objectives"]["tdp_watts"] == "minimize"
 
 
-def test_the_json_of_an_empty_scope_is_still_a_document(results, with_observations, tmp_path: Path):
+def test_the_json_of_an_empty_scope_is_still_a_document(results, with_observations, tmp_path):
     nothing = with_observations(results, feasible=np.zeros(16, dtype=bool))
     path = exports.to_json(nothing, tmp_path / "out.json", "front")
     assert json.loads(path.read_text(encoding="utf-8"))["observations"] == []
 
 
-def test_a_failed_observation_is_null_with_its_reason_in_the_json(results, tmp_path: Path):
+def test_a_failed_observation_is_null_with_its_reason_in_the_json(results, tmp_path):
     path = exports.to_json(results, tmp_path / "out.json", "all")
     failed = json.loads(path.read_text(encoding="utf-8"))["observations"][5]
     assert failed["metrics"]["tdp_watts"] is None
@@ -102,7 +102,7 @@ def test_a_failed_observation_is_null_with_its_reason_in_the_json(results, tmp_p
     assert failed["reason"] == results.reasons[5]
 
 
-def test_any_yaml_reader_and_ours_read_the_same_designs(results, tmp_path: Path):
+def test_any_yaml_reader_and_ours_read_the_same_designs(results, tmp_path):
     path = exports.to_yaml(results, tmp_path / "out.yaml", "front")
     theirs = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert read_document(path).data == theirs
@@ -117,7 +117,7 @@ def test_any_yaml_reader_and_ours_read_the_same_designs(results, tmp_path: Path)
     assert theirs["designs"].keys() == theirs["results"].keys()
 
 
-def test_the_yaml_is_what_pyyaml_writes(results, tmp_path: Path):
+def test_the_yaml_is_what_pyyaml_writes(results, tmp_path):
     results.reasons[5] = "no: 'quoted', # and a \"long\" line\nof two, " + "word " * 40
     results.metrics["tdp_watts"][0] = 1e22
     text = exports.to_yaml(results, tmp_path / "out.yaml", "all").read_text(encoding="utf-8")
@@ -139,14 +139,14 @@ def test_the_yaml_is_what_pyyaml_writes(results, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_the_same_results_give_the_same_bytes(results, tmp_path: Path, name):
+def test_the_same_results_give_the_same_bytes(results, tmp_path, name):
     once = FORMATS[name](results, tmp_path / "a", "all").read_bytes()
     assert FORMATS[name](results, tmp_path / "b", "all").read_bytes() == once
 
 
 @pytest.mark.parametrize("name", FORMATS)
 def test_an_export_that_fails_leaves_the_old_file_and_nothing_else(
-    results, tmp_path: Path, name, monkeypatch
+    results, tmp_path, name, monkeypatch
 ):
     path = tmp_path / "out"
     path.write_text("old", encoding="utf-8")
@@ -161,7 +161,7 @@ def test_an_export_that_fails_leaves_the_old_file_and_nothing_else(
     assert path.read_text(encoding="utf-8") == "old"
 
 
-def test_a_failed_observation_is_a_failed_trial_with_its_reason(results, tmp_path: Path):
+def test_a_failed_observation_is_a_failed_trial_with_its_reason(results, tmp_path):
     optuna = pytest.importorskip("optuna")
     path = str(exports.to_optuna(results, tmp_path / "out.journal", "all"))
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(path))
@@ -172,7 +172,7 @@ def test_a_failed_observation_is_a_failed_trial_with_its_reason(results, tmp_pat
     assert [trial.state.name for trial in study.trials].count("COMPLETE") == 3
 
 
-def test_text_that_looks_like_a_formula_stays_text_in_excel(results, tmp_path: Path):
+def test_text_that_looks_like_a_formula_stays_text_in_excel(results, tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     results.reasons[5] = "=1+1"
     path = exports.to_excel(results, tmp_path / "out.xlsx", "all")
@@ -183,27 +183,27 @@ def test_text_that_looks_like_a_formula_stays_text_in_excel(results, tmp_path: P
     assert sheet.cell(row=7, column=header.index("TDP [W]") + 1).value is None
 
 
-def test_text_that_looks_like_a_formula_stays_text_in_a_csv(results, tmp_path: Path):
+def test_text_that_looks_like_a_formula_stays_text_in_a_csv(results, tmp_path):
     results.reasons[5] = "=1+1"
     path = exports.to_csv(results, tmp_path / "out.csv", "all")
     lines = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
     assert lines[5]["reason"] == "'=1+1"
 
 
-def test_more_observations_than_a_sheet_has_lines_are_refused(results, tmp_path: Path, monkeypatch):
+def test_more_observations_than_a_sheet_has_lines_are_refused(results, tmp_path, monkeypatch):
     monkeypatch.setattr("codesign.report.exports.observation_tables.MOST_EXCEL_ROWS", 16)
     with pytest.raises(InputError, match="a sheet of Excel holds 15 observations, got 16; csv"):
         exports.to_excel(results, tmp_path / "out.xlsx", "all")
     assert not list(tmp_path.iterdir())
 
 
-def test_an_unknown_scope_is_refused(results, tmp_path: Path):
+def test_an_unknown_scope_is_refused(results, tmp_path):
     with pytest.raises(InputError, match=r"unknown scope 'fornt'\. Did you mean 'front'"):
         exports.to_csv(results, tmp_path / "out.csv", "fornt")
     assert not list(tmp_path.iterdir())
 
 
-def test_a_folder_is_refused_as_a_file(results, tmp_path: Path):
+def test_a_folder_is_refused_as_a_file(results, tmp_path):
     with pytest.raises(InputError, match="is a folder, expected a file"):
         exports.to_csv(results, tmp_path, "all")
 

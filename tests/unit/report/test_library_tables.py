@@ -8,7 +8,7 @@ from codesign.base import plugins
 from codesign.report.library_tables import plugins_table
 
 
-def test_the_options_of_an_evaluator_are_shown_with_their_defaults() -> None:
+def test_the_options_of_an_evaluator_are_shown_with_their_defaults():
     entry = PluginEntry.describe(plugins.load("evaluators", "system"))
     defaults = {option.name: plain_value(option.default) for option in entry.options}
     assert defaults["pools"] == {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -85,14 +84,14 @@ def test_the_document_has_every_design_and_says_under_which_it_is_folded(plateau
     assert {item["folded_under"] for item in whole} == {None}
 
 
-def test_the_front_stays_whole_in_files_for_programs(plateaus, tmp_path: Path):
+def test_the_front_stays_whole_in_files_for_programs(plateaus, tmp_path):
     text = exports.to_csv(plateaus, tmp_path / "front.csv").read_text("utf-8")
     assert len(list(csv.DictReader(text.splitlines()))) == 7
     document = yaml.safe_load(exports.to_yaml(plateaus, tmp_path / "f.yaml").read_text("utf-8"))
     assert list(document["designs"]) == [f"front-{number}" for number in range(1, 8)]
 
 
-def test_the_folded_front_is_exported_with_the_numbers_of_the_whole_one(plateaus, tmp_path: Path):
+def test_the_folded_front_is_exported_with_the_numbers_of_the_whole_one(plateaus, tmp_path):
     text = exports.to_csv(plateaus, tmp_path / "f.csv", "folded").read_text("utf-8")
     lines = list(csv.DictReader(text.splitlines()))
     assert [int(line["front_number"]) for line in lines] == _KEPT

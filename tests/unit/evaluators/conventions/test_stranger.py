@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from pathlib import Path
-
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
 from codesign.base.columns import column_of
-from codesign.base.evaluator import Evaluator
 from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
@@ -44,7 +40,7 @@ forecast.broken = no_such_module:Count
 
 
 @pytest.fixture(autouse=True)
-def _installed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _installed(tmp_path, monkeypatch) -> None:
     """A package with conventions, two of which cannot be imported, as installers leave it."""
     (tmp_path / "half_rules.py").write_text(RULES, encoding="utf-8")
     (tmp_path / "half_count.py").write_text(COUNT, encoding="utf-8")
@@ -65,7 +61,7 @@ def forecast(profile: str) -> ForecastEvaluator:
     return ForecastEvaluator(request, ForecastOptions(profile=profile))
 
 
-def test_a_strangers_conventions_of_platform_are_a_profile_by_their_name() -> None:
+def test_a_strangers_conventions_of_platform_are_a_profile_by_their_name():
     designs = {"device": column_of(["h100-sxm"]), "batch_size": column_of([1])}
     half, ideal = (
         platform(profile).evaluate(designs).metrics["time_per_output_token_s"][0]
@@ -76,7 +72,7 @@ def test_a_strangers_conventions_of_platform_are_a_profile_by_their_name() -> No
     assert schema["enum"] == ["fitted", "ideal", "broken", "genz", "half"]
 
 
-def test_a_strangers_conventions_of_forecast_are_a_profile_by_their_name() -> None:
+def test_a_strangers_conventions_of_forecast_are_a_profile_by_their_name():
     half, plain = (forecast(profile).forecast({}) for profile in ("half", "plain"))
     np.testing.assert_array_equal(2.0 * half.prefill.values[0], plain.prefill.values[0])
     np.testing.assert_array_equal(half.prefill.values[1:], plain.prefill.values[1:])
@@ -85,7 +81,7 @@ def test_a_strangers_conventions_of_forecast_are_a_profile_by_their_name() -> No
     assert schema["enum"] == ["plain", "broken", "half", "life"]
 
 
-def test_results_depend_on_the_code_of_the_conventions() -> None:
+def test_results_depend_on_the_code_of_the_conventions():
     assert "half_rules" in evaluator_modules(platform("half"))
     assert "codesign.evaluators.conventions.genz" in evaluator_modules(platform("genz"))
     assert "half_count" in evaluator_modules(forecast("half"))
@@ -113,8 +109,6 @@ def test_results_depend_on_the_code_of_the_conventions() -> None:
         (forecast, "broken", "'forecast.broken' cannot be imported: No module named 'no_such_"),
     ],
 )
-def test_a_profile_that_cannot_be_had_is_one_clear_line(
-    build: Callable[[str], Evaluator], profile: str, message: str
-) -> None:
+def test_a_profile_that_cannot_be_had_is_one_clear_line(build, profile, message):
     with pytest.raises(ValidationError, match=message):
         build(profile)

@@ -53,7 +53,7 @@ def best_rate(limit: str) -> float:
 
 
 @pytest.mark.parametrize("limit", LIMITS)
-def test_a_limit_has_its_price_in_its_own_unit(limit: str) -> None:
+def test_a_limit_has_its_price_in_its_own_unit(limit):
     name, comparison, number = limit.split()
     moved = float(number) * (1 + STEP if comparison == "<=" else 1 - STEP)
     gain = best_rate(f"{name} {comparison} {moved!r}") - best_rate(limit)
@@ -65,7 +65,7 @@ def test_a_limit_has_its_price_in_its_own_unit(limit: str) -> None:
     assert float(price[1]) == pytest.approx(gain / abs(moved - float(number)), rel=5e-3)
 
 
-def test_the_prices_write_units_as_numbers_do() -> None:
+def test_the_prices_write_units_as_numbers_do():
     asked = problem("area_mm2 <= 275")
     explanation = explain_front(
         Fronts(asked), enumerate_front(asked), np.array([0.0, 700.0]), STEP, 0.0

@@ -50,7 +50,7 @@ def hottest(of: Sources, place: Placement, cooling: str = "liquid") -> float:
     return float(temperatures(of, place, N7, cooling).hottest_celsius[0])
 
 
-def test_a_bare_die_is_its_resistances_above_the_ambient() -> None:
+def test_a_bare_die_is_its_resistances_above_the_ambient():
     silicon = 0.775 / 0.12
     assert sources(400).density_w_per_mm2(np.array([500.0]))[0] == pytest.approx(0.8)
     assert mean(sources(400), 500) == pytest.approx(35 + 0.8 * (40 + silicon))
@@ -58,7 +58,7 @@ def test_a_bare_die_is_its_resistances_above_the_ambient() -> None:
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 12])
-def test_the_mean_equals_a_network_that_is_solved(n: int) -> None:
+def test_the_mean_equals_a_network_that_is_solved(n):
     base, layers, dram, mm2 = 300.0, 70.0, 20.0, 600.0
     silicon, bond = 0.05 / 0.12, N7.layer_kelvin_mm2_per_watt
     conductance, watts = np.zeros((n + 2, n + 2)), np.full(n + 2, layers / n)
@@ -73,19 +73,19 @@ def test_the_mean_equals_a_network_that_is_solved(n: int) -> None:
     assert stack.limit_celsius[0] == 95.0 and sources(1).limit_celsius[0] == 105.0
 
 
-def test_heat_of_the_whole_base_has_no_hot_spot() -> None:
+def test_heat_of_the_whole_base_has_no_hot_spot():
     stack = sources(300, 60, 3, array=300)
     assert hottest(stack, square_with_a_band(400, 20.0)) == pytest.approx(mean(stack, 400))
 
 
 @pytest.mark.parametrize("n", [0, 2])
-def test_a_narrower_band_is_hotter(n: int) -> None:
+def test_a_narrower_band_is_hotter(n):
     stack = sources(200, 30, n, array=150)
     celsius = [hottest(stack, square_with_a_band(400, band)) for band in (20.0, 8.0, 4.0, 2.0)]
     assert never_falls(celsius) and celsius[-1] > celsius[0] + 20
 
 
-def test_temperatures_add_up_over_the_sources() -> None:
+def test_temperatures_add_up_over_the_sources():
     place = square_with_a_band(400, 4.0)
     parts = sources(100), sources(150, array=150), sources(0, 40, 3)
     base = [sources(100, n=3), sources(150, n=3, array=150), parts[2]]
@@ -98,7 +98,7 @@ def test_temperatures_add_up_over_the_sources() -> None:
     assert float(temperatures(stack, place, N7, "liquid").celsius[0, 0]) == pytest.approx(total)
 
 
-def test_more_power_or_less_area_is_never_cooler() -> None:
+def test_more_power_or_less_area_is_never_cooler():
     start = hottest(sources(300, 50, 2, array=100), square_with_a_band(600, 3.0), "air")
     for change in (
         hottest(sources(301, 50, 2, array=100), square_with_a_band(600, 3.0), "air"),
@@ -109,7 +109,7 @@ def test_more_power_or_less_area_is_never_cooler() -> None:
         assert change > start
 
 
-def test_the_units_of_an_array_have_the_density_of_published_blocks_in_every_format() -> None:
+def test_the_units_of_an_array_have_the_density_of_published_blocks_in_every_format():
     library = load_library()
     space = load_space("memexplorer", {"memtech": library.catalog()})
     row = space.encode({k: v for k, v in space.designs["Base"].items() if v is not None})
@@ -127,7 +127,7 @@ def test_the_units_of_an_array_have_the_density_of_published_blocks_in_every_for
             assert heat.blocks["array"] + heat.spread == pytest.approx(watts["array"])
 
 
-def test_p1_wears_its_flash_out_in_a_month_or_in_years() -> None:
+def test_p1_wears_its_flash_out_in_a_month_or_in_years():
     rate = np.array([[0.0], [0.46e9]])
     worn = [
         float(lifetime_years(rate, np.array([[0.0], [1 / (384e9 * cycles)]]))[0])
@@ -137,9 +137,9 @@ def test_p1_wears_its_flash_out_in_a_month_or_in_years() -> None:
     assert worn[1] == pytest.approx(2.65, abs=0.01)
 
 
-def test_what_does_not_wear_has_the_longest_life() -> None:
+def test_what_does_not_wear_has_the_longest_life():
     assert lifetime_years(np.array([[1e12]]), np.array([[0.0]]))[0] == LONGEST_LIFE_YEARS
 
 
-def test_a_kilowatt_hour_has_the_carbon_of_the_grid_and_the_data_center() -> None:
+def test_a_kilowatt_hour_has_the_carbon_of_the_grid_and_the_data_center():
     assert operational_kgco2e_per_joule(N7) * 3.6e6 == pytest.approx(1.58 * 0.38)

@@ -39,7 +39,7 @@ def overlap(first: Rectangle, second: Rectangle) -> float:
 
 
 @pytest.mark.parametrize("level", ["low", "typical", "high"])
-def test_rectangles_tile_the_base_and_have_the_areas_of_the_blocks(level: str) -> None:
+def test_rectangles_tile_the_base_and_have_the_areas_of_the_blocks(level):
     for seed in range(25):
         rows = SPACE.sample(np.random.default_rng(seed), 1)
         hardware = build_accelerators(SPACE.columns(rows), LIBRARY, level)
@@ -61,7 +61,7 @@ def test_rectangles_tile_the_base_and_have_the_areas_of_the_blocks(level: str) -
             assert areas[name] == pytest.approx(mm2[0], rel=1e-6), name
 
 
-def test_every_interface_stands_on_a_side_of_the_base_and_no_die_exceeds_the_reticle() -> None:
+def test_every_interface_stands_on_a_side_of_the_base_and_no_die_exceeds_the_reticle():
     hardware = build_accelerators(
         SPACE.columns(SPACE.sample(np.random.default_rng(0), 500)), LIBRARY
     )
@@ -77,7 +77,7 @@ def test_every_interface_stands_on_a_side_of_the_base_and_no_die_exceeds_the_ret
         assert on_a_side[i][is_there].all(), name
 
 
-def test_base_has_a_stack_of_memory_on_every_side() -> None:
+def test_base_has_a_stack_of_memory_on_every_side():
     row = SPACE.encode({k: v for k, v in SPACE.designs["Base"].items() if v is not None})
     _, placement, _ = placed(build_accelerators(SPACE.columns(row), LIBRARY), "typical")
     stacks = placement.stacks[:4, 0]

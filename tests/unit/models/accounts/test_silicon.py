@@ -47,7 +47,7 @@ def area(width=8.0, **changes: object) -> float:
     return float(floorplan(hardware, bits(width), bits(width), N7).base_mm2[0])
 
 
-def test_base_by_hand() -> None:
+def test_base_by_hand():
     plan = floorplan(build(), bits(8), bits(8), N7)
     blocks = {k: np.ravel(v)[0] for k, v in plan.blocks._asdict().items() if k != "tiers"}
     mac = 2.1 * (34 * 64 + 2430) / 1e6 * 0.01524
@@ -60,13 +60,13 @@ def test_base_by_hand() -> None:
     assert blocks["filler"] == 0
 
 
-def test_a_base_die_is_as_large_as_a_layer_and_the_interfaces_beside_it() -> None:
+def test_a_base_die_is_as_large_as_a_layer_and_the_interfaces_beside_it():
     plan = floorplan(build(sram_dies=0, sram_3d_layers=3), bits(8), bits(8), N7)
     assert plan.layer_mm2[0] == pytest.approx(1000 * 0.536)
     assert plan.base_mm2[0] == pytest.approx(536 + 1.4 * (60 + 11.2))
 
 
-def test_a_die_grows_when_its_sides_are_full() -> None:
+def test_a_die_grows_when_its_sides_are_full():
     """Eight stacks of 11 mm and a host of 8.176 mm, a tenth more, on four sides."""
     small = {"pe_array": (128, 128), "vector_length": 128, "sram_dies": 1, "tier1_stacks": 8}
     plan = floorplan(build(**small), bits(8), bits(8), N7)
@@ -75,7 +75,7 @@ def test_a_die_grows_when_its_sides_are_full() -> None:
     assert plan.blocks.filler[0] > 0
 
 
-def test_no_die_has_more_interfaces_than_sides() -> None:
+def test_no_die_has_more_interfaces_than_sides():
     space = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
     hardware = build_accelerators(
         space.columns(space.sample(np.random.default_rng(0), 2000)), LIBRARY
@@ -86,13 +86,13 @@ def test_no_die_has_more_interfaces_than_sides() -> None:
     assert 0.02 < np.mean(plan.outline_mm <= plan.edge_mm * (1 + 1e-12)) < 0.9
 
 
-def test_a_layer_has_the_density_of_amds_stacked_cache() -> None:
+def test_a_layer_has_the_density_of_amds_stacked_cache():
     per_megabyte = [constants_at("n7", end).sram_mm2_per_megabyte for end in ("low", "high")]
     published = [36 / 67.108864, 41 / 67.108864]  # 64 MiB on 36 mm2 and 41 mm2
     assert per_megabyte[0] < published[0] < published[1] <= per_megabyte[1]
 
 
-def test_yield_and_dies_by_hand() -> None:
+def test_yield_and_dies_by_hand():
     fragile = replace(N7, fatal_share=1.0)
     assert die_yield(800.0, fragile) == pytest.approx((1 + 8 * 0.09 / 10) ** -10)
     whole = np.pi * 150**2 / 800 - np.pi * 300 / np.sqrt(1600)
@@ -100,7 +100,7 @@ def test_yield_and_dies_by_hand() -> None:
     assert die_usd(np.array(800.0), N7) == pytest.approx(9346 / whole + 0.03 * 800)
 
 
-def test_the_price_of_base_by_hand() -> None:
+def test_the_price_of_base_by_hand():
     mm2 = area()
     good = (1 + mm2 / 100 * 0.09 * 0.5 / 10) ** -10
     die = (9346 / dies_per_wafer(mm2) + 0.03 * mm2) / good
@@ -108,7 +108,7 @@ def test_the_price_of_base_by_hand() -> None:
     assert price() == pytest.approx((die + memory + interposer + 600) / 0.99**5 / 0.95)
 
 
-def test_memories_on_the_board_need_no_interposer_and_are_not_lost_with_the_package() -> None:
+def test_memories_on_the_board_need_no_interposer_and_are_not_lost_with_the_package():
     tier = {"tier1_technology": "lpddr5x", "tier1_stacks": 2}
     mm2 = area(**tier)
     die = (9346 / dies_per_wafer(mm2) + 0.03 * mm2) / die_yield(mm2, N7)
@@ -116,7 +116,7 @@ def test_memories_on_the_board_need_no_interposer_and_are_not_lost_with_the_pack
     assert price(**tier) == pytest.approx(inside / 0.99 + 32 * 5)
 
 
-def test_what_does_not_fit_the_reticle_is_cut_into_several_dies() -> None:
+def test_what_does_not_fit_the_reticle_is_cut_into_several_dies():
     huge = {"pe_array": (8192, 512), "sram_dies": 1}
     assert area(**huge) > RETICLE_MM2
     hardware = build(**huge)
@@ -138,7 +138,7 @@ GROWTH = {
 
 @pytest.mark.parametrize("process", PROCESSES)
 @pytest.mark.parametrize("end", ["low", "typical", "high"])
-def test_more_of_anything_is_never_cheaper(process: str, end: str) -> None:
+def test_more_of_anything_is_never_cheaper(process, end):
     constants = constants_at(process, end)
     starts = [{}, {"sram_3d_layers": 3}, {"tier2_technology": "hbf", "tier2_stacks": 1}]
     for start, (name, values) in itertools.product(starts, GROWTH.items()):
@@ -148,7 +148,7 @@ def test_more_of_anything_is_never_cheaper(process: str, end: str) -> None:
     assert never_falls(widths)
 
 
-def test_the_price_never_falls_as_a_die_grows_past_the_reticle() -> None:
+def test_the_price_never_falls_as_a_die_grows_past_the_reticle():
     n = 4000
     widths = np.linspace(100, 9000, n)
     columns = {k: column_of([v] * n) for k, v in BASE.items()}
@@ -164,8 +164,8 @@ def test_the_price_never_falls_as_a_die_grows_past_the_reticle() -> None:
 
 @pytest.mark.parametrize("process", PROCESSES)
 def test_every_constant_that_is_larger_makes_a_design_dearer_or_changes_nothing(
-    process: str,
-) -> None:
+    process,
+):
     low, high = constants_at(process, "low"), constants_at(process, "high")
     design = {"sram_3d_layers": 2, "tier2_technology": "lpddr5x", "tier2_stacks": 4}
     for name in constant_ranges(process):
@@ -173,14 +173,14 @@ def test_every_constant_that_is_larger_makes_a_design_dearer_or_changes_nothing(
         assert ends == sorted(ends), name
 
 
-def test_no_price_without_a_stated_one() -> None:
+def test_no_price_without_a_stated_one():
     hardware = build(sram_technology="sram_a100")
     plan = floorplan(hardware, bits(8), bits(8), N7)
     unit = cheapest_unit(plan, hardware.levels, N7)
     assert np.isnan(unit.usd).all() and np.isnan(unit.stacks.base_mm2).all()
 
 
-def test_dies_of_a_design_with_a_memory_without_a_price_are_cut_as_if_it_were_free() -> None:
+def test_dies_of_a_design_with_a_memory_without_a_price_are_cut_as_if_it_were_free():
     library = {**LIBRARY, "hbm3e_8h": LIBRARY["hbm3e_8h"].model_copy(update={"price": None})}
     columns = {name: column_of([value]) for name, value in BASE.items()}
     hardware = build_accelerators(columns, library)
@@ -233,7 +233,7 @@ _LPDDR = (16, 5, 5.3, False)
         ("D2", 65536, 1024, 0, 1, [(2, *_HBM4), (2, *_HBF), (8, *_LPDDR)]),
     ],
 )
-def test_memexplorers_designs_by_hand(name, macs, lanes, planar_gb, layers, tiers) -> None:
+def test_memexplorers_designs_by_hand(name, macs, lanes, planar_gb, layers, tiers):
     space = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
     row = space.encode({k: v for k, v in space.designs[name].items() if v is not None})
     hardware = build_accelerators(space.columns(row), LIBRARY)
@@ -245,7 +245,7 @@ def test_memexplorers_designs_by_hand(name, macs, lanes, planar_gb, layers, tier
     assert (float(mm2[0]), float(unit.usd[0])) == pytest.approx(expected)
 
 
-def test_low_typical_and_high_are_ordered_by_goodness() -> None:
+def test_low_typical_and_high_are_ordered_by_goodness():
     space = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
     rows = [space.encode({k: v for k, v in design.items() if v is not None})
             for design in space.designs.values()]  # fmt: skip

@@ -26,7 +26,7 @@ from codesign.space import load_space
 
 
 @pytest.mark.parametrize("process", PROCESSES)
-def test_every_constant_has_a_range_a_date_and_a_source(process) -> None:
+def test_every_constant_has_a_range_a_date_and_a_source(process):
     ranges = constant_ranges(process)
     assert set(ranges) == set(CONSTANTS)
     for name, item in ranges.items():
@@ -35,7 +35,7 @@ def test_every_constant_has_a_range_a_date_and_a_source(process) -> None:
         assert levels == sorted(levels)
 
 
-def test_what_is_published_of_devices_is_of_known_ones() -> None:
+def test_what_is_published_of_devices_is_of_known_ones():
     assert set(_accounts()) <= set(list_devices())
     account = device_account("H100 SXM")
     assert account is not None and account.area is not None and account.unit_cost is not None
@@ -51,7 +51,7 @@ def npu(**changes) -> NpuEvaluator:
     return NpuEvaluator(request, NpuOptions(), library=library)
 
 
-def test_a_memory_that_a_design_lacks_takes_no_price_from_it() -> None:
+def test_a_memory_that_a_design_lacks_takes_no_price_from_it():
     # Rows that are decoded together share the values of their parameters.
     space = load_space("memexplorer", {"memtech": load_library().catalog()})
     rows = np.concatenate([space.encode(space.designs[name]) for name in ("Base", "D1")])
@@ -61,7 +61,7 @@ def test_a_memory_that_a_design_lacks_takes_no_price_from_it() -> None:
     assert not any("states no price" in note for note in without.notes)
 
 
-def test_a_metric_without_a_value_has_a_dash_for_its_interval() -> None:
+def test_a_metric_without_a_value_has_a_dash_for_its_interval():
     evaluator = npu(price=None)
     words = {
         name: interval_words(api.evaluate(design=name, evaluator=evaluator))
@@ -72,7 +72,7 @@ def test_a_metric_without_a_value_has_a_dash_for_its_interval() -> None:
     assert words["D1"]["throughput_tokens_per_s"] == "no range stated"
 
 
-def test_a_limit_on_an_absent_account_is_refused_by_name() -> None:
+def test_a_limit_on_an_absent_account_is_refused_by_name():
     space = load_space("memexplorer", {"memtech": load_library().catalog()})
     objectives = ["maximize throughput_tokens_per_s"]
     with pytest.raises(InputError, match=r"unit_cost_usd <= 5000.*'hbf' states no price"):
@@ -82,7 +82,7 @@ def test_a_limit_on_an_absent_account_is_refused_by_name() -> None:
         build_problem(space, npu(interface_area=None), objectives, ["area_mm2 <= 800"])
 
 
-def test_an_absent_account_says_why_and_is_no_zero() -> None:
+def test_an_absent_account_says_why_and_is_no_zero():
     space = api.load_space("a100")
     workload = {"model": "llama-3-8b", "trace": "gsm8k", "phase": "decode"}
     account = api.evaluate(space=space, design=space.designs["A100"], workload=workload).explanation
@@ -91,7 +91,7 @@ def test_an_absent_account_says_why_and_is_no_zero() -> None:
         assert any(note.startswith(f"no {name}: sram_a100") for note in account.notes)
 
 
-def test_no_dies_are_counted_where_the_area_is_not_known() -> None:
+def test_no_dies_are_counted_where_the_area_is_not_known():
     library = dict(load_library())
     library["hbf"] = library["hbf"].model_copy(update={"interface_area": None})
     workload = {"model": "llama-3.3-70b", "trace": "osworld", "phase": "decode"}
@@ -104,7 +104,7 @@ def test_no_dies_are_counted_where_the_area_is_not_known() -> None:
     assert len(absent) == 9 and not any("wear" in note for note in absent)
 
 
-def test_a_memory_that_wears_says_how_often_it_is_written() -> None:
+def test_a_memory_that_wears_says_how_often_it_is_written():
     space = api.load_space("memexplorer")
     workload = {"model": "llama-3.3-70b", "trace": "osworld", "phase": "prefill"}
     account = api.evaluate(space=space, design=space.designs["P1"], workload=workload).explanation
@@ -119,14 +119,14 @@ def test_a_memory_that_wears_says_how_often_it_is_written() -> None:
     assert account.metrics["lifetime_years"] == pytest.approx(17_000 / a_day / 365.25, rel=2e-3)
 
 
-def test_a_constant_may_be_stated_and_an_unknown_one_is_refused() -> None:
+def test_a_constant_may_be_stated_and_an_unknown_one_is_refused():
     dear = NpuOptions(constants={"wafer_usd": 20000.0})
     assert dear.constants["wafer_usd"] == 20000
     with pytest.raises(ValueError, match="Did you mean 'wafer_usd'"):
         NpuOptions(constants={"wafer_price_usd": 1.0})
 
 
-def test_the_latency_of_flash_is_a_range_that_moves_a_decode() -> None:
+def test_the_latency_of_flash_is_a_range_that_moves_a_decode():
     latency = load_library()["hbf"].latency
     assert (latency.low, latency.typical, latency.high) == pytest.approx((1e-6, 1e-6, 20e-6))
     space = api.load_space("memexplorer")

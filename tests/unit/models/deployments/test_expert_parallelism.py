@@ -95,7 +95,7 @@ def test_only_groups_exchange_tokens_and_only_their_devices_gather_them(request_
     assert several.exchange_elements[0] == pytest.approx(alone.exchange_elements[0] / 4)
 
 
-def test_experts_of_another_width_are_sent_tokens_of_that_width() -> None:
+def test_experts_of_another_width_are_sent_tokens_of_that_width():
     model, one = load_model("deepseek-v3"), np.ones(1)
     latent = model.model_copy(update={"moe_latent_size": model.hidden_size // 2})
     sent, halved = (exchange_steps(item, 10 * one, 8 * one, one) for item in (model, latent))

@@ -112,9 +112,7 @@ def multiply_weight_stationary(
 
 
 @pytest.mark.parametrize(("m", "k", "n", "depth", "width"), SHAPES)
-def test_a_flattened_array_takes_the_cycles_of_its_blocks(
-    m: int, k: int, n: int, depth: int, width: int
-) -> None:
+def test_a_flattened_array_takes_the_cycles_of_its_blocks(m, k, n, depth, width):
     rng = np.random.default_rng(0)
     a, b = rng.random((m, k)), rng.random((k, n))
     for is_padded, formula in ((False, flattened_cycles), (True, padded_cycles)):
@@ -126,9 +124,7 @@ def test_a_flattened_array_takes_the_cycles_of_its_blocks(
 @pytest.mark.parametrize("rows", [1, 4, 6, 24])
 @pytest.mark.parametrize("n", [1, 10, 16, 17, 100])
 @pytest.mark.parametrize(("head_size", "slots"), [(3, 5), (4, 4), (8, 2), (16, 1), (40, 1)])
-def test_positions_share_the_depth_of_the_array(
-    rows: int, n: int, head_size: int, slots: int
-) -> None:
+def test_positions_share_the_depth_of_the_array(rows, n, head_size, slots):
     rng = np.random.default_rng(0)
     queries, keys = rng.random((rows, head_size)), rng.random((head_size, n))
     assert slots_of(head_size, 16, "flattened", True) == slots
@@ -140,7 +136,7 @@ def test_positions_share_the_depth_of_the_array(
 
 @pytest.mark.parametrize("k", [8, 128, 576, 90_000])
 @pytest.mark.parametrize("n_products", [1.0, 3.0, 8.0])
-def test_a_wider_or_deeper_array_is_never_slower(k: int, n_products: float) -> None:
+def test_a_wider_or_deeper_array_is_never_slower(k, n_products):
     m, n = np.array([1, 7, 8, 64, 100, 9000]), 130
     widths, depths = [8, 12, 16, 64, 96, 512], [512, 768, 1024, 1536, 8192]
     cycles = np.array(
@@ -160,37 +156,35 @@ def test_a_wider_or_deeper_array_is_never_slower(k: int, n_products: float) -> N
     assert (cycles >= ideal * (1 - 1e-12)).all()
 
 
-def test_rows_without_data_are_told_from_filled_ones() -> None:
+def test_rows_without_data_are_told_from_filled_ones():
     rows = np.array([1.0, 16.0, 64.0, 65.0, 128.0])
     np.testing.assert_allclose(filled_rows(rows, np.array(64.0)), [1 / 64, 0.25, 1, 65 / 128, 1])
 
 
-def test_only_heads_share_the_depth_and_not_in_a_systolic_grid() -> None:
+def test_only_heads_share_the_depth_and_not_in_a_systolic_grid():
     assert slots_of(128, 2048, "flattened", True) == slots_of(128, 2048, "ideal", True) == 16
     assert slots_of(128, 2048, "flattened", False) == slots_of(128, 2048, "systolic", True) == 1
     assert slots_of(0, 2048, "flattened", False) == 1  # no product
 
 
-def test_decode_scores_take_the_time_to_stream_the_keys() -> None:
+def test_decode_scores_take_the_time_to_stream_the_keys():
     # Eight query heads of 128 share 94,208 keys: 2048 x 64, sixteen keys a cycle.
     assert float(flattened_cycles(8, 128, 94_208, 2048, 64, 16)) == 128 * 94_208 / 2048
 
 
-def test_plena_streams_a_full_block_at_one_multiply_accumulate_per_unit_and_cycle() -> None:
+def test_plena_streams_a_full_block_at_one_multiply_accumulate_per_unit_and_cycle():
     # MemExplorer's Base, 2048 x 128: whole blocks leave no unit idle.
     cycles = float(flattened_cycles(1280, 8192, 2560, 2048, 128))
     assert cycles == float(ideal_cycles(1280, 8192, 2560, 2048, 128))
     assert cycles == 1280 * 8192 * 2560 / (2048 * 128)
 
 
-def test_a_single_row_takes_the_time_to_stream_the_weights() -> None:
+def test_a_single_row_takes_the_time_to_stream_the_weights():
     assert float(flattened_cycles(1, 8192, 28672, 2048, 128)) == 8192 * 28672 / 2048
 
 
 @pytest.mark.parametrize(("rows", "columns", "steps"), [(1, 1, 1), (2, 3, 4), (4, 2, 7), (5, 5, 1)])
-def test_one_output_stationary_fold_takes_what_its_registers_take(
-    rows: int, columns: int, steps: int
-) -> None:
+def test_one_output_stationary_fold_takes_what_its_registers_take(rows, columns, steps):
     rng = np.random.default_rng(0)
     a, b = rng.random((rows, steps)), rng.random((steps, columns))
     product, cycles = multiply_output_stationary(a, b)
@@ -201,9 +195,7 @@ def test_one_output_stationary_fold_takes_what_its_registers_take(
 
 
 @pytest.mark.parametrize(("rows", "columns", "steps"), [(1, 1, 1), (2, 3, 4), (4, 2, 7), (5, 5, 1)])
-def test_one_weight_or_input_stationary_fold_takes_what_its_registers_take(
-    rows: int, columns: int, steps: int
-) -> None:
+def test_one_weight_or_input_stationary_fold_takes_what_its_registers_take(rows, columns, steps):
     rng = np.random.default_rng(0)
     a, b = rng.random((steps, rows)), rng.random((rows, columns))
     product, cycles = multiply_weight_stationary(a, b)
@@ -221,16 +213,16 @@ def test_one_weight_or_input_stationary_fold_takes_what_its_registers_take(
         ("is", (2 * 8 + 8 + 24 - 2) * 4 * 2),  # 32 x 16 inputs, 24 columns stream
     ],
 )
-def test_folds_of_a_product_follow_scale_sims_formula(dataflow: str, cycles: int) -> None:
+def test_folds_of_a_product_follow_scale_sims_formula(dataflow, cycles):
     assert float(systolic_cycles(16, 32, 24, 8, 8, dataflow, "shifted")) == cycles
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
-def test_a_fold_that_sticks_out_by_one_costs_a_whole_one(dataflow: str) -> None:
+def test_a_fold_that_sticks_out_by_one_costs_a_whole_one(dataflow):
     assert float(systolic_cycles(9, 9, 9, 8, 8, dataflow, "shifted")) == 4 * (2 * 8 + 8 + 9 - 2)
 
 
-def test_no_organization_beats_the_ideal_array() -> None:
+def test_no_organization_beats_the_ideal_array():
     rng = np.random.default_rng(0)
     m, k, n = (np.floor(10 ** rng.uniform(0, 4, 500)) for _ in range(3))
     depth, width = 2.0 ** rng.integers(2, 9, 500), 2.0 ** rng.integers(2, 9, 500)
@@ -240,7 +232,7 @@ def test_no_organization_beats_the_ideal_array() -> None:
         assert (systolic_cycles(m, k, n, depth, width, dataflow) >= ideal).all()
 
 
-def test_cycles_are_whole_and_never_fall_as_the_product_grows() -> None:
+def test_cycles_are_whole_and_never_fall_as_the_product_grows():
     sizes = np.arange(1.0, 200.0)
     for cycles in (
         flattened_cycles(sizes, 100.0, 100.0, 32.0, 16.0),

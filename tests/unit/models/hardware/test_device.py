@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 from codesign.base.errors import InputError, UnknownNameError
@@ -11,7 +9,7 @@ from codesign.models.hardware.device import list_devices, load_device
 
 
 @pytest.mark.parametrize("name", list_devices())
-def test_every_device_file_is_sourced_and_physical(name: str) -> None:
+def test_every_device_file_is_sourced_and_physical(name):
     device = load_device(name)
     needed = {"peak", "n_cores", "bandwidth", "capacity"}
     assert needed <= set(device.sources)
@@ -37,7 +35,7 @@ MEASURED = {"Hopper": "h100-sxm", "Blackwell": "b200-sxm"}
 
 
 @pytest.mark.parametrize("name", ARCHITECTURES)
-def test_files_of_one_architecture_agree(name: str) -> None:
+def test_files_of_one_architecture_agree(name):
     devices = [load_device(key) for key in ARCHITECTURES[name]]
     assert len({device.has_asynchronous_cores for device in devices}) == 1
     assert len({"fp8" in device.peak for device in devices}) == 1
@@ -46,7 +44,7 @@ def test_files_of_one_architecture_agree(name: str) -> None:
     assert [device.key for device in devices if device.clock is None] == []
 
 
-def test_devices_of_a_chip_share_its_measured_kernels_and_a_changed_copy_keeps_them() -> None:
+def test_devices_of_a_chip_share_its_measured_kernels_and_a_changed_copy_keeps_them():
     chips: dict[str, set[str]] = {}
     for key in list_devices():
         device = load_device(key)
@@ -62,7 +60,7 @@ def test_devices_of_a_chip_share_its_measured_kernels_and_a_changed_copy_keeps_t
 
 
 @pytest.mark.parametrize("name", MEASURED)
-def test_siblings_of_a_measured_device_start_kernels_as_it_does(name: str) -> None:
+def test_siblings_of_a_measured_device_start_kernels_as_it_does(name):
     measured = load_device(MEASURED[name])
     assert measured.kernel_start is not None and measured.quantize_start is not None
     for device in map(load_device, ARCHITECTURES[name]):
@@ -70,17 +68,17 @@ def test_siblings_of_a_measured_device_start_kernels_as_it_does(name: str) -> No
         assert device.quantize_start == pytest.approx(measured.quantize_start, rel=0.05)
 
 
-def test_only_devices_with_asynchronous_cores_are_hopper_and_later_ones_of_data_centers() -> None:
+def test_only_devices_with_asynchronous_cores_are_hopper_and_later_ones_of_data_centers():
     asynchronous = {key for key in list_devices() if load_device(key).has_asynchronous_cores}
     assert asynchronous == {*ARCHITECTURES["Hopper"], *ARCHITECTURES["Blackwell"], "rubin"}
 
 
-def test_every_device_of_nvidia_is_of_an_architecture() -> None:
+def test_every_device_of_nvidia_is_of_an_architecture():
     known = {key for keys in ARCHITECTURES.values() for key in keys} | {"v100-sxm", "rubin"}
     assert {key for key in list_devices() if load_device(key).vendor == "NVIDIA"} == known
 
 
-def test_the_devices_that_the_project_promises_are_there() -> None:
+def test_the_devices_that_the_project_promises_are_there():
     promised = ("A100 SXM 80GB", "A100 40GB", "H100 SXM", "H100 PCIe", "V100", "MI300X", "TPU v4")
     promised += ("H200", "GH200", "B200", "GB200", "MI325X", "TPU v5e", "TPU v5p", "TPU v6e")
     promised += ("Gaudi 2", "Gaudi 3", "Groq", "Rubin")
@@ -88,7 +86,7 @@ def test_the_devices_that_the_project_promises_are_there() -> None:
         load_device(name)
 
 
-def test_every_further_number_of_a_device_is_positive_and_sourced(tmp_path: Path) -> None:
+def test_every_further_number_of_a_device_is_positive_and_sourced(tmp_path):
     lines = "name: chip\nvendor: none\ndevice_class: gpu\npeak:\n  fp16: 1 TFLOP/s\nn_cores: 4\n"
     lines += "bandwidth: 1 GB/s\ncapacity: 1 GB\nlink_latency: 0 us\nsources:\n"
     lines += "".join(f"  {name}: datasheet\n" for name in ("peak", "n_cores", "bandwidth"))
@@ -100,17 +98,17 @@ def test_every_further_number_of_a_device_is_positive_and_sourced(tmp_path: Path
         load_device(str(file))
 
 
-def test_only_a_device_that_cannot_be_bought_is_marked_announced() -> None:
+def test_only_a_device_that_cannot_be_bought_is_marked_announced():
     assert [name for name in list_devices() if load_device(name).is_announced] == ["rubin"]
 
 
-def test_the_a100_peak_follows_from_its_cores_and_clock() -> None:
+def test_the_a100_peak_follows_from_its_cores_and_clock():
     # Whitepaper: 108 SM, 1024 dense fp16 multiply-accumulates per SM and cycle, 1410 MHz.
     device = load_device("a100-sxm-80gb")
     assert device.peak["fp16"] == pytest.approx(device.n_cores * 1024 * 2 * 1.41e9, rel=2e-3)
 
 
-def test_the_h100_peak_follows_from_its_cores_and_clock() -> None:
+def test_the_h100_peak_follows_from_its_cores_and_clock():
     device = load_device("h100-sxm")
     assert device.peak["bf16"] == pytest.approx(device.n_cores * 2048 * 2 * 1.83e9, rel=2e-3)
 
@@ -125,8 +123,8 @@ def test_the_h100_peak_follows_from_its_cores_and_clock() -> None:
     ],
 )
 def test_a_tpus_links_one_way_add_up_to_the_all_reduce_bandwidth_of_its_pod(
-    name: str, all_reduce_bytes_per_s: float, n_chips: int
-) -> None:
+    name, all_reduce_bytes_per_s, n_chips
+):
     # Google Cloud's pages of v3, v4, v5e and v6e, "All-reduce bandwidth per Pod", two digits.
     link = load_device(name).link_bandwidth
     assert link == pytest.approx(all_reduce_bytes_per_s / n_chips, rel=0.02)
@@ -136,20 +134,18 @@ def test_a_tpus_links_one_way_add_up_to_the_all_reduce_bandwidth_of_its_pod(
     ("name", "clock_hz", "macs_per_cycle"),
     [("mi300x", 2.1e9, 1216 * 256), ("gaudi-2", 1.65e9, 2 * 256 * 256)],
 )
-def test_a_peak_follows_from_clock_and_units(
-    name: str, clock_hz: float, macs_per_cycle: int
-) -> None:
+def test_a_peak_follows_from_clock_and_units(name, clock_hz, macs_per_cycle):
     # Bekman, Machine Learning Engineering (2025), how to calculate theoretical TFLOPS.
     assert load_device(name).peak["bf16"] == pytest.approx(2 * clock_hz * macs_per_cycle, rel=2e-3)
 
 
-def test_measurements_names_lead_to_their_device() -> None:
+def test_measurements_names_lead_to_their_device():
     assert load_device("NVIDIA V100 (126 TFLOPS, 900 GB/s as stated)").key == "v100-sxm"
     assert load_device("A100 80GB").key == "a100-pcie-80gb"
     assert load_device("A100 DGX").key == "a100-sxm-80gb"
 
 
-def test_no_name_means_two_devices() -> None:
+def test_no_name_means_two_devices():
     owners: dict[str, str] = {}
     for stem in list_devices():
         for name in (stem, load_device(stem).name, *load_device(stem).also_called):
@@ -157,12 +153,12 @@ def test_no_name_means_two_devices() -> None:
             assert load_device(name).key == stem
 
 
-def test_an_unknown_device_is_refused_with_the_nearest() -> None:
+def test_an_unknown_device_is_refused_with_the_nearest():
     with pytest.raises(UnknownNameError, match="Did you mean 'h100-sxm'"):
         load_device("h100-sxn")
 
 
-def test_a_number_without_a_source_is_refused(tmp_path: Path) -> None:
+def test_a_number_without_a_source_is_refused(tmp_path):
     file = tmp_path / "chip.yaml"
     file.write_text(
         "name: chip\nvendor: none\ndevice_class: gpu\npeak:\n  fp16: 1 TFLOP/s\nn_cores: 4\n"
@@ -172,7 +168,7 @@ def test_a_number_without_a_source_is_refused(tmp_path: Path) -> None:
         load_device(str(file))
 
 
-def test_formats_of_one_rate_stand_for_each_other() -> None:
+def test_formats_of_one_rate_stand_for_each_other():
     v100, b200 = load_device("v100-sxm"), load_device("b200-sxm")
     assert v100.peak_flop_per_s("bf16") == v100.peak_flop_per_s("fp16")
     assert b200.peak_flop_per_s("mxfp4") == b200.peak_flop_per_s("nvfp4") == 9000e12
@@ -190,14 +186,14 @@ def test_formats_of_one_rate_stand_for_each_other() -> None:
     ],
 )
 def test_a_missing_format_multiplies_in_the_next_wider_float_never_in_integers(
-    name: str, precision: str, multiply: str
-) -> None:
+    name, precision, multiply
+):
     device = load_device(name)
     assert device.multiply_format(precision) == multiply
     assert device.peak_flop_per_s(precision) == device.peak[multiply]
 
 
-def test_nothing_is_multiplied_in_a_narrower_format(tmp_path: Path) -> None:
+def test_nothing_is_multiplied_in_a_narrower_format(tmp_path):
     file = tmp_path / "narrow.yaml"
     numbers = {"peak": "datasheet", "n_cores": "datasheet", "bandwidth": "datasheet",
                "capacity": "datasheet"}  # fmt: skip

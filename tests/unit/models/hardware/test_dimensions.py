@@ -56,6 +56,6 @@ FORMULAS: dict[str, tuple[Callable[[float, float], FloatArray], float]] = {
 
 
 @pytest.mark.parametrize("name", FORMULAS)
-def test_a_formula_does_not_care_in_which_units_bytes_and_seconds_are_counted(name: str) -> None:
+def test_a_formula_does_not_care_in_which_units_bytes_and_seconds_are_counted(name):
     formula, unit = FORMULAS[name]
     assert float(formula(BYTE, SECOND)) == pytest.approx(unit * float(formula(1.0, 1.0)))

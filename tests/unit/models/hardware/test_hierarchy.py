@@ -171,26 +171,26 @@ def excesses() -> np.ndarray:
 
 
 def test_the_closed_form_is_the_simulated_time_but_for_the_rounding_to_chunks(
-    excesses: np.ndarray,
-) -> None:
+    excesses,
+):
     median, p90, p99 = np.quantile(np.abs(excesses), [0.5, 0.9, 0.99])
     assert median < 0.002
     assert p90 < 0.015
     assert p99 < 0.05
 
 
-def test_the_closed_form_is_a_lower_bound_of_the_simulated_time(excesses: np.ndarray) -> None:
+def test_the_closed_form_is_a_lower_bound_of_the_simulated_time(excesses):
     assert excesses.min() > -1e-12
 
 
-def test_finer_chunks_bring_the_simulation_nearer_to_the_closed_form() -> None:
+def test_finer_chunks_bring_the_simulation_nearer_to_the_closed_form():
     shares, bandwidth = [0.5, 0.3, 0.2], [1.0, 0.4, 0.1]
     errors = [excess(interleaved(shares, n), bandwidth, [0.5, 1.0, 2.0]) for n in (20, 200, 2000)]
     assert errors[0] > errors[1] > errors[2] >= -1e-12
     assert errors[2] < 0.002
 
 
-def test_bytes_delivered_nearest_first_take_longer_than_interleaved_ones() -> None:
+def test_bytes_delivered_nearest_first_take_longer_than_interleaved_ones():
     # The stated hidden assumption of the closed form.
     several = [item for item in HIERARCHIES if len(item[1]) > 1]
     reordered_tiers = [excess(sorted(owners), *rest) for owners, *rest in several]
@@ -199,51 +199,51 @@ def test_bytes_delivered_nearest_first_take_longer_than_interleaved_ones() -> No
 
 
 @pytest.mark.parametrize(("share", "seconds"), [(0.74, 0.315), (1.0, 0.25), (0.0, 1.0)])
-def test_the_example_on_which_the_printed_equations_jump(share: float, seconds: float) -> None:
+def test_the_example_on_which_the_printed_equations_jump(share, seconds):
     # MemExplorer Eq. 2-5 as printed give 0.260 at 0.74 and 0.333 at 1.
     assert float(staged_time_s([1.0, 1.0 - share], [4.0, 1.0], [0.0, 0.0], 0.0)) == pytest.approx(
         seconds, rel=1e-12
     )
 
 
-def test_the_time_is_continuous_in_the_share_of_the_nearest_level() -> None:
+def test_the_time_is_continuous_in_the_share_of_the_nearest_level():
     share = np.linspace(0.0, 1.0, 2001)
     time = staged_time_s([np.ones_like(share), 1.0 - share], [4.0, 1.0], [0.0, 0.0], 0.0)
     assert np.abs(np.diff(time)).max() <= 1.0001 / 2000
 
 
-def test_one_level_takes_its_bytes_over_its_bandwidth_and_its_latency() -> None:
+def test_one_level_takes_its_bytes_over_its_bandwidth_and_its_latency():
     assert float(staged_time_s([12.0], [4.0], [0.5], 3.0)) == 3.5
 
 
-def test_no_bytes_take_no_time() -> None:
+def test_no_bytes_take_no_time():
     assert float(staged_time_s([0.0, 0.0], [4.0, 1.0], [0.5, 0.5], 3.0)) == 0.0
     assert float(parallel_time_s([0.0, 0.0], [4.0, 1.0], [0.5, 0.5])) == 0.0
 
 
-def test_a_level_that_sends_nothing_adds_nothing() -> None:
+def test_a_level_that_sends_nothing_adds_nothing():
     alone = staged_time_s([12.0], [4.0], [0.5], 3.0)
     with_empty = staged_time_s([12.0, 0.0], [4.0, 0.001], [0.5, 7.0], 3.0)
     assert float(with_empty) == float(alone)
 
 
-def test_what_lives_wholly_below_crosses_the_nearest_port_twice() -> None:
+def test_what_lives_wholly_below_crosses_the_nearest_port_twice():
     # 10 bytes written to and read from 4 B/s; the level below, at 100 B/s, is hidden.
     assert float(staged_time_s([10.0, 10.0], [4.0, 100.0], [0.0, 0.0], 0.0)) == 5.0
 
 
-def test_a_deeper_level_may_be_faster_than_the_one_above() -> None:
+def test_a_deeper_level_may_be_faster_than_the_one_above():
     owners = interleaved([0.4, 0.6], 400)
     assert excess(owners, [0.3, 1.0], [0.0, 0.0]) == pytest.approx(0.0, abs=0.01)
 
 
-def test_the_first_chunk_passes_every_latency_on_its_way() -> None:
+def test_the_first_chunk_passes_every_latency_on_its_way():
     # One chunk of 2 bytes from the third level: three latencies, and each port above it once.
     time = staged_time_s([2.0, 2.0, 2.0], [1e9, 1e9, 4.0], [0.1, 0.2, 0.3], 2.0)
     assert float(time) == pytest.approx(0.1 + 0.2 + 0.3 + 2.0 / 4.0, rel=1e-6)
 
 
-def test_a_chunk_is_never_larger_than_what_is_moved() -> None:
+def test_a_chunk_is_never_larger_than_what_is_moved():
     small = staged_time_s([1.0, 1.0], [2.0, 1.0], [0.0, 0.0], 1.0)
     assert float(staged_time_s([1.0, 1.0], [2.0, 1.0], [0.0, 0.0], 1e9)) == float(small)
 
@@ -259,9 +259,7 @@ positive = st.floats(1e-3, 1e3)
     st.integers(0, 3),
     st.floats(1.0, 100.0),
 )
-def test_more_bandwidth_or_less_latency_never_takes_longer(
-    levels: list[tuple[float, float, float]], chunk: float, which: int, factor: float
-) -> None:
+def test_more_bandwidth_or_less_latency_never_takes_longer(levels, chunk, which, factor):
     bandwidth, kept, latency = (list(part) for part in zip(*levels, strict=True))
     crossing = np.cumprod([10.0, *(1.0 - share for share in kept[:-1])]).tolist()
     owned = [a - b for a, b in zip(crossing, [*crossing[1:], 0.0], strict=True)]
@@ -277,34 +275,34 @@ def test_more_bandwidth_or_less_latency_never_takes_longer(
     assert is_at_most(parallel, staged)
 
 
-def test_levels_in_parallel_take_the_longest_of_their_own_times() -> None:
+def test_levels_in_parallel_take_the_longest_of_their_own_times():
     assert float(parallel_time_s([8.0, 3.0, 0.0], [4.0, 1.0, 1.0], [0.5, 0.25, 9.0])) == 3.25
 
 
-def test_requests_in_flight_follow_littles_law() -> None:
+def test_requests_in_flight_follow_littles_law():
     # 8 requests of 64 bytes over 1 us of latency and 64 ns of transfer: 512 B per 1.064 us.
     rate = in_flight_bandwidth_bytes_per_s(np.array(1e9), np.array(1e-6), np.array(64.0), 8.0)
     assert float(rate) == pytest.approx(512 / 1.064e-6, rel=1e-12)
 
 
-def test_enough_requests_in_flight_give_the_peak() -> None:
+def test_enough_requests_in_flight_give_the_peak():
     rate = in_flight_bandwidth_bytes_per_s(np.array(1e9), np.array(1e-6), np.array(64.0), 17.0)
     assert float(rate) == 1e9
     assert float(rate) * (1e-6 + 64 / 1e9) <= 17 * 64
 
 
-def test_one_request_without_latency_keeps_the_port_busy() -> None:
+def test_one_request_without_latency_keeps_the_port_busy():
     rate = in_flight_bandwidth_bytes_per_s(np.array(5.0), np.array(0.0), np.array(2.0), 1.0)
     assert float(rate) == 5.0
 
 
-def test_a_level_that_does_not_exist_has_no_rate() -> None:
+def test_a_level_that_does_not_exist_has_no_rate():
     assert inverse(np.array([0.0, 4.0])).tolist() == [0.0, 0.25]
     absent = in_flight_bandwidth_bytes_per_s(np.zeros(1), np.zeros(1), np.ones(1), 4.0)
     assert absent.tolist() == [0.0]
 
 
-def test_designs_and_operators_broadcast() -> None:
+def test_designs_and_operators_broadcast():
     crossing = [np.array([[1.0, 2.0, 0.0]]), np.array([[0.5, 0.0, 0.0]])]
     bandwidth = [np.array([[4.0], [2.0]]), np.array([[1.0], [0.0]])]
     time = staged_time_s(crossing, bandwidth, [np.zeros((2, 1)), np.zeros((2, 1))], np.zeros(()))

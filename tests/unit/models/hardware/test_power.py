@@ -67,7 +67,7 @@ def tdp(accelerators: AcceleratorBatch) -> dict[str, float]:
     return {name: float(watts[0]) for name, watts in parts.items()}
 
 
-def test_stacks_add_capacity_bandwidth_power_and_edge_but_not_latency() -> None:
+def test_stacks_add_capacity_bandwidth_power_and_edge_but_not_latency():
     levels = build().levels
     assert levels.capacity_bytes[1, 0] == 40e9
     assert levels.bandwidth_bytes_per_s[1, 0] == 4e12
@@ -78,14 +78,14 @@ def test_stacks_add_capacity_bandwidth_power_and_edge_but_not_latency() -> None:
     assert levels.write_energy_joules_per_byte[1, 0] == pytest.approx(32e-12)
 
 
-def test_a_level_that_a_design_lacks_is_empty() -> None:
+def test_a_level_that_a_design_lacks_is_empty():
     levels = build().levels
     assert levels.exists[:, 0].tolist() == [True, True, False, False]
     for name, values in properties(levels).items():
         assert values[2:].tolist() == [[0.0], [0.0]], name
 
 
-def test_die_and_layers_are_one_level_side_by_side() -> None:
+def test_die_and_layers_are_one_level_side_by_side():
     levels = build(sram_dies=1, sram_3d_layers=2).levels
     assert levels.capacity_bytes[0, 0] == 2.25e9
     assert levels.bandwidth_bytes_per_s[0, 0] == 20e12
@@ -96,14 +96,12 @@ def test_die_and_layers_are_one_level_side_by_side() -> None:
 
 
 @pytest.mark.parametrize(("dies", "layers", "latency"), [(1, 0, 2e-9), (0, 1, 5e-9), (1, 1, 2e-9)])
-def test_the_faster_memory_on_chip_serves_the_first_byte(
-    dies: int, layers: int, latency: float
-) -> None:
+def test_the_faster_memory_on_chip_serves_the_first_byte(dies, layers, latency):
     levels = build(sram_dies=dies, sram_3d_layers=layers).levels
     assert levels.latency_s[0, 0] == pytest.approx(latency)
 
 
-def test_a_design_without_memory_on_chip_has_no_such_level() -> None:
+def test_a_design_without_memory_on_chip_has_no_such_level():
     levels = build(sram_dies=0, sram_3d_layers=0).levels
     assert not levels.exists[0, 0]
     assert all(np.isfinite(values[0]).all() for values in properties(levels).values())
@@ -114,14 +112,14 @@ def test_a_design_without_memory_on_chip_has_no_such_level() -> None:
     [({}, [0, 44, 8, 0], [0] * 4), ({"uncharged_edge": "SOLDERED"}, [0, 44, 0, 0], [0, 0, 8, 0])],
 )
 def test_every_interface_is_charged_unless_its_family_is_said_not_to_be(
-    stated: dict[str, str], charged_mm: list[float], uncharged_mm: list[float]
-) -> None:
+    stated, charged_mm, uncharged_mm
+):
     levels = build(tier2_technology="soldered", tier2_stacks=2, **stated).levels
     assert levels.shoreline_m[:, 0] * 1e3 == pytest.approx(charged_mm)
     assert levels.uncharged_shoreline_m[:, 0] * 1e3 == pytest.approx(uncharged_mm)
 
 
-def test_what_is_not_charged_may_differ_from_design_to_design() -> None:
+def test_what_is_not_charged_may_differ_from_design_to_design():
     n = 100  # enough to be grouped
     columns = {
         "pe_array": column_of([(2048, 128)] * n), "vector_length": column_of([1024] * n),
@@ -135,12 +133,12 @@ def test_what_is_not_charged_may_differ_from_design_to_design() -> None:
     assert levels.uncharged_shoreline_m[1, :4].tolist() == [0.004, 0.0, 0.0, 0.004]
 
 
-def test_a_family_that_no_technology_is_of_is_refused() -> None:
+def test_a_family_that_no_technology_is_of_is_refused():
     with pytest.raises(UnknownNameError, match=r"'SOLDER'\. Did you mean 'SOLDERED'\? Known: SOLD"):
         build(uncharged_edge="SOLDER")
 
 
-def test_thermal_design_power_is_every_unit_at_its_peak() -> None:
+def test_thermal_design_power_is_every_unit_at_its_peak():
     parts = tdp(build(sram_3d_layers=3, tier2_technology="far", tier2_stacks=2))
     assert parts == pytest.approx(
         {
@@ -155,7 +153,7 @@ def test_thermal_design_power_is_every_unit_at_its_peak() -> None:
     )
 
 
-def test_the_power_of_a_memory_is_that_of_reading_not_of_writing() -> None:
+def test_the_power_of_a_memory_is_that_of_reading_not_of_writing():
     silent = LIBRARY | {"near": technology(read_energy="0 pJ/bit")}
     columns = {
         "pe_array": column_of([(2048, 128)]), "vector_length": column_of([1024]),
@@ -165,13 +163,13 @@ def test_the_power_of_a_memory_is_that_of_reading_not_of_writing() -> None:
     assert tdp(build_accelerators(columns, silent))["tier1"] == pytest.approx(2.0)
 
 
-def test_a_clock_scales_the_power_of_array_and_vector_unit_only() -> None:
+def test_a_clock_scales_the_power_of_array_and_vector_unit_only():
     slow, fast = tdp(build()), tdp(build(clock_hz=2e9))
     doubled = {"array", "vector"}
     assert fast == pytest.approx({k: v * (2 if k in doubled else 1) for k, v in slow.items()})
 
 
-def test_a_multiply_costs_energy_with_the_product_of_its_widths() -> None:
+def test_a_multiply_costs_energy_with_the_product_of_its_widths():
     assert float(mac_energy_joules(np.array(8.0), np.array(8.0), ENERGIES)) == ENERGIES.mac_joules
     assert float(mac_energy_joules(np.array(16.0), np.array(4.0), ENERGIES)) == ENERGIES.mac_joules
     assert (
@@ -180,12 +178,12 @@ def test_a_multiply_costs_energy_with_the_product_of_its_widths() -> None:
     )
 
 
-def test_a_technology_that_the_library_lacks_is_named_with_the_nearest() -> None:
+def test_a_technology_that_the_library_lacks_is_named_with_the_nearest():
     with pytest.raises(UnknownNameError, match=r"'neer'\. Did you mean 'near'"):
         build(tier1_technology="neer")
 
 
-def test_the_ends_of_a_published_range_can_be_asked_for() -> None:
+def test_the_ends_of_a_published_range_can_be_asked_for():
     ranged = {"low": "10 mW/GB", "typical": "50 mW/GB", "high": "90 mW/GB"}
     library = LIBRARY | {"near": technology(background_power=ranged)}
     columns = {
@@ -200,7 +198,7 @@ def test_the_ends_of_a_published_range_can_be_asked_for() -> None:
     assert watts == pytest.approx([0.1, 0.5, 0.9])
 
 
-def test_power_has_the_dimension_of_power() -> None:
+def test_power_has_the_dimension_of_power():
     # With joules 1000 times smaller and seconds 60 times longer, watts are 60 000 to 1.
     batch = build(sram_3d_layers=1, tier2_technology="far", tier2_stacks=2)
     joule, second = 1000.0, 1 / 60

@@ -29,20 +29,20 @@ GENERATIONS = {
 }  # fmt: skip
 
 
-def test_the_paper_keeps_an_edition_of_its_own() -> None:
+def test_the_paper_keeps_an_edition_of_its_own():
     assert len(PAPER) == 9
     assert all(getattr(LIBRARY[name], number) is None for name in PAPER for number in EFFICIENCIES)
     assert all(LIBRARY[name].status is None for name in PAPER)
 
 
-def test_every_technology_of_a_generation_says_how_far_it_is_and_what_it_sustains() -> None:
+def test_every_technology_of_a_generation_says_how_far_it_is_and_what_it_sustains():
     for name in GENERATIONS:
         item = LIBRARY[name]
         assert item.status and item.available and item.date, name
         assert all(getattr(item, number) is not None for number in EFFICIENCIES), name
 
 
-def test_technologies_are_filtered_by_status_and_year(capsys: Any) -> None:
+def test_technologies_are_filtered_by_status_and_year(capsys):
     found = set(LIBRARY.filtered(["ships"], 2026))
     assert {"hbm3e_12h", "hbm4_12h_shipped"} <= found
     assert not found & {"hbm4_16h", "hbf_gen1", "lpddr6_14400", *PAPER}
@@ -52,12 +52,12 @@ def test_technologies_are_filtered_by_status_and_year(capsys: Any) -> None:
     assert main(["list", "memories", "--status", "sold"]) == 2
 
 
-def test_payload_is_what_the_wires_leave() -> None:
+def test_payload_is_what_the_wires_leave():
     assert LIBRARY["lpddr6_14400"].bandwidth.typical == 4 * 38.4e9
     assert LIBRARY["lpddr6_10667"].bandwidth.typical == pytest.approx(4 * 28.45e9, rel=1e-3)
 
 
-def test_flash_at_rest_draws_less_than_its_kin() -> None:
+def test_flash_at_rest_draws_less_than_its_kin():
     """The power envelope of HBM4 is announced for it."""
     stack = LIBRARY["hbf_gen1"]
     idle = stack.background_power.typical * stack.capacity.typical
@@ -80,9 +80,7 @@ def design(**changes: Any) -> Columns:
     ("pattern", "model"),
     [("paged", "llama-3-8b"), ("gathered", "mixtral-8x7b"), ("written", "llama-3-8b")],
 )
-def test_a_slower_pattern_takes_longer_and_its_bound_is_kept(
-    pattern: str, model: str, topology: str
-) -> None:
+def test_a_slower_pattern_takes_longer_and_its_bound_is_kept(pattern, model, topology):
     half = Range(low=0.5, typical=0.5, high=0.5)
     patterns = {name: Range(low=1, typical=1, high=1) for name in EFFICIENCIES}
     slow = {**patterns, f"{pattern}_efficiency": half}
@@ -104,7 +102,7 @@ def test_a_slower_pattern_takes_longer_and_its_bound_is_kept(
     assert simulated[1] / simulated[0] == pytest.approx(seconds[1] / seconds[0], rel=0.1)
 
 
-def test_a_pattern_faster_than_a_stream_is_refused() -> None:
+def test_a_pattern_faster_than_a_stream_is_refused():
     faster = {"paged_efficiency": Range(low=1, typical=1, high=1)}
     item = LIBRARY["hbm3e_12h"].model_copy(update=faster)
     with pytest.raises(ValueError, match="0 < paged_efficiency <= streamed_efficiency <= 1"):

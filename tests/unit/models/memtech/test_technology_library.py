@@ -23,7 +23,7 @@ TABLE_1 = {
 
 
 @pytest.mark.parametrize("name", TABLE_1)
-def test_a_technology_has_the_numbers_of_the_papers_table_1(name: str) -> None:
+def test_a_technology_has_the_numbers_of_the_papers_table_1(name):
     technology = load_library()[name]
     latency, capacity, bandwidth, shoreline, background, read, write = TABLE_1[name]
     assert technology.latency.typical == pytest.approx(latency * 1e-9)
@@ -38,7 +38,7 @@ def test_a_technology_has_the_numbers_of_the_papers_table_1(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(load_library()))
-def test_every_number_of_every_file_has_a_source_and_is_physical(name: str) -> None:
+def test_every_number_of_every_file_has_a_source_and_is_physical(name):
     technology = load_library()[name]
     for number in NUMBERS:
         if number != "shoreline" or technology.place == "off-chip":
@@ -49,7 +49,7 @@ def test_every_number_of_every_file_has_a_source_and_is_physical(name: str) -> N
 
 
 @pytest.mark.parametrize("name", list(load_library()))
-def test_a_space_sees_the_length_of_every_interface(name: str) -> None:
+def test_a_space_sees_the_length_of_every_interface(name):
     technology = load_library()[name]
     shoreline = load_library().catalog().entries[name]["shoreline"]
     assert shoreline == technology.shoreline.typical
@@ -58,7 +58,7 @@ def test_a_space_sees_the_length_of_every_interface(name: str) -> None:
     assert (technology.place == "off-chip") == bool(technology.family)
 
 
-def test_a_technology_file_does_not_say_whether_its_edge_is_charged(tmp_path: Path) -> None:
+def test_a_technology_file_does_not_say_whether_its_edge_is_charged(tmp_path):
     path = tmp_path / "hbf.yaml"
     path.write_text(GOOD.read_text() + "uses_memory_edge: false\n")
     with pytest.raises(InputError, match="uses_memory_edge: unknown key"):
@@ -89,9 +89,7 @@ GOOD = Path("memtech/hbf.yaml")
         ("shoreline: 8.25 mm\n", "", r"an off-chip memory needs the shoreline"),
     ],
 )
-def test_a_bad_file_is_refused_with_file_line_and_key(
-    tmp_path: Path, old: str, new: str, said: str
-) -> None:
+def test_a_bad_file_is_refused_with_file_line_and_key(tmp_path, old, new, said):
     text = GOOD.read_text()
     assert old in text
     path = tmp_path / "hbf.yaml"

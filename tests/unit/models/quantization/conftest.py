@@ -32,7 +32,7 @@ def held_out() -> Path:
 
 
 @pytest.fixture(scope="session")
-def sequences(byte_model: Decoder, held_out: Path) -> Sequences:
+def sequences(byte_model, held_out) -> Sequences:
     from codesign.models.quantization.measurement import split_text
     from codesign.models.quantization.model_checkpoint import read_tokens
 

@@ -28,7 +28,7 @@ from codesign.models.quantization.published import (
 from validation.studies.fit_accuracy import ConcentrationFit, LossFit, usable_scores
 
 
-def test_no_estimate_of_a_perplexity_is_beyond_the_vocabulary() -> None:
+def test_no_estimate_of_a_perplexity_is_beyond_the_vocabulary():
     formats = FormatChoice("int3-g128", "mxint4", "mxint4")
     free = estimate(formats, "llama-3-70b", 70.6e9, "perplexity")
     ends = estimate(formats, "llama-3-70b", 70.6e9, "perplexity", 128_256)
@@ -37,7 +37,7 @@ def test_no_estimate_of_a_perplexity_is_beyond_the_vocabulary() -> None:
     assert ends.low == free.low <= ends.ratio <= ends.high
 
 
-def test_every_score_has_a_source_and_its_ratio_is_that_of_its_numbers() -> None:
+def test_every_score_has_a_source_and_its_ratio_is_that_of_its_numbers():
     scores = published_scores()
     assert len({score.identifier for score in scores}) == len(scores) > 150
     for score in scores:
@@ -47,14 +47,14 @@ def test_every_score_has_a_source_and_its_ratio_is_that_of_its_numbers() -> None
             assert score.ratio == pytest.approx(expected, rel=2e-3), score.identifier
 
 
-def test_a_published_combination_is_not_estimated() -> None:
+def test_a_published_combination_is_not_estimated():
     formats = FormatChoice("int4", "int4", "int4-g128", "quarot")
     result = estimate(formats, "llama-3-8b", 8e9)
     assert (result.basis, result.ratio) == ("published", 0.9095)
     assert estimate_by_rule(formats, "llama-3-8b", 8e9).basis == "estimated"
 
 
-def test_several_published_scores_give_their_mean_and_range() -> None:
+def test_several_published_scores_give_their_mean_and_range():
     result = estimate(FormatChoice("mxfp4", "mxfp4"), "Qwen3-32B", 32.8e9)
     ratios = [
         score.ratio
@@ -66,7 +66,7 @@ def test_several_published_scores_give_their_mean_and_range() -> None:
     assert result.ratio == pytest.approx(sum(ratios) / 3)
 
 
-def test_an_estimate_is_flagged_and_lies_in_its_interval() -> None:
+def test_an_estimate_is_flagged_and_lies_in_its_interval():
     for algorithm in algorithms():
         formats = FormatChoice("mxfp4", "mxfp8", "mxint4", algorithm)
         for measure in ("accuracy", "perplexity"):
@@ -75,7 +75,7 @@ def test_an_estimate_is_flagged_and_lies_in_its_interval() -> None:
             assert result.low < result.ratio < result.high
 
 
-def test_an_unknown_model_has_a_wider_interval_than_a_known() -> None:
+def test_an_unknown_model_has_a_wider_interval_than_a_known():
     formats = FormatChoice("mxfp4", "mxfp4")
     known = estimate_by_rule(formats, "llama-3-8b", 8e9, "perplexity")
     unknown = estimate_by_rule(formats, "some-model", 8e9, "perplexity")
@@ -83,7 +83,7 @@ def test_an_unknown_model_has_a_wider_interval_than_a_known() -> None:
     assert math.log(math.log(unknown.high) / math.log(unknown.ratio)) > width_known
 
 
-def test_noise_adds_over_parts_and_more_of_it_costs_more() -> None:
+def test_noise_adds_over_parts_and_more_of_it_costs_more():
     parts = [part_noise(part, "mxfp4", "rtn") for part in ("weights", "activations", "kv_cache")]
     losses = [loss(sum(parts[:n]), "llama-3-8b", 8e9, "accuracy") for n in (1, 2, 3)]
     assert 0 < losses[0] < losses[1] < losses[2] < load_rule().accuracy.worst
@@ -93,14 +93,14 @@ def test_noise_adds_over_parts_and_more_of_it_costs_more() -> None:
     assert estimate(FormatChoice("bf16"), "llama-3-8b", 8e9).ratio == 1.0
 
 
-def test_an_algorithm_changes_weights_and_one_with_rotation_tames_outliers() -> None:
+def test_an_algorithm_changes_weights_and_one_with_rotation_tames_outliers():
     assert part_noise("weights", "int4", "gptq") < part_noise("weights", "int4", "rtn")
     by_row = part_noise("activations", "int4", "rtn")
     assert part_noise("activations", "int4", "quarot") < by_row / 5
     assert part_noise("activations", "int4", "gptq") == by_row
 
 
-def test_unknown_names_are_refused() -> None:
+def test_unknown_names_are_refused():
     with pytest.raises(UnknownNameError, match="Did you mean 'gptq'"):
         part_noise("weights", "mxfp4", "gtpq")
     with pytest.raises(UnknownNameError, match="number format"):
@@ -115,14 +115,14 @@ def fit() -> LossFit:
     return LossFit(usable_scores())
 
 
-def test_the_shipped_constants_are_those_of_a_fit(fit: LossFit) -> None:
+def test_the_shipped_constants_are_those_of_a_fit(fit):
     constants = fit.fit(np.ones(len(fit.scores), dtype=bool))
     factors, _, _ = fit.split(constants)
     shipped = load_rule().factors
     assert dict(zip(fit.factors, factors.tolist(), strict=True)) == pytest.approx(shipped, abs=5e-3)
 
 
-def test_the_fitted_function_is_the_rule(fit: LossFit) -> None:
+def test_the_fitted_function_is_the_rule(fit):
     constants = fit.fit(np.ones(len(fit.scores), dtype=bool))
     for item, predicted in zip(fit.scores, fit.predicted(constants).tolist(), strict=True):
         size = n_parameters_of(item.score.model)
@@ -130,7 +130,7 @@ def test_the_fitted_function_is_the_rule(fit: LossFit) -> None:
         assert abs(math.log(ratio)) == pytest.approx(predicted, rel=5e-3)
 
 
-def test_a_withheld_fifth_is_predicted_as_well_as_is_stated(fit: LossFit) -> None:
+def test_a_withheld_fifth_is_predicted_as_well_as_is_stated(fit):
     is_accuracy = np.array([item.score.measure == "accuracy" for item in fit.scores])
     generator = np.random.default_rng(99)  # other fifths than those of the stated error
     order = generator.permutation(len(fit.scores)) % 5
@@ -140,7 +140,7 @@ def test_a_withheld_fifth_is_predicted_as_well_as_is_stated(fit: LossFit) -> Non
     assert np.median(abs(errors[is_accuracy])) < 0.25
 
 
-def test_an_error_is_that_of_benchmarks_where_few_have_most_scores(fit: LossFit) -> None:
+def test_an_error_is_that_of_benchmarks_where_few_have_most_scores(fit):
     names = [item.score.benchmark for item in fit.scores]
     is_common = np.array([names.count(name) > 10 for name in names])
     errors = np.where(is_common, 0.1, 1.0)  # right for three benchmarks, wrong for all others
@@ -149,7 +149,7 @@ def test_an_error_is_that_of_benchmarks_where_few_have_most_scores(fit: LossFit)
     assert fit.stated_error(errors, everything) == 1.0
 
 
-def test_agentic_scores_are_checked_and_change_no_constant(fit: LossFit) -> None:
+def test_agentic_scores_are_checked_and_change_no_constant(fit):
     checked = [item for item in fit.scores if not item.is_fitted]
     assert {item.score.identifier for item in checked} == {"ME3Q1", "ME3Q2"}
     is_fitted = np.array([item.is_fitted for item in fit.scores])
@@ -167,7 +167,7 @@ def mixed(share: float) -> str:
     return f"{1 - share:g}*mxfp4+{share:g}*mxfp8"
 
 
-def test_a_mixture_lies_between_its_formats_and_more_bits_cost_less() -> None:
+def test_a_mixture_lies_between_its_formats_and_more_bits_cost_less():
     losses = [part_noise("weights", "mxfp4", "rtn")]
     losses += [part_noise("weights", mixed(share), "rtn") for share in (0.01, 0.125, 0.5, 0.99)]
     losses.append(part_noise("weights", "mxfp8", "rtn"))
@@ -177,7 +177,7 @@ def test_a_mixture_lies_between_its_formats_and_more_bits_cost_less() -> None:
     )
 
 
-def test_the_most_sensitive_layers_have_the_least_noisy_format() -> None:
+def test_the_most_sensitive_layers_have_the_least_noisy_format():
     power = load_rule().mixtures.concentration
     shares = noise_shares("0.25*mxfp4+0.5*mxfp8+0.25*mxint8")
     assert [group.format for group in shares] == ["mxint8", "mxfp8", "mxfp4"]
@@ -187,12 +187,12 @@ def test_the_most_sensitive_layers_have_the_least_noisy_format() -> None:
     assert [group.share for group in alike] == [0.75, 0.25]
 
 
-def test_a_mixture_of_what_nobody_knows_is_refused() -> None:
+def test_a_mixture_of_what_nobody_knows_is_refused():
     with pytest.raises(UnusableValueError, match=r"mixture '0\.5\*mxfp4.*'mxfp9'. Did you mean"):
         estimate(FormatChoice("0.5*mxfp4+0.5*mxfp9"), "llama-3-8b", 8e9)
 
 
-def test_published_mixtures_are_estimated_within_the_stated_error() -> None:
+def test_published_mixtures_are_estimated_within_the_stated_error():
     fit = ConcentrationFit(load_rule().model_dump())
     rule = load_rule().mixtures
     assert fit.fit(fit.scores) == pytest.approx(rule.concentration, abs=1e-3)
@@ -206,7 +206,7 @@ def test_published_mixtures_are_estimated_within_the_stated_error() -> None:
     assert abs(fit.error(withheld, rule.concentration)) < rule.error
 
 
-def test_a_published_mixture_is_known_by_its_shares() -> None:
+def test_a_published_mixture_is_known_by_its_shares():
     choice = FormatChoice(mixed(0.25), mixed(0.25))
     result = estimate(choice, "qwen3-32b", 32.8e9)
     assert (result.basis, result.ratio) == ("published", 0.9836)

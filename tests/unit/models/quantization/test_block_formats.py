@@ -35,7 +35,7 @@ TYPES = {
 
 
 @pytest.mark.parametrize("bits", TYPES, ids=str)
-def test_every_16_bit_number_is_rounded_as_ml_dtypes_does(bits: tuple[int, int]) -> None:
+def test_every_16_bit_number_is_rounded_as_ml_dtypes_does(bits):
     codes = np.arange(1 << 16, dtype=np.uint16)
     values = np.concatenate([codes.view(kind).astype(np.float32) for kind in KINDS])
     values = values[np.isfinite(values)]
@@ -50,7 +50,7 @@ KINDS = (np.float16, ml_dtypes.bfloat16)
 
 
 @pytest.mark.parametrize("name", NAMED_FORMATS)
-def test_torch_has_the_same_bits_as_numpy(name: str) -> None:
+def test_torch_has_the_same_bits_as_numpy(name):
     torch = pytest.importorskip("torch")
     block_format = find_block_format(name)
     values = np.random.default_rng(0).standard_t(3, (8, 80)).astype(np.float32)
@@ -65,7 +65,7 @@ def test_torch_has_the_same_bits_as_numpy(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMED_FORMATS)
-def test_rounding_again_changes_nothing_but_nvfp4(name: str) -> None:
+def test_rounding_again_changes_nothing_but_nvfp4(name):
     block_format = find_block_format(name)
     values = np.random.default_rng(1).standard_normal((4, 64)).astype(np.float32)
     stored = quantize(values, block_format)
@@ -75,13 +75,13 @@ def test_rounding_again_changes_nothing_but_nvfp4(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMED_FORMATS)
-def test_a_block_of_zeros_stays_zero(name: str) -> None:
+def test_a_block_of_zeros_stays_zero(name):
     zeros = np.zeros((2, 64), np.float32)
     np.testing.assert_array_equal(quantize(zeros, find_block_format(name)), zeros)
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf, -np.inf])
-def test_a_block_with_nan_or_infinity_is_lost_and_no_other_is(wrong: float) -> None:
+def test_a_block_with_nan_or_infinity_is_lost_and_no_other_is(wrong):
     values = np.ones((1, 64), np.float32)
     values[0, 3] = wrong
     for name in ("mxfp4", "mxfp8", "mxint8", "nvfp4", "int4-g32"):
@@ -92,7 +92,7 @@ def test_a_block_with_nan_or_infinity_is_lost_and_no_other_is(wrong: float) -> N
         np.testing.assert_allclose(stored[0, size:], 1.0, rtol=0.03)
 
 
-def test_large_elements_saturate() -> None:
+def test_large_elements_saturate():
     # The largest exponent meets 2, that of 6: 7.9 would need 8, which E2M1 has not.
     block = np.array([[7.9, 1.0, -7.9, 0.2]], np.float32)
     assert quantize(block, find_block_format("mxfp4")).tolist() == [[6.0, 1.0, -6.0, 0.0]]
@@ -101,7 +101,7 @@ def test_large_elements_saturate() -> None:
     assert quantize(block, find_block_format("mxint8")).tolist() == [[1.984375, -2.0]]
 
 
-def test_a_scale_that_rounds_up_saturates_nothing() -> None:
+def test_a_scale_that_rounds_up_saturates_nothing():
     block_format = replace(find_block_format("mxfp4"), scale=SharedExponent(rounds_up=True))
     block = np.array([[7.9, 1.0, -7.9, 0.2]], np.float32)
     assert quantize(block, block_format).tolist() == [[8.0, 1.0, -8.0, 0.0]]
@@ -109,24 +109,24 @@ def test_a_scale_that_rounds_up_saturates_nothing() -> None:
     np.testing.assert_array_equal(quantize(exact, block_format), exact)
 
 
-def test_subnormal_elements_are_kept() -> None:
+def test_subnormal_elements_are_kept():
     block = np.array([[4.0, 0.5, 0.25, 0.26]], np.float32)  # E2M1 has 0.5 below its normal 1
     assert quantize(block, find_block_format("mxfp4")).tolist() == [[4.0, 0.5, 0.0, 0.5]]
 
 
-def test_a_narrow_shared_exponent_limits_the_range() -> None:
+def test_a_narrow_shared_exponent_limits_the_range():
     block = np.array([[64.0, 32.0]], np.float32)
     assert quantize(block, mxint(8, scale_bits=4)).tolist() == [[64.0, 32.0]]
     assert quantize(block, mxint(8, scale_bits=3)).tolist() == [[15.875, 15.875]]  # 2**3 at most
 
 
-def test_a_row_has_one_scale_and_a_group_its_own() -> None:
+def test_a_row_has_one_scale_and_a_group_its_own():
     values = np.array([[7.0] + [0.3] * 63], np.float32)
     assert quantize(values, find_block_format("int4"))[0, 40] == 0.0
     assert quantize(values, find_block_format("int4-g32"))[0, 40] == pytest.approx(0.3, rel=1e-3)
 
 
-def test_names_and_numbers_agree() -> None:
+def test_names_and_numbers_agree():
     assert find_block_format("mxfp6-e3m2-b16") == mxfp(3, 2, 16)
     assert find_block_format("mxint5-b16-s4") == mxint(5, 16, 4)
     assert find_block_format("mxfp4").element == mxfp(2, 1).element
@@ -135,11 +135,11 @@ def test_names_and_numbers_agree() -> None:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_of_the_spaces_is_known_with_its_width(name: str) -> None:
+def test_every_format_of_the_spaces_is_known_with_its_width(name):
     assert find_block_format(name).bits_per_element == FORMATS[name].exact_bits
 
 
-def test_wrong_names_and_numbers_are_refused() -> None:
+def test_wrong_names_and_numbers_are_refused():
     with pytest.raises(UnknownNameError, match="Did you mean 'mxfp4'"):
         find_block_format("mxpf4")
     with pytest.raises(InputError, match="expected 8 bits with the sign, got 7"):

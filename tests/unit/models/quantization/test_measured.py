@@ -85,16 +85,16 @@ def write(path: Path, **changed: Any) -> Path:
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def path(tmp_path_factory) -> Path:
     return write(tmp_path_factory.mktemp("tables") / "table.json")
 
 
 @pytest.fixture(scope="module")
-def table(path: Path) -> MeasuredTable:
+def table(path) -> MeasuredTable:
     return read_measured_table(path)
 
 
-def test_a_row_is_measured_and_another_model_s_is_an_estimate(table: MeasuredTable) -> None:
+def test_a_row_is_measured_and_another_model_s_is_an_estimate(table):
     loss = table.loss(FormatChoice("mxfp4", "mxfp4", "mxfp4"), N_PARAMETERS)
     assert loss is not None
     assert (loss.basis, loss.divergence_nats.mean, loss.divergence_nats.low) == (
@@ -115,7 +115,7 @@ def test_a_row_is_measured_and_another_model_s_is_an_estimate(table: MeasuredTab
     )
 
 
-def test_a_missing_row_is_the_sum_of_its_fewest_parts_and_flagged(table: MeasuredTable) -> None:
+def test_a_missing_row_is_the_sum_of_its_fewest_parts_and_flagged(table):
     loss = table.loss(FormatChoice("mxfp4", "mxfp8", "mxint8"), N_PARAMETERS)
     assert loss is not None
     assert loss.basis == "estimated"
@@ -129,8 +129,8 @@ def test_a_missing_row_is_the_sum_of_its_fewest_parts_and_flagged(table: Measure
 
 
 def test_a_mixture_is_estimated_from_its_formats_and_at_most_as_if_layers_were_alike(
-    table: MeasuredTable,
-) -> None:
+    table,
+):
     mixture = "0.75*mxfp4+0.25*mxfp8"
     loss = table.loss(FormatChoice(mixture, "mxint8", "mxint8"), N_PARAMETERS)
     assert loss is not None
@@ -149,7 +149,7 @@ def test_a_mixture_is_estimated_from_its_formats_and_at_most_as_if_layers_were_a
     assert table.missing(unknown) == [FormatChoice("nvfp4")]
 
 
-def test_an_algorithm_of_weights_changes_no_other_part(table: MeasuredTable) -> None:
+def test_an_algorithm_of_weights_changes_no_other_part(table):
     by_gptq = table.loss(FormatChoice("bf16", "mxfp4", "mxfp8", "gptq"), N_PARAMETERS)
     assert by_gptq is not None
     assert by_gptq.divergence_nats.mean == pytest.approx(0.12 + 0.002)
@@ -171,14 +171,12 @@ def test_an_algorithm_of_weights_changes_no_other_part(table: MeasuredTable) -> 
         ({"seed": "x"}, r"table\.json:1: seed: input should be a valid integer"),
     ],
 )
-def test_a_wrong_table_is_refused_with_its_place(
-    change: dict[str, Any], message: str, tmp_path: Path
-) -> None:
+def test_a_wrong_table_is_refused_with_its_place(change, message, tmp_path):
     with pytest.raises(InputError, match=message):
         read_measured_table(write(tmp_path / "table.json", **change))
 
 
-def test_what_is_no_table_is_refused_in_a_line(tmp_path: Path) -> None:
+def test_what_is_no_table_is_refused_in_a_line(tmp_path):
     other = tmp_path / "other.yaml"
     other.write_text("name: x\n", "utf-8")
     with pytest.raises(
@@ -204,7 +202,7 @@ def evaluator(path: Path, **options: Any) -> NpuEvaluator:
     return NpuEvaluator(request, NpuOptions(accuracy_table=str(path), **options))
 
 
-def test_the_metric_is_the_table_s_and_a_note_says_so(path: Path, table: MeasuredTable) -> None:
+def test_the_metric_is_the_table_s_and_a_note_says_so(path, table):
     built = space().fix({"activation_format": "mxfp8"})
     columns = built.columns(built.sample(np.random.default_rng(0), 1))
     machine = evaluator(path)
@@ -218,9 +216,7 @@ def test_the_metric_is_the_table_s_and_a_note_says_so(path: Path, table: Measure
     assert any("divergence_nats is estimated: folder on book.txt" in note for note in notes)
 
 
-def test_results_depend_on_what_the_table_says_and_not_on_its_path(
-    path: Path, tmp_path: Path
-) -> None:
+def test_results_depend_on_what_the_table_says_and_not_on_its_path(path, tmp_path):
     same = evaluator(write(tmp_path / "same.json"))
     assert same.provenance() == evaluator(path).provenance()
     rows = document()["rows"]
@@ -231,7 +227,7 @@ def test_results_depend_on_what_the_table_says_and_not_on_its_path(
     assert "accuracy_table" not in plain.provenance()["options"]
 
 
-def test_formats_that_nobody_measured_are_refused_before_the_search(path: Path) -> None:
+def test_formats_that_nobody_measured_are_refused_before_the_search(path):
     objectives = ["maximize throughput_tokens_per_s", "minimize divergence_nats"]
     with pytest.raises(InputError, match="has neither mxfp4 / mxfp16 / mxint8, rtn nor bf16 / mxf"):
         build_problem(space(), evaluator(path), objectives)
@@ -242,7 +238,7 @@ def test_formats_that_nobody_measured_are_refused_before_the_search(path: Path) 
     assert set(ACCURACY_METRICS | DIVERGENCE_METRICS) <= {item.name for item in both.metrics}
 
 
-def test_an_exact_front_of_measured_formats_is_that_of_every_design(path: Path) -> None:
+def test_an_exact_front_of_measured_formats_is_that_of_every_design(path):
     catalog = {"memtech": load_library().catalog()}
     fixed = {
         "pe_array": (512, 64), "sram_3d_layers": 1, "sram_dies": 0, "dataflow": "ws",
@@ -273,7 +269,7 @@ def test_an_exact_front_of_measured_formats_is_that_of_every_design(path: Path) 
     assert len(expected) > 1
 
 
-def test_an_algorithm_that_nobody_knows_is_refused(path: Path) -> None:
+def test_an_algorithm_that_nobody_knows_is_refused(path):
     with pytest.raises(ValueError, match=r"'gtpq'\. Did you mean 'gptq'"):
         NpuOptions(quantization_algorithm="gtpq")
     with pytest.raises(ValueError, match=r"quarot\+gptq"):
@@ -282,7 +278,7 @@ def test_an_algorithm_that_nobody_knows_is_refused(path: Path) -> None:
         PlatformOptions(accuracy_table=str(path.with_name("missing.json")))
 
 
-def test_a_platform_has_the_metric_too(path: Path) -> None:
+def test_a_platform_has_the_metric_too(path):
     request = PlatformRequest(model="llama-3.3-70b", prompt_tokens=128, generated_tokens=8)
     machine = PlatformEvaluator(request, PlatformOptions(accuracy_table=str(path)))
     formats = {"weight_format": ["mxfp4"], "activation_format": ["mxint4"]}
@@ -290,7 +286,7 @@ def test_a_platform_has_the_metric_too(path: Path) -> None:
     assert set(machine.absent_metrics({"kv_format": ["int8"]})) == set(DIVERGENCE_METRICS)
 
 
-def test_published_and_measured_stand_beside_each_other(table: MeasuredTable) -> None:
+def test_published_and_measured_stand_beside_each_other(table):
     choice = FormatChoice("mxfp8", "mxint4", "mxfp4")
     rows = AccuracyAnswer.describe("llama-3.3-70b", N_PARAMETERS, [choice], table).measured
     assert [row.basis for row in rows[-2:]] == ["measured", "estimated"]
@@ -302,7 +298,7 @@ def test_published_and_measured_stand_beside_each_other(table: MeasuredTable) ->
     assert first.published_ratio is None
 
 
-def test_the_document_with_a_table_follows_its_schema(table: MeasuredTable) -> None:
+def test_the_document_with_a_table_follows_its_schema(table):
     choices = [FormatChoice("mxfp8", "mxint4", "mxfp4")]
     answer = AccuracyAnswer.describe("llama-3-8b", 8e9, choices, table)
     Draft202012Validator(schema_of(AccuracyAnswer)).validate(stamped(answer))

@@ -73,7 +73,7 @@ def output_error(weights: torch.Tensor, stored: torch.Tensor, moment: torch.Tens
 
 
 @pytest.fixture(scope="module")
-def inputs(byte_model: Decoder, sequences: Sequences) -> dict[str, torch.Tensor]:
+def inputs(byte_model, sequences) -> dict[str, torch.Tensor]:
     """Inputs of every product over the calibration text."""
     kept: dict[str, torch.Tensor] = {}
     with torch.no_grad():
@@ -81,16 +81,14 @@ def inputs(byte_model: Decoder, sequences: Sequences) -> dict[str, torch.Tensor]
     return kept
 
 
-def test_the_model_reads_code(byte_model: Decoder, sequences: Sequences) -> None:
+def test_the_model_reads_code(byte_model, sequences):
     result = measure(byte_model, byte_model, sequences.evaluation[:4])
     assert result.perplexity.mean < 12  # of 256 bytes
     assert result.divergence_nats.mean == pytest.approx(0, abs=1e-9)
     assert result.agreement.mean == 1.0
 
 
-def test_formats_diverge_in_the_order_of_the_literature(
-    byte_model: Decoder, sequences: Sequences
-) -> None:
+def test_formats_diverge_in_the_order_of_the_literature(byte_model, sequences):
     order = ["int8-g32", "mxint8", "mxfp6", "mxfp8-e5m2", "nvfp4", "mxfp4", "int3-g32"]
     results = [fidelity(byte_model, sequences, name).divergence_nats for name in order]
     for better, worse in itertools.pairwise(results):
@@ -98,9 +96,7 @@ def test_formats_diverge_in_the_order_of_the_literature(
 
 
 @pytest.mark.parametrize("names", [("mxfp4", "mxfp4", "mxfp4"), ("mxfp8", "nvfp4", "mxint4")])
-def test_the_divergences_of_the_parts_add_up(
-    byte_model: Decoder, sequences: Sequences, names: tuple[str, str, str]
-) -> None:
+def test_the_divergences_of_the_parts_add_up(byte_model, sequences, names):
     weights, activations, kv_cache = names
     parts = [("bf16", "bf16", kv_cache), ("bf16", activations, "bf16"), (weights, "bf16", "bf16")]
     total = sum(divergence(byte_model, sequences, *part) for part in parts)
@@ -108,9 +104,7 @@ def test_the_divergences_of_the_parts_add_up(
     assert abs(error) < ADDITIVITY_ERROR
 
 
-def test_gptq_and_clipping_lower_the_error_of_every_product(
-    byte_model: Decoder, inputs: dict[str, torch.Tensor]
-) -> None:
+def test_gptq_and_clipping_lower_the_error_of_every_product(byte_model, inputs):
     for name in ("mxfp4", "nvfp4", "int4-g32", "int4"):
         block_format = find_block_format(name)
         for product, values in inputs.items():
@@ -121,9 +115,7 @@ def test_gptq_and_clipping_lower_the_error_of_every_product(
             assert cut < nearest * 1.001, (name, product)  # by blocks, not by rows
 
 
-def test_gptq_writes_numbers_of_the_format(
-    byte_model: Decoder, inputs: dict[str, torch.Tensor]
-) -> None:
+def test_gptq_writes_numbers_of_the_format(byte_model, inputs):
     weights = byte_model.weights[f"{DOWN}.weight"]
     stored = gptq(weights, second_moment(inputs[DOWN]), find_block_format("mxfp4"))
     # A block whose largest element was rounded up may take another scale, of coarser steps.
@@ -131,7 +123,7 @@ def test_gptq_writes_numbers_of_the_format(
     assert float((again == stored).float().mean()) > 0.99
 
 
-def test_gptq_without_correlations_is_rounding_to_the_nearest(byte_model: Decoder) -> None:
+def test_gptq_without_correlations_is_rounding_to_the_nearest(byte_model):
     weights = byte_model.weights[f"{DOWN}.weight"]
     for name in ("mxfp4", "nvfp4", "int4", "int4-g32"):
         block_format = find_block_format(name)
@@ -139,7 +131,7 @@ def test_gptq_without_correlations_is_rounding_to_the_nearest(byte_model: Decode
         assert torch.equal(stored, quantize(weights, block_format)), name
 
 
-def test_gptq_of_two_channels_is_worked_out_by_hand() -> None:
+def test_gptq_of_two_channels_is_worked_out_by_hand():
     # The first channel is rounded from 0.6 to 1; its error of -0.4 moves to the second by the
     # regression of the first on the second, 0.5 / (1 + 0.01): 2 - 0.198 is rounded to 2, not 3.
     moment = torch.tensor([[1.0, 0.5], [0.5, 1.0]])
@@ -152,9 +144,7 @@ def test_gptq_of_two_channels_is_worked_out_by_hand() -> None:
     assert quantize(scaled, block_format)[0].tolist() == pytest.approx([1.0, 3.0, 7.0], rel=1e-3)
 
 
-def test_rotations_and_scales_are_exact_in_full_precision(
-    byte_model: Decoder, sequences: Sequences
-) -> None:
+def test_rotations_and_scales_are_exact_in_full_precision(byte_model, sequences):
     tokens = sequences.evaluation[:2]
     largest = largest_inputs(byte_model, sequences.calibration)
     for changed in (rotated(byte_model), smoothed(byte_model, largest)):
@@ -164,7 +154,7 @@ def test_rotations_and_scales_are_exact_in_full_precision(
 
 
 @pytest.mark.parametrize("size", [1, 32, 96, 64])
-def test_a_hadamard_matrix_is_orthogonal(size: int) -> None:
+def test_a_hadamard_matrix_is_orthogonal(size):
     matrix = hadamard(size)
     identity = (matrix @ matrix.T).numpy()
     np.testing.assert_allclose(identity, np.eye(size), atol=1e-12)
@@ -192,9 +182,7 @@ def with_outlier(decoder: Decoder) -> Decoder:
     return Decoder(decoder.shape, weights)
 
 
-def test_rotations_and_scales_flatten_outliers_and_save_what_they_cost(
-    byte_model: Decoder, sequences: Sequences
-) -> None:
+def test_rotations_and_scales_flatten_outliers_and_save_what_they_cost(byte_model, sequences):
     decoder = with_outlier(byte_model)
     largest = largest_inputs(decoder, sequences.calibration)["model.layers.1.mlp.up_proj"]
     flat = largest_inputs(rotated(decoder), sequences.calibration)["model.layers.1.mlp.up_proj"]
@@ -206,7 +194,7 @@ def test_rotations_and_scales_flatten_outliers_and_save_what_they_cost(
         assert saved < plain / 3, algorithm
 
 
-def test_gptq_helps_the_whole_model(byte_model: Decoder, sequences: Sequences) -> None:
+def test_gptq_helps_the_whole_model(byte_model, sequences):
     formats = ("mxfp4", "bf16", "bf16")
     nearest = fidelity(byte_model, sequences, *formats).divergence_nats
     helped = fidelity(byte_model, sequences, *formats, algorithm="gptq").divergence_nats
@@ -218,7 +206,7 @@ def settings(held_out: Path, **changed: Any) -> TableSettings:
     return TableSettings(**{"model": BYTE_MODEL, "text": held_out, **values})
 
 
-def test_a_table_is_resumed_and_equals_an_uninterrupted_one(tmp_path: Path, held_out: Path) -> None:
+def test_a_table_is_resumed_and_equals_an_uninterrupted_one(tmp_path, held_out):
     choices = [parse_choice(name, "rtn", "test") for name in ("mxfp8", "mxfp4/bf16/bf16")]
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
     measure_table(settings(held_out), choices, whole)
@@ -250,7 +238,7 @@ def changed_folder(folder: Path, **keys: Any) -> Path:
     return folder
 
 
-def test_a_token_attends_to_its_window_alone(tmp_path: Path) -> None:
+def test_a_token_attends_to_its_window_alone(tmp_path):
     decoder = load_checkpoint(
         changed_folder(tmp_path / "m", sliding_window=8, model_type="mistral")
     )
@@ -265,7 +253,7 @@ def test_a_token_attends_to_its_window_alone(tmp_path: Path) -> None:
     assert not torch.allclose(windowed, full.logits(tokens), atol=1e-2)
 
 
-def test_what_cannot_be_used_is_refused_in_a_line(tmp_path: Path, held_out: Path) -> None:
+def test_what_cannot_be_used_is_refused_in_a_line(tmp_path, held_out):
     with pytest.raises(InputError, match=r"expected a folder with config\.json"):
         load_checkpoint(tmp_path)
     empty = changed_folder(tmp_path / "empty")
@@ -314,9 +302,7 @@ def test_what_cannot_be_used_is_refused_in_a_line(tmp_path: Path, held_out: Path
         ({"hidden_act": "gelu"}, r"hidden_act: .*silu"),
     ],
 )
-def test_a_configuration_out_of_bounds_is_refused_at_its_key(
-    tmp_path: Path, keys: dict[str, Any], message: str
-) -> None:
+def test_a_configuration_out_of_bounds_is_refused_at_its_key(tmp_path, keys, message):
     with pytest.raises(InputError, match=message):
         load_checkpoint(changed_folder(tmp_path / "model", **keys))
 
@@ -333,8 +319,8 @@ def test_a_configuration_out_of_bounds_is_refused_at_its_key(
     ],
 )
 def test_weights_that_are_not_those_of_the_configuration_are_refused(
-    tmp_path: Path, name: str, value: torch.Tensor, message: str
-) -> None:
+    tmp_path, name, value, message
+):
     from safetensors.torch import load_file, save_file
 
     path = changed_folder(tmp_path / "model") / "model.safetensors"
@@ -344,7 +330,7 @@ def test_weights_that_are_not_those_of_the_configuration_are_refused(
 
 
 @pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json", "config.json", "text"])
-def test_a_table_is_of_every_byte_that_was_read(tmp_path: Path, held_out: Path, file: str) -> None:
+def test_a_table_is_of_every_byte_that_was_read(tmp_path, held_out, file):
     folder, text = changed_folder(tmp_path / "model"), tmp_path / "text"
     shutil.copy(held_out, text)
     (folder / "tokenizer.json").write_text("{}", "utf-8")
@@ -357,14 +343,14 @@ def test_a_table_is_of_every_byte_that_was_read(tmp_path: Path, held_out: Path, 
 
 
 @pytest.fixture(scope="module")
-def measured(byte_model: Decoder, sequences: Sequences) -> list[Sensitivity]:
+def measured(byte_model, sequences) -> list[Sensitivity]:
     formats = ["mxfp4", "mxfp8"]
     return sensitivities(byte_model, formats, sequences.calibration, sequences.evaluation[6:])
 
 
 def test_a_mixture_costs_what_its_products_do_and_less_than_fewer_bits(
-    byte_model: Decoder, sequences: Sequences, measured: list[Sensitivity]
-) -> None:
+    byte_model, sequences, measured
+):
     costs = []
     for bits in (4.25, 5.0, 6.0, 8.25):
         mixture = best_mixture(measured, bits)
@@ -378,7 +364,7 @@ def test_a_mixture_costs_what_its_products_do_and_less_than_fewer_bits(
     assert costs[1] < 0.75 * straight  # the sensitive products went first
 
 
-def test_the_best_mixture_is_that_of_all_mixtures(measured: list[Sensitivity]) -> None:
+def test_the_best_mixture_is_that_of_all_mixtures(measured):
     few = measured[:8]
     n_weights = sum(item.n_weights for item in few)
     totals = []
@@ -410,9 +396,7 @@ def mixture_settings(held_out: Path, formats: tuple[str, ...]) -> MixtureSetting
     )
 
 
-def test_a_mixture_that_was_killed_goes_on_and_writes_the_same_bytes(
-    tmp_path: Path, held_out: Path
-) -> None:
+def test_a_mixture_that_was_killed_goes_on_and_writes_the_same_bytes(tmp_path, held_out):
     settings = mixture_settings(held_out, ("mxfp4", "mxfp8"))
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
     document = mixture_table(settings, [5.0, 6.0], 0.5, whole)
@@ -448,7 +432,7 @@ def test_a_mixture_that_was_killed_goes_on_and_writes_the_same_bytes(
         mixture_table(settings, [6.0], None, parts)
 
 
-def test_a_mixture_of_nothing_is_refused(held_out: Path, tmp_path: Path) -> None:
+def test_a_mixture_of_nothing_is_refused(held_out, tmp_path):
     formats, output = ("mxfp4", "mxfp8"), tmp_path / "mixtures.json"
     with pytest.raises(InputError, match="--average-bits or --divergence, got neither"):
         mixture_table(MixtureSettings(BYTE_MODEL, held_out, formats), [], None, output)
@@ -462,7 +446,7 @@ def test_a_mixture_of_nothing_is_refused(held_out: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
-def test_a_model_trained_anew_has_the_same_order(sequences: Sequences) -> None:
+def test_a_model_trained_anew_has_the_same_order(sequences):
     path = Path(__file__).parent / "train_byte_model.py"
     spec = importlib.util.spec_from_file_location("training", path)
     assert spec is not None and spec.loader is not None
@@ -496,7 +480,7 @@ FAMILIES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_decoder_is_that_of_transformers(family: str, tmp_path: Path) -> None:
+def test_the_decoder_is_that_of_transformers(family, tmp_path):
     transformers = pytest.importorskip("transformers")
     config_name, model_name, options = FAMILIES[family]
     config = getattr(transformers, config_name)(

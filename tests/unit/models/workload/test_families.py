@@ -50,9 +50,7 @@ def read(folder: Path, config: dict[str, Any]) -> LanguageModel:
 
 
 @EVERY_ROW
-def test_a_public_configuration_gives_the_published_parameters(
-    row: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_public_configuration_gives_the_published_parameters(row, tmp_path):
     model = read(tmp_path, row["config"])
     assert parameter_count(model) == pytest.approx(row["total"], rel=TOLERANCE), row["source"]
     if "active" in row:
@@ -62,7 +60,7 @@ def test_a_public_configuration_gives_the_published_parameters(
 
 
 @EVERY_ROW
-def test_cache_and_state_are_those_counted_by_hand(row: dict[str, Any], tmp_path: Path) -> None:
+def test_cache_and_state_are_those_counted_by_hand(row, tmp_path):
     model = read(tmp_path, row["config"])
     assert kv_elements_per_token(model) == row.get("kv", kv_elements_per_token(model))
     assert state_bytes(model) == row.get("state", state_bytes(model))
@@ -72,7 +70,7 @@ def test_cache_and_state_are_those_counted_by_hand(row: dict[str, Any], tmp_path
 
 
 @EVERY_ROW
-def test_the_block_scales_of_a_checkpoint_are_read(row: dict[str, Any], tmp_path: Path) -> None:
+def test_the_block_scales_of_a_checkpoint_are_read(row, tmp_path):
     model = read(tmp_path, row["config"])
     stated = row["config"].get("quantization_config", {}).get("weight_block_size")
     assert model.weight_block_size == (None if stated is None else tuple(stated))
@@ -80,7 +78,7 @@ def test_the_block_scales_of_a_checkpoint_are_read(row: dict[str, Any], tmp_path
 
 
 @pytest.mark.parametrize("size", [None, [128], [0, 128], "128", [128, 128, 128]])
-def test_block_scales_that_make_no_sense_are_none(size: Any, tmp_path: Path) -> None:
+def test_block_scales_that_make_no_sense_are_none(size, tmp_path):
     quantized = {"quant_method": "fp8", "weight_block_size": size}
     assert read(tmp_path, SHAPES | {"quantization_config": quantized}).weight_block_size is None
 
@@ -127,9 +125,7 @@ CHECKPOINTS: list[tuple[dict[str, Any], str]] = [
 
 
 @pytest.mark.parametrize(("stated", "words"), CHECKPOINTS, ids=lambda value: str(value))
-def test_a_quantized_checkpoint_is_named_with_its_format(
-    stated: dict[str, Any], words: str, tmp_path: Path
-) -> None:
+def test_a_quantized_checkpoint_is_named_with_its_format(stated, words, tmp_path):
     (note,) = read(tmp_path, SHAPES | {"quantization_config": stated}).notes
     assert note.startswith(f"quantization_config ({words}) does not set the formats of weights")
     nested = {"model_type": "llava", "quantization_config": stated, "text_config": SHAPES}
@@ -148,14 +144,12 @@ def test_a_quantized_checkpoint_is_named_with_its_format(
         ),
     ],
 )
-def test_other_keys_of_a_quantized_checkpoint_are_a_note_too(
-    stated: dict[str, Any], words: str, tmp_path: Path
-) -> None:
+def test_other_keys_of_a_quantized_checkpoint_are_a_note_too(stated, words, tmp_path):
     assert read(tmp_path, SHAPES | stated).notes[0].startswith(words)
     assert not read(tmp_path, SHAPES | dict.fromkeys(stated)).notes
 
 
-def test_formats_may_stand_in_a_file_beside_or_matrix_by_matrix(tmp_path: Path) -> None:
+def test_formats_may_stand_in_a_file_beside_or_matrix_by_matrix(tmp_path):
     """As ModelOpt writes them; a file of MiniMax-M3 lists 22,422 matrices."""
     beside = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}}
     (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside), encoding="utf-8")
@@ -167,7 +161,7 @@ def test_formats_may_stand_in_a_file_beside_or_matrix_by_matrix(tmp_path: Path) 
 
 
 @EVERY_ROW
-def test_what_a_file_says_and_is_not_modeled_is_a_note(row: dict[str, Any], tmp_path: Path) -> None:
+def test_what_a_file_says_and_is_not_modeled_is_a_note(row, tmp_path):
     notes = read(tmp_path, row["config"]).notes
     assert bool(notes) == ("notes" in row)
     assert all(re.search(row["notes"], note) for note in notes)
@@ -175,9 +169,7 @@ def test_what_a_file_says_and_is_not_modeled_is_a_note(row: dict[str, Any], tmp_
 
 @EVERY_ROW
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_the_operators_hold_every_weight_once_and_have_rules(
-    row: dict[str, Any], phase: Any, tmp_path: Path
-) -> None:
+def test_the_operators_hold_every_weight_once_and_have_rules(row, phase, tmp_path):
     model = read(tmp_path, row["config"])
     table = lower(model, phase, 100, 10)
     held = table.count * table.n_experts * table.weight_elements
@@ -190,12 +182,12 @@ def test_the_operators_hold_every_weight_once_and_have_rules(
     assert len(set(table.names)) == len(table)
 
 
-def test_the_table_has_every_family_that_the_issue_names() -> None:
+def test_the_table_has_every_family_that_the_issue_names():
     listed = {row["config"].get("model_type", "mamba_ssm") for row in ROWS}
     assert len(ROWS) >= 37 and len(listed & {*family_table().families, "gemma3", "llama4"}) >= 37
 
 
-def test_the_page_about_models_names_every_type() -> None:
+def test_the_page_about_models_names_every_type():
     page = (Path(__file__).parents[4] / "docs" / "models.md").read_text(encoding="utf-8")
     assert [kind for kind in family_table().known_types() if f"`{kind}`" not in page] == []
     assert f"{len(ROWS)} public models" in page
@@ -213,7 +205,7 @@ def block(kv_group: int | None, ffn_mult: float | None, **attention: Any) -> dic
     }
 
 
-def test_layers_of_nemotron_nas_have_heads_and_widths_of_their_own(tmp_path: Path) -> None:
+def test_layers_of_nemotron_nas_have_heads_and_widths_of_their_own(tmp_path):
     """The first blocks of Llama-3_1-Nemotron-51B's kind: groups of 8 and 16, none, a matrix."""
     blocks = [block(8, 1.3125), block(16, 5.25), block(None, 2.625, no_op=True),
               block(None, 2.625, replace_with_linear=True), block(8, None)]  # fmt: skip
@@ -232,7 +224,7 @@ def test_layers_of_nemotron_nas_have_heads_and_widths_of_their_own(tmp_path: Pat
     assert model.layers_by_type == {"full_attention": 3, "no_attention": 2}
 
 
-def test_single_layers_may_have_heads_of_their_own(tmp_path: Path) -> None:
+def test_single_layers_may_have_heads_of_their_own(tmp_path):
     """Four layers of 4 query heads, 2 heads of keys and a width of 16, but for two of them."""
     own = {"1": {"num_attention_heads": 8, "num_key_value_heads": 1}, "02": {"head_dim": 32}}
     model = read(tmp_path, SHAPES | {"per_layer_config": own})
@@ -252,7 +244,7 @@ def test_single_layers_may_have_heads_of_their_own(tmp_path: Path) -> None:
     )
 
 
-def test_gemma_4_is_the_same_model_in_both_spellings(tmp_path: Path) -> None:
+def test_gemma_4_is_the_same_model_in_both_spellings(tmp_path):
     """Wide heads of full attention as a key of their own, or layer by layer."""
     kinds = ["sliding_attention"] * 3 + ["full_attention"]
     config = SHAPES | {"model_type": "gemma4_text", "head_dim": 16, "layer_types": kinds}
@@ -263,7 +255,7 @@ def test_gemma_4_is_the_same_model_in_both_spellings(tmp_path: Path) -> None:
     assert read(tmp_path, config | {"per_layer_config": {}}).head_dim == 16
 
 
-def test_values_may_be_narrower_than_keys(tmp_path: Path) -> None:
+def test_values_may_be_narrower_than_keys(tmp_path):
     """Heads of 16 and values of 8: queries and keys as ever, half the values and outputs."""
     model = read(tmp_path, SHAPES | {"v_head_dim": 8})
     assert kv_elements_per_token(model) == 4 * 2 * (16 + 8)
@@ -276,7 +268,7 @@ def test_values_may_be_narrower_than_keys(tmp_path: Path) -> None:
     assert "got value_head_dim 8" in str(describe_unlike_attention(model))
 
 
-def test_layers_that_share_keys_hold_none(tmp_path: Path) -> None:
+def test_layers_that_share_keys_hold_none(tmp_path):
     """Gemma 3n E2B: 20 of 30 layers hold keys, every fifth of them of all tokens."""
     model = read(tmp_path, {"model_type": "gemma3n", "text_config": {
         "model_type": "gemma3n_text", "hidden_size": 2048, "intermediate_size": [8192] * 30,
@@ -293,7 +285,7 @@ def test_layers_that_share_keys_hold_none(tmp_path: Path) -> None:
     assert "AltUp" in model.notes[0]
 
 
-def test_chunked_layers_keep_no_more_than_a_chunk(tmp_path: Path) -> None:
+def test_chunked_layers_keep_no_more_than_a_chunk(tmp_path):
     kinds = ["chunked_attention"] * 3 + ["full_attention"]
     config = SHAPES | {"model_type": "llama4_text", "num_local_experts": 4, "layer_types": kinds,
                        "num_experts_per_tok": 1, "attention_chunk_size": 8}  # fmt: skip
@@ -317,7 +309,7 @@ def column(table: Any, name: str, what: str) -> float:
     return float(getattr(table, what)[table.names.index(name)])
 
 
-def test_mamba_2_scans_in_chunks_and_steps_over_its_state(tmp_path: Path) -> None:
+def test_mamba_2_scans_in_chunks_and_steps_over_its_state(tmp_path):
     model = read(tmp_path, MAMBA2)
     prefill, decode = lower(model, "prefill", 512, 1), lower(model, "decode", 512, 1)
     chunks, heads, groups, key, value = 2, 8, 2, 32, 16
@@ -337,7 +329,7 @@ def test_mamba_2_scans_in_chunks_and_steps_over_its_state(tmp_path: Path) -> Non
     assert model.n_attention_layers == kv_elements_per_token(model) == 0
 
 
-def test_mamba_1_scans_element_by_element(tmp_path: Path) -> None:
+def test_mamba_1_scans_element_by_element(tmp_path):
     model = read(tmp_path, MAMBA1)
     prefill, decode = lower(model, "prefill", 100, 1), lower(model, "decode", 100, 1)
     per_token = 7 * 128 * 16 + 12 * 128
@@ -349,7 +341,7 @@ def test_mamba_1_scans_element_by_element(tmp_path: Path) -> None:
     assert not prefill.is_attention.any()
 
 
-def test_a_short_convolution_has_two_gates_and_no_state_but_its_window(tmp_path: Path) -> None:
+def test_a_short_convolution_has_two_gates_and_no_state_but_its_window(tmp_path):
     kinds = ["conv", "full_attention", "conv", "conv"]
     model = read(tmp_path, SHAPES | {"model_type": "lfm2", "conv_L_cache": 3,
                                      "layer_types": kinds})  # fmt: skip
@@ -366,13 +358,13 @@ def test_a_short_convolution_has_two_gates_and_no_state_but_its_window(tmp_path:
 # Numbers, unknown types, refusals ------------------------------------------------------------
 
 
-def test_whole_numbers_may_be_written_as_floats_or_text(tmp_path: Path) -> None:
+def test_whole_numbers_may_be_written_as_floats_or_text(tmp_path):
     plain = read(tmp_path, SHAPES)
     assert read(tmp_path, SHAPES | {"hidden_size": 64.0, "vocab_size": "1e3"}) == plain
     assert read(tmp_path, SHAPES | {"intermediate_size": "160.0"}) == plain
 
 
-def test_a_number_may_be_repeated_for_every_layer(tmp_path: Path) -> None:
+def test_a_number_may_be_repeated_for_every_layer(tmp_path):
     lists = {"num_key_value_heads": [2] * 4, "intermediate_size": [160.0] * 4}
     assert read(tmp_path, SHAPES | lists) == read(tmp_path, SHAPES)
     latent = {"kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16}
@@ -383,18 +375,18 @@ def test_a_number_may_be_repeated_for_every_layer(tmp_path: Path) -> None:
     assert read(tmp_path, sparse | lists) == read(tmp_path, sparse)
 
 
-def test_values_as_wide_as_keys_are_no_latent_attention(tmp_path: Path) -> None:
+def test_values_as_wide_as_keys_are_no_latent_attention(tmp_path):
     assert read(tmp_path, SHAPES | {"v_head_dim": 16}) == read(tmp_path, SHAPES)
 
 
-def test_latent_attention_needs_no_width_of_a_head(tmp_path: Path) -> None:
+def test_latent_attention_needs_no_width_of_a_head(tmp_path):
     latent = {"kv_lora_rank": 32, "qk_nope_head_dim": 16, "qk_rope_head_dim": 8, "v_head_dim": 16}
     model = read(tmp_path, SHAPES | latent | {"model_type": "novel", "num_attention_heads": 6,
                                               "num_key_value_heads": 6})  # fmt: skip
     assert kv_elements_per_token(model) == 4 * (32 + 8)
 
 
-def test_latent_attention_alternates_with_layers_that_have_a_state(tmp_path: Path) -> None:
+def test_latent_attention_alternates_with_layers_that_have_a_state(tmp_path):
     """Kimi Linear: in the state's layers convolutions of queries, keys and values, a matrix each;
     decay and gate are counted as Gated DeltaNet's."""
     row = next(row for row in ROWS if row["config"].get("model_type") == "kimi_linear")
@@ -408,9 +400,7 @@ def test_latent_attention_alternates_with_layers_that_have_a_state(tmp_path: Pat
         assert {"latent_projection", "linear_projection"} <= set(names)
 
 
-def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(tmp_path, caplog):
     model = read(tmp_path, SHAPES | {"model_type": "novel"})
     assert parameter_count(model) == parameter_count(read(tmp_path, SHAPES))
     assert len(caplog.records) == 1 and "'novel' is not known: read by its shapes" in caplog.text
@@ -431,16 +421,14 @@ def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(
          "attention to all tokens whatever an index chooses"),
     ],
 )  # fmt: skip
-def test_the_warning_about_an_unknown_type_names_what_is_assumed(
-    tmp_path: Path, changes: dict[str, Any], words: str
-) -> None:
+def test_the_warning_about_an_unknown_type_names_what_is_assumed(tmp_path, changes, words):
     model = read(tmp_path, SHAPES | {"model_type": "novel"} | changes)
     assert words in model.notes[0]
     assert model.tie_word_embeddings == (" tied" in words)
     assert model.is_gated == ("ungated" not in words)
 
 
-def test_a_language_model_may_be_nested_twice(tmp_path: Path) -> None:
+def test_a_language_model_may_be_nested_twice(tmp_path):
     thinker = {"model_type": "qwen2_5_omni_thinker",
                "text_config": SHAPES | {"model_type": "qwen2"}}  # fmt: skip
     model = read(tmp_path, {"model_type": "qwen2_5_omni", "thinker_config": thinker})
@@ -461,8 +449,8 @@ def test_a_language_model_may_be_nested_twice(tmp_path: Path) -> None:
     ],
 )
 def test_the_outer_key_ties_embeddings_of_files_of_transformers_5(
-    tmp_path: Path, version: str | None, outer: bool | None, part: bool | None, is_tied: bool
-) -> None:
+    tmp_path, version, outer, part, is_tied
+):
     """LLaVA-OneVision 0.5B's file of version 4 has false outside and true inside, and is tied."""
     model = read(tmp_path, {
         "model_type": "novel_vl", "transformers_version": version, "tie_word_embeddings": outer,
@@ -511,15 +499,13 @@ def test_the_outer_key_ties_embeddings_of_files_of_transformers_5(
         ({"model_type": "mamba", "layers": 1, "num_hidden_layers": "absent"}, "is required"),
     ],
 )  # fmt: skip
-def test_what_cannot_be_read_is_refused_in_one_line(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_what_cannot_be_read_is_refused_in_one_line(tmp_path, changes, message):
     with pytest.raises(InputError, match=message) as caught:
         read(tmp_path, SHAPES | changes)
     assert "\n" not in str(caught.value)
 
 
-def test_a_request_counts_the_state_of_a_model_without_attention(tmp_path: Path) -> None:
+def test_a_request_counts_the_state_of_a_model_without_attention(tmp_path):
     read(tmp_path, MAMBA2)
     request = Request.model_validate(
         {"model": str(tmp_path), "phase": "decode", "prompt_tokens": 8, "generated_tokens": 4}

@@ -50,7 +50,7 @@ def scan_macs(operators: OperatorTable) -> float:
 # Layers -------------------------------------------------------------------------------------
 
 
-def test_every_fourth_layer_of_qwen3_next_has_full_attention() -> None:
+def test_every_fourth_layer_of_qwen3_next_has_full_attention():
     model = load_model("qwen3-next-80b-a3b")
     listed = ["linear_attention"] * 3 + ["full_attention"]
     definition = {"full_attention_interval": None, "layer_types": listed * 12}
@@ -60,7 +60,7 @@ def test_every_fourth_layer_of_qwen3_next_has_full_attention() -> None:
     assert parameter_count(again) == parameter_count(model)
 
 
-def test_a_linear_layer_has_the_parameters_of_its_tensors() -> None:
+def test_a_linear_layer_has_the_parameters_of_its_tensors():
     full = hybrid(layer_types=["full_attention"] * 5 + ["linear_attention"],
                   full_attention_interval=None)  # fmt: skip
     keys, values = KEY_HEADS * KEY, VALUE_HEADS * VALUE
@@ -79,7 +79,7 @@ def test_a_linear_layer_has_the_parameters_of_its_tensors() -> None:
     )
 
 
-def test_an_output_gate_doubles_the_query_projection() -> None:
+def test_an_output_gate_doubles_the_query_projection():
     plain, gated = hybrid(), hybrid(attn_output_gate=True)
     assert parameter_count(gated) - parameter_count(plain) == 2 * HIDDEN * 4 * 16
     operators = lower(gated, "prefill", 9, 1)
@@ -88,7 +88,7 @@ def test_an_output_gate_doubles_the_query_projection() -> None:
     assert "output_gate" not in lower(plain, "prefill", 9, 1).names
 
 
-def test_a_part_of_each_head_is_rotated_and_every_key_is_cached() -> None:
+def test_a_part_of_each_head_is_rotated_and_every_key_is_cached():
     complete, quarter = (
         lower(hybrid(partial_rotary_factor=part), "decode", 1, 1) for part in (1.0, 0.25)
     )
@@ -98,7 +98,7 @@ def test_a_part_of_each_head_is_rotated_and_every_key_is_cached() -> None:
         assert total(operators, "kv_written_elements_per_request") == 2 * 2 * 2 * 16
 
 
-def test_a_gated_shared_expert_has_a_column_of_the_router() -> None:
+def test_a_gated_shared_expert_has_a_column_of_the_router():
     mixture = {"n_routed_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 32}
     plain, shared = hybrid(**mixture), hybrid(**mixture, shared_expert_intermediate_size=24)
     assert parameter_count(shared) - parameter_count(plain) == 6 * (3 * HIDDEN * 24 + HIDDEN)
@@ -111,7 +111,7 @@ def test_a_gated_shared_expert_has_a_column_of_the_router() -> None:
 # Cache and state ----------------------------------------------------------------------------
 
 
-def test_only_softmax_layers_have_a_cache_and_the_state_does_not_grow() -> None:
+def test_only_softmax_layers_have_a_cache_and_the_state_does_not_grow():
     model = hybrid()
     assert kv_elements_per_token(model) == 2 * 2 * 2 * 16
     assert kv_elements(model, 100) == 100 * 2 * 2 * 2 * 16
@@ -124,7 +124,7 @@ def test_only_softmax_layers_have_a_cache_and_the_state_does_not_grow() -> None:
 
 
 @pytest.mark.parametrize("name", HYBRIDS)
-def test_a_step_reads_and_writes_the_state_once_and_a_prefill_writes_it(name: str) -> None:
+def test_a_step_reads_and_writes_the_state_once_and_a_prefill_writes_it(name):
     model, read, written = (
         load_model(name), "state_read_bytes_per_request", "state_written_bytes_per_request",
     )  # fmt: skip
@@ -140,7 +140,7 @@ def test_a_step_reads_and_writes_the_state_once_and_a_prefill_writes_it(name: st
 # Work ---------------------------------------------------------------------------------------
 
 
-def test_a_step_multiplies_the_state_with_key_and_query() -> None:
+def test_a_step_multiplies_the_state_with_key_and_query():
     operators = lower(hybrid(), "decode", 500, 100)
     assert scan_macs(operators) == LINEAR_LAYERS * VALUE_HEADS * 2 * KEY * VALUE
     column = "vector_ops_per_request"
@@ -154,7 +154,7 @@ def test_a_step_multiplies_the_state_with_key_and_query() -> None:
 
 
 @pytest.mark.parametrize("tokens", [1, 63, 64, 640, 1000])
-def test_a_scan_does_the_products_of_its_chunks(tokens: int) -> None:
+def test_a_scan_does_the_products_of_its_chunks(tokens):
     """Gated DeltaNet, chunkwise: per token and head in a chunk of C tokens, by hand."""
     operators = lower(hybrid(), "prefill", tokens, 1)
     chunk = min(64, tokens)
@@ -175,7 +175,7 @@ def test_a_scan_does_the_products_of_its_chunks(tokens: int) -> None:
     assert (operators.kv_read_elements_per_request[is_linear] == 0).all()
 
 
-def test_the_substitution_of_a_chunk_is_counted_on_the_vector_unit() -> None:
+def test_the_substitution_of_a_chunk_is_counted_on_the_vector_unit():
     """Entry (i, j) of the inverse sums over the i - j - 1 entries between."""
     chunk = 64
     entries = sum(i - j - 1 for i in range(chunk) for j in range(i))
@@ -186,14 +186,14 @@ def test_the_substitution_of_a_chunk_is_counted_on_the_vector_unit() -> None:
     )
 
 
-def test_a_scan_works_in_proportion_to_its_tokens_and_attention_does_not() -> None:
+def test_a_scan_works_in_proportion_to_its_tokens_and_attention_does_not():
     short, long = (lower(hybrid(), "prefill", tokens, 1) for tokens in (1_000, 10_000))
     assert scan_macs(long) == pytest.approx(10 * scan_macs(short))
     scores = [value(table, "attention_qk", "mac_per_request") for table in (short, long)]
     assert scores[1] > 99 * scores[0]
 
 
-def test_what_one_operator_of_linear_attention_writes_the_next_reads() -> None:
+def test_what_one_operator_of_linear_attention_writes_the_next_reads():
     reads, writes = "input_elements_per_request", "output_elements_per_request"
     channels = 2 * KEY_HEADS * KEY + VALUE_HEADS * VALUE
     values = VALUE_HEADS * VALUE
@@ -245,7 +245,7 @@ def alternating(pattern: str) -> tuple[LanguageModel, LanguageModel, LanguageMod
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("tokens", [100, 1_000, 20_000])
-def test_sliding_layers_hold_their_window_and_full_ones_all(pattern: str, tokens: int) -> None:
+def test_sliding_layers_hold_their_window_and_full_ones_all(pattern, tokens):
     mixed, full, sliding = alternating(pattern)
     kinds, window = PATTERNS[pattern]
     by_hand = sum(
@@ -257,7 +257,7 @@ def test_sliding_layers_hold_their_window_and_full_ones_all(pattern: str, tokens
 
 @pytest.mark.parametrize("pattern", PATTERNS)
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_the_attention_of_mixed_layers_is_that_of_either_kind(pattern: str, phase: str) -> None:
+def test_the_attention_of_mixed_layers_is_that_of_either_kind(pattern, phase):
     tables = [lower(model, phase, 3_000, 700) for model in alternating(pattern)]  # type: ignore[arg-type]  # one of the two phases
     for column in ("mac_per_request", "kv_read_elements_per_request", "vector_ops_per_request",
                    "kv_written_elements_per_request"):  # fmt: skip
@@ -271,7 +271,7 @@ def test_the_attention_of_mixed_layers_is_that_of_either_kind(pattern: str, phas
     assert {"attention_qk", "sliding_attention_qk"} <= set(tables[0].names)
 
 
-def test_dense_layers_are_those_that_any_key_names() -> None:
+def test_dense_layers_are_those_that_any_key_names():
     definition = {
         **LLAMA, "num_hidden_layers": 10, "n_routed_experts": 8, "num_experts_per_tok": 2,
         "moe_intermediate_size": 32, "first_k_dense_replace": 1, "decoder_sparse_step": 2,

@@ -46,7 +46,7 @@ def tiny(**changes: object) -> LanguageModel:
 
 @EVERY_MODEL
 @EVERY_PHASE
-def test_the_operators_hold_every_weight_once(name: str, phase: Phase) -> None:
+def test_the_operators_hold_every_weight_once(name, phase):
     model = load_model(name)
     operators = lower(model, phase, 100, 10)
     held = (operators.count * operators.n_experts * operators.weight_elements).sum()
@@ -60,7 +60,7 @@ def test_the_operators_hold_every_weight_once(name: str, phase: Phase) -> None:
 
 @EVERY_MODEL
 @EVERY_PHASE
-def test_a_token_multiplies_with_every_active_matrix_once(name: str, phase: Phase) -> None:
+def test_a_token_multiplies_with_every_active_matrix_once(name, phase):
     model = load_model(name)
     operators = lower(model, phase, 100, 10)
     is_layer = operators.is_kind("gemm") & (np.array(operators.groups) != "lm_head")
@@ -81,9 +81,7 @@ def test_a_token_multiplies_with_every_active_matrix_once(name: str, phase: Phas
 @EVERY_MODEL
 @EVERY_PHASE
 @pytest.mark.parametrize("batch", [1, 4, 128])
-def test_the_products_of_a_batch_do_the_work_of_its_requests(
-    name: str, phase: Phase, batch: int
-) -> None:
+def test_the_products_of_a_batch_do_the_work_of_its_requests(name, phase, batch):
     operators = lower(load_model(name), phase, 500, 100)
     size = np.array([[batch]])
     rows, products = operators.rows_per_product(size), operators.n_products(size)
@@ -92,7 +90,7 @@ def test_the_products_of_a_batch_do_the_work_of_its_requests(
 
 
 @pytest.mark.parametrize("name", [name for name in list_models() if name != "llada-8b"])
-def test_the_cache_grows_by_what_the_tokens_need(name: str) -> None:
+def test_the_cache_grows_by_what_the_tokens_need(name):
     model = load_model(name)
     prefill, decode = lower(model, "prefill", 100, 10), lower(model, "decode", 100, 10)
     per_token = kv_elements_per_token(model)
@@ -104,7 +102,7 @@ def test_the_cache_grows_by_what_the_tokens_need(name: str) -> None:
 
 
 @EVERY_MODEL
-def test_the_mean_step_is_the_mean_of_all_steps(name: str) -> None:
+def test_the_mean_step_is_the_mean_of_all_steps(name):
     model = load_model(name)
     steps = [lower(model, "decode", 100, 7, context=100 + step) for step in range(1, 8)]
     mean = lower(model, "decode", 100, 7)
@@ -113,14 +111,14 @@ def test_the_mean_step_is_the_mean_of_all_steps(name: str) -> None:
         assert getattr(mean, column) == pytest.approx(over_steps, rel=1e-12), column
 
 
-def test_attention_of_a_full_prefill_is_four_h_s_squared_per_layer() -> None:
+def test_attention_of_a_full_prefill_is_four_h_s_squared_per_layer():
     """LIFE: 4 h S^2 FLOP per layer without causal halving."""
     operators = lower(load_model("llama-2-7b"), "prefill", 2048, 1, causal=False)
     flop = 2 * (operators.count * operators.mac_per_request)[operators.is_attention].sum()
     assert flop == 32 * 4 * 4096 * 2048**2
 
 
-def test_a_causal_prefill_attends_to_each_earlier_token_and_itself() -> None:
+def test_a_causal_prefill_attends_to_each_earlier_token_and_itself():
     operators = lower(tiny(), "prefill", 9, 1)
     pairs = sum(range(1, 10))
     assert value(operators, "attention_qk", "mac_per_request") == 4 * 16 * pairs
@@ -130,7 +128,7 @@ def test_a_causal_prefill_attends_to_each_earlier_token_and_itself() -> None:
 
 @EVERY_PHASE
 @pytest.mark.parametrize("window", [1, 5, 9, 12, 100])
-def test_a_sliding_window_attends_to_the_last_tokens_only(phase: Phase, window: int) -> None:
+def test_a_sliding_window_attends_to_the_last_tokens_only(phase, window):
     model = tiny(sliding_window=window)
     operators = lower(model, phase, 9, 6)
     contexts = range(1, 10) if phase == "prefill" else range(10, 16)
@@ -139,7 +137,7 @@ def test_a_sliding_window_attends_to_the_last_tokens_only(phase: Phase, window: 
     assert value(operators, "attention_pv", "k") == pytest.approx(mean)
 
 
-def test_heads_that_share_keys_are_rows_of_one_product() -> None:
+def test_heads_that_share_keys_are_rows_of_one_product():
     grouped = lower(tiny(), "decode", 10, 1)
     single = lower(tiny(num_key_value_heads=1), "decode", 10, 1)
     column = "products_per_request"
@@ -152,7 +150,7 @@ def test_heads_that_share_keys_are_rows_of_one_product() -> None:
     )
 
 
-def test_absorbed_latent_attention_reads_the_latent_once_for_all_heads() -> None:
+def test_absorbed_latent_attention_reads_the_latent_once_for_all_heads():
     """FlashMLA: 2 (576 + 512) FLOP per head and token of context, 576 elements read."""
     operators = lower(load_model("deepseek-v3"), "decode", 1, 1, context=1000)
     flop = 2 * operators.mac_per_request[operators.is_attention].sum()
@@ -160,7 +158,7 @@ def test_absorbed_latent_attention_reads_the_latent_once_for_all_heads() -> None
     assert total(operators, "kv_read_elements_per_request") == 61 * 1000 * 576
 
 
-def test_expanded_and_absorbed_latent_attention_write_the_same_cache() -> None:
+def test_expanded_and_absorbed_latent_attention_write_the_same_cache():
     model = load_model("deepseek-v3")
     one_token = lower(model, "prefill", 1, 1)
     step = lower(model, "decode", 1, 1)
@@ -168,7 +166,7 @@ def test_expanded_and_absorbed_latent_attention_write_the_same_cache() -> None:
         assert total(one_token, column) == total(step, column) == 61 * 576
 
 
-def test_logits_and_embedding_follow_their_switches() -> None:
+def test_logits_and_embedding_follow_their_switches():
     last, every = (lower(tiny(), "prefill", 9, 1, logits=logits) for logits in ("last", "all"))
     assert value(last, "lm_head", "m_per_request") == 1
     assert value(every, "lm_head", "m_per_request") == 9
@@ -178,7 +176,7 @@ def test_logits_and_embedding_follow_their_switches() -> None:
     assert value(dense, "embedding", "weight_elements") == 1000 * 64
 
 
-def test_a_diffusion_model_denoises_the_whole_sequence_in_both_directions() -> None:
+def test_a_diffusion_model_denoises_the_whole_sequence_in_both_directions():
     model = load_model("llada-8b")
     operators = lower(model, "decode", 1400, 200, diffusion_steps=50)
     assert operators.n_passes == 50 and operators.tokens_per_request == 1600
@@ -188,7 +186,7 @@ def test_a_diffusion_model_denoises_the_whole_sequence_in_both_directions() -> N
     assert value(lower(model, "prefill", 1400, 200), "attention_qk", "n") == 1400
 
 
-def test_what_one_operator_writes_the_next_reads() -> None:
+def test_what_one_operator_writes_the_next_reads():
     """Elements between neighbors of a dense layer, in the order in which they run."""
     operators = lower(tiny(qk_norm=True), "prefill", 9, 1)
     reads, writes = "input_elements_per_request", "output_elements_per_request"
@@ -211,7 +209,7 @@ def test_what_one_operator_writes_the_next_reads() -> None:
     assert value(operators, "qk_norm", reads) == 9 * 4 * 16 + keys
 
 
-def test_what_one_operator_of_a_mixture_writes_the_next_reads() -> None:
+def test_what_one_operator_of_a_mixture_writes_the_next_reads():
     operators = lower(
         tiny(n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=32,
              n_shared_experts=1), "prefill", 9, 1)  # fmt: skip
@@ -229,16 +227,14 @@ def test_what_one_operator_of_a_mixture_writes_the_next_reads() -> None:
 
 
 @pytest.mark.parametrize(("n_experts", "n_active", "n_tokens"), [(3, 2, 2), (4, 1, 3), (5, 3, 2)])
-def test_expected_experts_are_the_mean_over_all_choices(
-    n_experts: int, n_active: int, n_tokens: int
-) -> None:
+def test_expected_experts_are_the_mean_over_all_choices(n_experts, n_active, n_tokens):
     choices = list(combinations(range(n_experts), n_active))
     counts = [len(set().union(*taken)) for taken in product(choices, repeat=n_tokens)]
     got = expected_distinct_experts(np.array(n_tokens), np.array(n_experts), np.array(n_active))
     assert float(got) == pytest.approx(np.mean(counts), rel=1e-12)
 
 
-def test_a_decode_batch_reads_each_chosen_expert_once() -> None:
+def test_a_decode_batch_reads_each_chosen_expert_once():
     operators = lower(load_model("mixtral-8x7b"), "decode", 10, 10)
     position = operators.names.index("expert_down_projection")
     expert = 14336 * 4096
@@ -248,9 +244,7 @@ def test_a_decode_batch_reads_each_chosen_expert_once() -> None:
 
 @EVERY_MODEL
 @EVERY_PHASE
-def test_a_table_is_small_named_uniquely_and_without_negative_numbers(
-    name: str, phase: Phase
-) -> None:
+def test_a_table_is_small_named_uniquely_and_without_negative_numbers(name, phase):
     operators = lower(load_model(name), phase, 100, 10)
     assert 10 <= len(operators) <= 32
     assert len(set(operators.names)) == len(operators)
@@ -268,9 +262,7 @@ LATENT = {"kv_lora_rank": 24, "qk_nope_head_dim": 10, "qk_rope_head_dim": 6, "v_
 
 @EVERY_PHASE
 @pytest.mark.parametrize("q_lora_rank", [None, 20])
-def test_latent_attention_with_unlike_widths_holds_its_weights(
-    phase: Phase, q_lora_rank: int | None
-) -> None:
+def test_latent_attention_with_unlike_widths_holds_its_weights(phase, q_lora_rank):
     model = tiny(q_lora_rank=q_lora_rank, **LATENT)
     operators = lower(model, phase, 9, 1)
     is_projection = operators.is_kind("gemm") & (np.array(operators.groups) == "attention")
@@ -282,7 +274,7 @@ def test_latent_attention_with_unlike_widths_holds_its_weights(
     assert ("query_projection" in operators.names) == (q_lora_rank is not None)
 
 
-def test_expanded_latent_attention_has_keys_and_values_of_their_own_widths() -> None:
+def test_expanded_latent_attention_has_keys_and_values_of_their_own_widths():
     operators = lower(tiny(**LATENT), "prefill", 9, 1)
     reads = "input_elements_per_request"
     pairs = sum(range(1, 10))
@@ -294,7 +286,7 @@ def test_expanded_latent_attention_has_keys_and_values_of_their_own_widths() -> 
     assert total(operators, "kv_read_elements_per_request") == 0
 
 
-def test_vector_operations_are_those_of_the_table_in_the_module() -> None:
+def test_vector_operations_are_those_of_the_table_in_the_module():
     column = "vector_ops_per_request"
     gated = lower(tiny(qk_norm=True), "decode", 1, 1, context=10)
     assert value(gated, "norm", column) == 4 * 64
@@ -323,7 +315,7 @@ def test_vector_operations_are_those_of_the_table_in_the_module() -> None:
     assert value(moe, "expert_combination", column) == (2 * 2 + 1) * 64
 
 
-def test_looked_up_rows_are_read_by_each_request_and_weights_once() -> None:
+def test_looked_up_rows_are_read_by_each_request_and_weights_once():
     learned = {"position": "learned", "max_position_embeddings": 50}
     operators = lower(tiny(**learned), "prefill", 9, 1)
     read = operators.weights_read(np.array([[1], [4]]))

@@ -62,16 +62,14 @@ def request(text: str) -> Request:
         ("fp8_block128", 8, 8, 8),
     ],
 )  # fmt: skip
-def test_an_element_takes_its_bits_and_its_part_of_the_scale(
-    name: str, true: float, plain: float, rate: int
-) -> None:
+def test_an_element_takes_its_bits_and_its_part_of_the_scale(name, true, plain, rate):
     assert bits_per_element(name) == true
     assert bits_per_element(name, "plain") == plain
     assert multiply_bits(name) == rate
     assert len(FORMATS) == 14
 
 
-def test_an_unknown_format_offers_the_nearest() -> None:
+def test_an_unknown_format_offers_the_nearest():
     with pytest.raises(UnknownNameError, match=r"unknown number format 'mxfp88'\. Did you mean"):
         bits_per_element("mxfp88")
 
@@ -80,19 +78,19 @@ def test_an_unknown_format_offers_the_nearest() -> None:
 
 
 def test_unknown_keys_of_a_config_are_ignored_and_defaults_are_hugging_faces(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     model = load_model(config(tmp_path, num_key_value_heads="absent", rope_theta=1e6, foo=[1]))
     assert model.num_key_value_heads == 4 and model.head_dim == 16
     assert not model.tie_word_embeddings and model.name == tmp_path.name
 
 
-def test_a_folder_stands_for_its_config(tmp_path: Path) -> None:
+def test_a_folder_stands_for_its_config(tmp_path):
     file = config(tmp_path)
     assert load_model(str(tmp_path)) == load_model(file)
 
 
-def test_a_yaml_file_with_the_same_keys_is_a_model(tmp_path: Path) -> None:
+def test_a_yaml_file_with_the_same_keys_is_a_model(tmp_path):
     file = tmp_path / "mine.yaml"
     lines = [f"{key}: {value}" for key, value in LLAMA.items() if key != "model_type"]
     file.write_text("\n".join(lines), encoding="utf-8")
@@ -101,8 +99,8 @@ def test_a_yaml_file_with_the_same_keys_is_a_model(tmp_path: Path) -> None:
 
 
 def test_biases_of_llama_are_on_all_four_projections_and_of_qwen2_on_three(
-    tmp_path: Path,
-) -> None:
+    tmp_path,
+):
     plain = parameter_count(load_model(config(tmp_path)))
     llama = parameter_count(load_model(config(tmp_path, attention_bias=True)))
     qwen2 = parameter_count(load_model(config(tmp_path, model_type="qwen2")))
@@ -143,9 +141,7 @@ def test_biases_of_llama_are_on_all_four_projections_and_of_qwen2_on_three(
          r"hidden_size: the key is required for model_type 'gpt2' \(or n_embd,"),
     ],
 )  # fmt: skip
-def test_a_config_that_cannot_be_used_is_refused_with_file_line_and_key(
-    tmp_path: Path, changes: dict[str, Any], message: str
-) -> None:
+def test_a_config_that_cannot_be_used_is_refused_with_file_line_and_key(tmp_path, changes, message):
     with pytest.raises(InputError, match=message):
         load_model(config(tmp_path, **changes))
 
@@ -171,13 +167,11 @@ WINDOW = {"use_sliding_window": True, "sliding_window": 10}
         ({"sliding_window": 10, "layer_types": ["full_attention"] * 3}, {"full_attention": 3}),
     ],
 )  # fmt: skip
-def test_layers_slide_as_the_code_of_their_architecture_has_them(
-    tmp_path: Path, changes: dict[str, Any], expected: dict[str, int]
-) -> None:
+def test_layers_slide_as_the_code_of_their_architecture_has_them(tmp_path, changes, expected):
     assert load_model(config(tmp_path, **changes)).layers_by_type == expected
 
 
-def test_dense_layers_of_a_qwen3_mixture_are_those_of_its_code(tmp_path: Path) -> None:
+def test_dense_layers_of_a_qwen3_mixture_are_those_of_its_code(tmp_path):
     changes = {"model_type": "qwen3_moe", "head_dim": 16, "num_experts": 8, "num_hidden_layers": 9,
                "num_experts_per_tok": 2, "moe_intermediate_size": 32}  # fmt: skip
     sparse = load_model(config(tmp_path, **changes, decoder_sparse_step=2, mlp_only_layers=[1, 2]))
@@ -186,7 +180,7 @@ def test_dense_layers_of_a_qwen3_mixture_are_those_of_its_code(tmp_path: Path) -
     assert load_model(config(tmp_path, **changes)).n_moe_layers == 9
 
 
-def test_all_missing_keys_are_reported_at_once(tmp_path: Path) -> None:
+def test_all_missing_keys_are_reported_at_once(tmp_path):
     file = config(tmp_path, hidden_size="absent", vocab_size="absent")
     with pytest.raises(InputError) as caught:
         load_model(file)
@@ -231,9 +225,7 @@ def test_all_missing_keys_are_reported_at_once(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_model_file_that_contradicts_itself_is_refused(
-    tmp_path: Path, line: str, message: str
-) -> None:
+def test_a_model_file_that_contradicts_itself_is_refused(tmp_path, line, message):
     file = tmp_path / "mine.yaml"
     lines = [f"{key}: {value}" for key, value in LLAMA.items() if key != "model_type"]
     file.write_text("\n".join([*lines, line]), encoding="utf-8")
@@ -241,7 +233,7 @@ def test_a_model_file_that_contradicts_itself_is_refused(
         load_model(str(file))
 
 
-def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path: Path) -> None:
+def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path):
     file = tmp_path / "other.json"
     for content in ("", "[1, 2]", '{"a": 1}', '{"a": 1, "a": 2}', "{", "\x00"):
         file.write_text(content, encoding="utf-8")
@@ -254,12 +246,12 @@ def test_a_file_that_is_no_model_is_refused_in_one_line(tmp_path: Path) -> None:
         load_model(str(tmp_path / "absent.json"))
 
 
-def test_an_unknown_model_offers_the_nearest() -> None:
+def test_an_unknown_model_offers_the_nearest():
     with pytest.raises(UnknownNameError, match=r"'llama-3.3-7b'. Did you mean 'llama-3.3-70b'"):
         load_model("llama-3.3-7b")
 
 
-def test_the_summary_of_every_model_is_plain_and_adds_up() -> None:
+def test_the_summary_of_every_model_is_plain_and_adds_up():
     assert len(list_models()) == 14
     for name in list_models():
         plain = summary(load_model(name))
@@ -268,7 +260,7 @@ def test_the_summary_of_every_model_is_plain_and_adds_up() -> None:
         assert plain["active_parameters"] <= plain["parameters"]
 
 
-def test_every_architecture_that_is_read_is_known_by_name() -> None:
+def test_every_architecture_that_is_read_is_known_by_name():
     assert set(family_table().known_types()) >= {
         "llama", "mistral", "mixtral", "qwen2", "qwen3", "qwen3_moe", "deepseek_v2",
         "deepseek_v3", "gpt2", "llada", "qwen3_next", "qwen3_5_moe", "qwen3_5_moe_text",
@@ -278,7 +270,7 @@ def test_every_architecture_that_is_read_is_known_by_name() -> None:
 # Requests -----------------------------------------------------------------------------------
 
 
-def test_the_traces_are_those_of_memexplorer_and_genz() -> None:
+def test_the_traces_are_those_of_memexplorer_and_genz():
     counts = {
         name: (load_trace(name).prompt_tokens, load_trace(name).generated_tokens)
         for name in list_traces()
@@ -293,7 +285,7 @@ def test_the_traces_are_those_of_memexplorer_and_genz() -> None:
     }
 
 
-def test_a_trace_and_its_token_counts_are_the_same_request() -> None:
+def test_a_trace_and_its_token_counts_are_the_same_request():
     named = request("model: llama-3-8b\nphase: decode\ntrace: gsm8k\n")
     counted = request(
         "model: llama-3-8b\nphase: decode\nprompt_tokens: 1_400\ngenerated_tokens: 200\n"
@@ -304,7 +296,7 @@ def test_a_trace_and_its_token_counts_are_the_same_request() -> None:
     assert named.model_copy(update={"phase": "prefill"}).tokens_of_phase == 1_400
 
 
-def test_the_llama_of_memexplorer_fits_base_once() -> None:
+def test_the_llama_of_memexplorer_fits_base_once():
     """Table 6: batch 1 on 96 GB of HBM3E and 0.1 GB of SRAM, at 8 bits plain."""
     llama = request("model: llama-3.3-70b\nphase: prefill\ntrace: osworld\n")
     room = 96.1e9 - llama.weight_elements
@@ -313,7 +305,7 @@ def test_the_llama_of_memexplorer_fits_base_once() -> None:
     assert (llama.batch, llama.max_batch, llama.format_convention) == (None, 128, "plain")
 
 
-def test_a_request_hands_its_switches_to_the_lowering() -> None:
+def test_a_request_hands_its_switches_to_the_lowering():
     text = "model: llada-8b\nphase: decode\ntrace: gsm8k\n"
     assert request(text + "diffusion_steps: 7\n").operators().n_passes == 7
     text = "model: llama-3-8b\nphase: prefill\nprompt_tokens: 8\ngenerated_tokens: 4\n"
@@ -327,7 +319,7 @@ def test_a_request_hands_its_switches_to_the_lowering() -> None:
     assert (decode.operators().n[scores], decode.operators(context=9).n[scores]) == (10.5, 9)
 
 
-def test_a_sliding_window_limits_the_cache(tmp_path: Path) -> None:
+def test_a_sliding_window_limits_the_cache(tmp_path):
     file = config(tmp_path, model_type="mistral", sliding_window=10)
     text = f"model: {file}\nphase: decode\nprompt_tokens: 8\ngenerated_tokens: "
     per_token = 3 * 2 * 2 * 16
@@ -364,13 +356,13 @@ def test_a_sliding_window_limits_the_cache(tmp_path: Path) -> None:
         ("phase: decode\nprompt_tokens: 0\ngenerated_tokens: 1", "prompt_tokens: .*greater"),
     ],
 )
-def test_a_request_that_makes_no_sense_is_refused(text: str, message: str) -> None:
+def test_a_request_that_makes_no_sense_is_refused(text, message):
     with pytest.raises(InputError, match=message):
         request(f"model: llama-3-8b\n{text}\n")
 
 
 @pytest.mark.parametrize("model", ["lama-3-8b", "5", "[1]", "absent.json"])
-def test_a_request_for_an_unknown_model_is_refused(model: str) -> None:
+def test_a_request_for_an_unknown_model_is_refused(model):
     with pytest.raises(InputError, match=r"campaign.yaml:1: model"):
         request(f"model: {model}\nphase: decode\ntrace: gsm8k\n")
 

@@ -16,14 +16,14 @@ from codesign.models.workload import (
 from codesign.models.workload.precision import find_format
 
 
-def test_a_plain_format_is_what_it_was() -> None:
+def test_a_plain_format_is_what_it_was():
     for name in FORMATS:
         assert weight_groups(name) == ((1.0, bits_per_element(name)),)
         assert bits_per_weight(name, "plain") == bits_per_element(name, "plain")
         assert weight_multiply_bits(name) == multiply_bits(name)
 
 
-def test_a_mixture_takes_its_average_and_multiplies_at_its_widest() -> None:
+def test_a_mixture_takes_its_average_and_multiplies_at_its_widest():
     name = "0.875*mxfp4+0.125*mxint8"
     assert bits_per_weight(name) == pytest.approx(0.875 * 4.25 + 0.125 * 8.25)
     assert bits_per_weight(name, "plain") == pytest.approx(4.5)
@@ -31,12 +31,12 @@ def test_a_mixture_takes_its_average_and_multiplies_at_its_widest() -> None:
     assert weight_groups("0.125*mxint8+0.875*mxfp4") == ((0.875, 4.25), (0.125, 8.25))
 
 
-def test_formats_of_equal_bits_are_one_group() -> None:
+def test_formats_of_equal_bits_are_one_group():
     assert weight_groups("0.3*mxfp4+0.7*mxint4") == ((1.0, 4.25),)
     assert weight_groups("0.3*mxfp4+0.7*int4") == ((0.7, 4.0), (0.3, 4.25))
 
 
-def test_only_weights_are_mixed() -> None:
+def test_only_weights_are_mixed():
     for function in (find_format, bits_per_element, multiply_bits):
         with pytest.raises(UnusableValueError, match="only weights of an npu may be mixed"):
             function("0.5*mxfp4+0.5*mxfp8")

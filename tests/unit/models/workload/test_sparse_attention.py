@@ -25,7 +25,7 @@ def changed(**changes: Any) -> LanguageModel:
     return to_record(Document(values, "model.yaml", {}), LanguageModel, values)
 
 
-def test_a_step_scores_all_tokens_and_attends_to_the_chosen() -> None:
+def test_a_step_scores_all_tokens_and_attends_to_the_chosen():
     table = lower(SPARSE, "decode", 1, 1, context=32768)
     assert column(table, "index_scores", "mac_per_request") == 64 * 128 * 32768
     assert column(table, "index_scores", "state_read_bytes_per_request") == (128 + 4) * 32768
@@ -36,7 +36,7 @@ def test_a_step_scores_all_tokens_and_attends_to_the_chosen() -> None:
     assert column(table, "index_selection", "score_read_elements_per_request") == 32768
 
 
-def test_a_long_prompt_is_absorbed_and_every_token_chooses() -> None:
+def test_a_long_prompt_is_absorbed_and_every_token_chooses():
     tokens = 8192
     table = lower(SPARSE, "prefill", tokens, 1)
     attended = TOP * (TOP + 1) / 2 + (tokens - TOP) * TOP
@@ -46,7 +46,7 @@ def test_a_long_prompt_is_absorbed_and_every_token_chooses() -> None:
     assert "key_value_projection" not in table.names
 
 
-def test_a_prompt_within_the_choice_is_attended_to_whole() -> None:
+def test_a_prompt_within_the_choice_is_attended_to_whole():
     sparse, dense = (lower(model, "prefill", TOP, 1) for model in (SPARSE, DENSE))
     for operator in ("attention_qk", "attention_pv", "key_value_projection"):
         assert column(sparse, operator, "mac_per_request") == column(
@@ -58,7 +58,7 @@ def test_a_prompt_within_the_choice_is_attended_to_whole() -> None:
     assert "index_scores" in later.names
 
 
-def test_a_decode_of_few_tokens_is_that_of_dense_attention_and_the_indexer() -> None:
+def test_a_decode_of_few_tokens_is_that_of_dense_attention_and_the_indexer():
     sparse, dense = (lower(model, "decode", 100, 10) for model in (SPARSE, DENSE))
     own = [not name.startswith("index_") for name in sparse.names]
     kept = [name for name, is_kept in zip(sparse.names, own, strict=True) if is_kept]
@@ -66,7 +66,7 @@ def test_a_decode_of_few_tokens_is_that_of_dense_attention_and_the_indexer() -> 
     assert (sparse.mac_per_request[own] == dense.mac_per_request).all()
 
 
-def test_layers_that_share_a_choice_have_no_indexer() -> None:
+def test_layers_that_share_a_choice_have_no_indexer():
     types = ["full"] * 11 + ["shared"] * 50
     model = changed(indexer_types=types)
     assert state_bytes_per_token(model) == 11 * 132
@@ -85,6 +85,6 @@ def test_layers_that_share_a_choice_have_no_indexer() -> None:
         ({"index_head_dim": 32}, "index_head_dim: expected at least the 64 rotated .* got 32"),
     ],
 )
-def test_keys_that_do_not_fit_are_refused(changes: dict[str, Any], message: str) -> None:
+def test_keys_that_do_not_fit_are_refused(changes, message):
     with pytest.raises(InputError, match=message):
         changed(**changes)

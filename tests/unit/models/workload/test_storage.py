@@ -18,7 +18,7 @@ EVERY_MODEL = pytest.mark.parametrize("name", list_models())
 
 
 @EVERY_MODEL
-def test_every_pass_stores_the_same(name: str) -> None:
+def test_every_pass_stores_the_same(name):
     model = load_model(name)
     passes: list[dict[str, Any]] = [
         {"phase": "decode"}, {"phase": "prefill"}, {"phase": "decode", "embedding": "dense"},
@@ -35,7 +35,7 @@ def test_every_pass_stores_the_same(name: str) -> None:
 
 @EVERY_MODEL
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_the_operands_are_all_that_an_operator_moves(name: str, phase: Any) -> None:
+def test_the_operands_are_all_that_an_operator_moves(name, phase):
     table = lower(load_model(name), phase, 5000, 7)
     listed = {operand.name: operand for operand in operands(table, 3.0)}
     for column in NUMERIC_COLUMNS:
@@ -53,7 +53,7 @@ def test_the_operands_are_all_that_an_operator_moves(name: str, phase: Any) -> N
     assert (used >= shapes * (1 - 1e-12))[is_product].all()
 
 
-def test_chosen_tokens_are_gathered() -> None:
+def test_chosen_tokens_are_gathered():
     table = lower(load_model("deepseek-v3.2"), "decode", 9000, 7)
     (read,) = (operand for operand in operands(table, 1.0) if operand.name == "kv_read")
     access = dict(zip(table.names, read.access, strict=True))
@@ -78,9 +78,7 @@ CACHE = Operator(
      (STATE, {"stored_bytes_per_request": 0.0, "state_written_bytes_per_request": 0.0,
               "state_read_bytes_per_request": 8.0})],
 )  # fmt: skip
-def test_data_that_are_moved_and_not_stored_are_refused(
-    operator: Operator, change: dict[str, Any]
-) -> None:
+def test_data_that_are_moved_and_not_stored_are_refused(operator, change):
     build_table([operator], 1, 1)
     with pytest.raises(InputError, match=f"operator {operator.name}: expected stored_"):
         build_table([replace(operator, **change)], 1, 1)

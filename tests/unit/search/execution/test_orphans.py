@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from multiprocessing import Pipe
-from multiprocessing.connection import Connection
 
 import pytest
 
@@ -13,7 +11,7 @@ from codesign.search.execution import guard_worker, task_worker
 
 
 @pytest.mark.parametrize("main", [campaign_worker.main, guard_worker.main, task_worker.main])
-def test_a_worker_whose_parent_is_gone_ends_quietly(main: Callable[[Connection], None]) -> None:
+def test_a_worker_whose_parent_is_gone_ends_quietly(main):
     parent, child = Pipe()
     parent.close()
     main(child)

@@ -6,7 +6,6 @@ import json
 import os
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -38,13 +37,13 @@ def measured() -> dict:
     return benchmark(SMALL)
 
 
-def test_every_rate_is_designs_over_seconds(measured: dict) -> None:
+def test_every_rate_is_designs_over_seconds(measured):
     for row in measured["rates"]:
         assert row["designs_per_s"] * row["microseconds_per_design"] == pytest.approx(1e6)
         assert 0 < row["designs_per_s"] < 1e9
 
 
-def test_every_model_phase_way_and_number_of_cores_is_measured(measured: dict) -> None:
+def test_every_model_phase_way_and_number_of_cores_is_measured(measured):
     batch = f"batch of {SMALL.n_designs:,}"
     found = {
         (row["model"], row["phase"], row["way"], row["cores"])
@@ -60,7 +59,7 @@ def test_every_model_phase_way_and_number_of_cores_is_measured(measured: dict) -
     }
 
 
-def test_ratios_are_of_the_fastest_batch_to_the_time_of_others(measured: dict) -> None:
+def test_ratios_are_of_the_fastest_batch_to_the_time_of_others(measured):
     for row in measured["ratios"]:
         best = max(
             rate["designs_per_s"]
@@ -74,14 +73,14 @@ def test_ratios_are_of_the_fastest_batch_to_the_time_of_others(measured: dict) -
             assert (row["its_time_s"], row["source"]) == OTHERS[row["against"]]
 
 
-def test_the_enumeration_counts_the_designs_of_its_space(measured: dict) -> None:
+def test_the_enumeration_counts_the_designs_of_its_space(measured):
     (row,) = measured["enumeration"]
     assert row["designs"] == benchmark_space().fix(QUICK.fixed).size
     assert row["designs_per_s"] == pytest.approx(row["designs"] / row["time_s"])
     assert row["peak_bytes"] is None or 5e7 < row["peak_bytes"] < 1e9
 
 
-def test_the_start_of_the_command_is_measured_and_printed(measured: dict) -> None:
+def test_the_start_of_the_command_is_measured_and_printed(measured):
     (row,) = measured["startup"]
     assert row["what"] == "start of `codesign --help`" and row["time_s"] > 0
     (table,) = (table for table in benchmark_tables(measured) if table.title == "Command line")
@@ -89,7 +88,7 @@ def test_the_start_of_the_command_is_measured_and_printed(measured: dict) -> Non
     assert name == row["what"] and time.endswith("s")
 
 
-def test_a_benchmark_is_json_and_tables(measured: dict) -> None:
+def test_a_benchmark_is_json_and_tables(measured):
     again = json.loads(json_text(measured))
     assert set(again) == set(measured) and again["about"]["version"]
     shown = {row[0] for table in benchmark_tables(measured) for row in table.rows}
@@ -98,14 +97,14 @@ def test_a_benchmark_is_json_and_tables(measured: dict) -> None:
     assert {row["against"] for row in measured["ratios"]} < shown
 
 
-def test_the_page_says_what_it_was_measured_on_and_shows_every_table(measured: dict) -> None:
+def test_the_page_says_what_it_was_measured_on_and_shows_every_table(measured):
     text = benchmark_finding(measured).page_text()
     assert f"- version: {measured['about']['version']}" in text
     for table in benchmark_tables(measured):
         assert f"## {table.title}\n" in text
 
 
-def test_a_sweep_has_every_vector_length_and_format_around_each_design() -> None:
+def test_a_sweep_has_every_vector_length_and_format_around_each_design():
     space = benchmark_space()
     columns = [space.names.index(name) for name in SWEPT]
     per_design = int(np.prod([space.structure.n_levels[i] for i in columns]))
@@ -118,20 +117,20 @@ def test_a_sweep_has_every_vector_length_and_format_around_each_design() -> None
     assert (around[:, 0, others] == random_rows(3 + 1)[:3, others]).all()
 
 
-def test_the_full_benchmark_has_two_dense_models_and_one_with_experts() -> None:
+def test_the_full_benchmark_has_two_dense_models_and_one_with_experts():
     has_experts = [load_model(name).is_mixture for name in FULL.model_names]
     assert has_experts == [False, False, True]
 
 
 @pytest.mark.parametrize("m", [2, 3, 4])
-def test_the_points_of_a_measured_front_do_not_dominate_each_other(m: int) -> None:
+def test_the_points_of_a_measured_front_do_not_dominate_each_other(m):
     front = _front(500, m)
     assert non_dominated(front).all() and (front < 1.1).all()
 
 
 def test_the_fastest_of_the_repeats_counts_and_the_first_call_does_not(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     now = [0.0]
     takes = iter([1.0, 5.0, 3.0, 4.0])
 
@@ -143,9 +142,7 @@ def test_the_fastest_of_the_repeats_counts_and_the_first_call_does_not(
 
 
 @pytest.mark.parametrize("before", [None, "0"])
-def test_the_way_of_working_is_put_back(
-    before: str | None, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_way_of_working_is_put_back(before, monkeypatch):
     monkeypatch.delenv(compiled.SWITCH, raising=False)
     if before is not None:
         monkeypatch.setenv(compiled.SWITCH, before)
@@ -154,18 +151,14 @@ def test_the_way_of_working_is_put_back(
     assert os.environ.get(compiled.SWITCH) == before
 
 
-def test_outside_a_checkout_there_is_no_commit(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_outside_a_checkout_there_is_no_commit(tmp_path, monkeypatch):
     monkeypatch.setattr(machine_module.codesign, "__file__", str(tmp_path / "codesign" / "x.py"))
     assert machine_module.surroundings()["commit"] is None
     (tmp_path / ".git").write_text("gitdir: nowhere")
     assert machine_module.surroundings()["commit"] is None
 
 
-def test_the_command_prints_its_tables(
-    measured: dict, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_command_prints_its_tables(measured, capsys, monkeypatch):
     import validation.benchmark
 
     efforts = []

@@ -26,7 +26,7 @@ def table_of(*rows: dict[str, str]) -> KernelTable:
 @pytest.mark.parametrize(
     ("profile", "is_prefill"), [("fitted", False), ("fitted", True), ("ideal", True)]
 )
-def test_a_block_is_what_the_evaluator_gives_a_layer(profile: str, is_prefill: bool) -> None:
+def test_a_block_is_what_the_evaluator_gives_a_layer(profile, is_prefill):
     sizes = {"prompt_tokens": 8192 if is_prefill else 32768, "generated_tokens": 1}
     evaluator = PlatformEvaluator(
         PlatformRequest(model="deepseek-v3.2", **sizes),
@@ -49,7 +49,7 @@ def test_a_block_is_what_the_evaluator_gives_a_layer(profile: str, is_prefill: b
     assert predicted[name][0] == pytest.approx(layer_s, rel=1e-12)
 
 
-def test_rows_of_one_table_do_not_touch_each_other() -> None:
+def test_rows_of_one_table_do_not_touch_each_other():
     rows = [{}, {"batch": "2"}, {"query_heads": "16"}, {"model": "GLM-5", "query_heads": "64"}, {}]
     together = attention_blocks.predict(table_of(*rows))["ours"]
     alone = [attention_blocks.predict(table_of(row))["ours"][0] for row in rows]
@@ -71,11 +71,11 @@ def test_rows_of_one_table_do_not_touch_each_other() -> None:
         ),
     ],
 )
-def test_a_row_is_left_out_for_a_reason(row: dict[str, str], reason: str) -> None:
+def test_a_row_is_left_out_for_a_reason(row, reason):
     assert attention_blocks.left_out(table_of(row)).tolist() == [reason]
 
 
-def test_corrections_are_all_that_sets_the_law_apart() -> None:
+def test_corrections_are_all_that_sets_the_law_apart():
     predicted = attention_blocks.predict(table_of({}, {"device": "A100"}))
     assert predicted["ours"][0] != predicted["law"][0]
     assert predicted["roofline"][0] < predicted["law"][0]

@@ -21,11 +21,9 @@ from validation.conclusions.claims import (
     STRATEGY,
     WEIGHT_STATIONARY,
     Claim,
-    ClaimedChoice,
-    Measure,
 )
 from validation.conclusions.loss import Curve, Loss
-from validation.conclusions.setting import FrontStore, Profile, Setting, problem_of, varied
+from validation.conclusions.setting import FrontStore, Setting, problem_of, varied
 from validation.conclusions.sharing import Sharing, cost_of
 
 CHOICES = (
@@ -61,7 +59,7 @@ def answer(base: Setting, claim: Claim) -> Answer:
 
 
 @pytest.mark.parametrize("choice", CHOICES, ids=lambda choice: choice.name)
-def test_designs_without_a_choice_are_those_that_lack_it(choice: ClaimedChoice) -> None:
+def test_designs_without_a_choice_are_those_that_lack_it(choice):
     problem = problem_of(Setting("plain"), "prefill")
     space, rng = problem.space, np.random.default_rng(5)
     condition = space.parse(choice.condition)
@@ -83,13 +81,13 @@ def test_designs_without_a_choice_are_those_that_lack_it(choice: ClaimedChoice) 
     np.testing.assert_array_equal(covered, lacks)
 
 
-def test_a_planted_shortage_of_bandwidth_turns_the_answer_on_stacked_memory() -> None:
+def test_a_planted_shortage_of_bandwidth_turns_the_answer_on_stacked_memory():
     starved = replace(LOCAL, options=(*LOCAL.options, ("offchip_efficiency", 0.02)))
     assert answer(LOCAL, only("3d-sram")).verdict == "slightly"
     assert answer(starved, only("3d-sram")).verdict == "yes"
 
 
-def test_a_setting_that_turns_an_answer_is_named() -> None:
+def test_a_setting_that_turns_an_answer_is_named():
     found = answer(LOCAL, only("3d-sram", "blocking"))
     (label,) = [name for name in found.flips if not name.startswith("cap")]
     assert label == "blocking `array` instead of `capacity`"
@@ -97,7 +95,7 @@ def test_a_setting_that_turns_an_answer_is_named() -> None:
     assert found.shifts[label] == found.flips[label]
 
 
-def test_losses_are_those_of_all_designs_of_a_small_space() -> None:
+def test_losses_are_those_of_all_designs_of_a_small_space():
     base = Setting("memexplorer", fixed=(*PREFILL_ARRAY, ("tier1_stacks", 8)))
     problem = problem_of(base, "prefill")
     space = problem.space
@@ -114,7 +112,7 @@ def test_losses_are_those_of_all_designs_of_a_small_space() -> None:
 
 @pytest.mark.parametrize("measure", ["rate", "per_joule"])
 @pytest.mark.parametrize("profile", ["plain", "memexplorer"])
-def test_the_best_shared_memory_is_that_of_all_designs(profile: Profile, measure: Measure) -> None:
+def test_the_best_shared_memory_is_that_of_all_designs(profile, measure):
     base = Setting(
         profile,
         fixed=(
@@ -154,7 +152,7 @@ def test_the_best_shared_memory_is_that_of_all_designs(profile: Profile, measure
     np.testing.assert_array_equal(*both)
 
 
-def test_a_loss_is_read_under_its_cap() -> None:
+def test_a_loss_is_read_under_its_cap():
     everything = Curve(np.array([10.0, 20.0, 40.0]), np.array([100.0, 300.0, 900.0]))
     without = Curve(np.array([10.0, 19.0]), np.array([110.0, 300.0]))
     loss = Loss.compare(everything, without, 700.0)
@@ -166,13 +164,13 @@ def test_a_loss_is_read_under_its_cap() -> None:
 @pytest.mark.parametrize(
     ("without", "verdict"), [(100.0, "no"), (98.5, "no"), (95.0, "slightly"), (89.0, "yes")]
 )
-def test_a_verdict_goes_by_the_larger_loss(without: float, verdict: str) -> None:
+def test_a_verdict_goes_by_the_larger_loss(without, verdict):
     loss = Loss(700.0, (100.0, 100.0), (100.0, without))
     assert loss.verdict(("rate", "per_joule")) == verdict
     assert loss.verdict(("rate",)) == "no"
 
 
-def test_the_largest_cap_holds_the_front_of_a_lower_one() -> None:
+def test_the_largest_cap_holds_the_front_of_a_lower_one():
     base = Setting("plain", fixed=PREFILL_ARRAY)
     store = FrontStore()
     wide, narrow = (
@@ -184,14 +182,14 @@ def test_the_largest_cap_holds_the_front_of_a_lower_one() -> None:
     assert non_dominated(kept).all()
 
 
-def test_every_claim_names_settings_that_can_be_built() -> None:
+def test_every_claim_names_settings_that_can_be_built():
     for name in {name for claim in CLAIMS for name in claim.varied}:
         setting = varied(Setting("memexplorer"), name)
         assert setting.label
         assert problem_of(setting, "decode").space.size > 0
 
 
-def test_page_and_tables_state_the_same_answer() -> None:
+def test_page_and_tables_state_the_same_answer():
     found = [answer(LOCAL, only("3d-sram", "blocking"))]
     command = "python -m validation conclusions"
     text = conclusions_page.conclusions_finding(found, command).page_text()
@@ -206,8 +204,6 @@ def test_page_and_tables_state_the_same_answer() -> None:
     ("words", "message"),
     [(["3d-sran"], "Did you mean '3d-sram'"), (["--output", "page.md"], "ends in .json")],
 )
-def test_what_cannot_be_asked_is_refused(
-    words: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_what_cannot_be_asked_is_refused(words, message, capsys):
     assert run_validation(["conclusions", *words]) == 2
     assert message in capsys.readouterr().err

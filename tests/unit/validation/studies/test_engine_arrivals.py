@@ -24,14 +24,14 @@ def table(path: Path, n: int | None = 12, **changes: str) -> Path:
 
 
 @pytest.mark.slow
-def test_the_promised_errors_are_kept_on_all_devices() -> None:
+def test_the_promised_errors_are_kept_on_all_devices():
     study = run()
     assert len(study.rows) == 3 * 600
     assert all(target["is_met"] for target in study.targets)
     assert {row["group"] for row in study.rows} == {"TTFT", "TPOT", "latency"}
 
 
-def test_the_promised_errors_are_kept_where_the_batch_is_full(tmp_path: Path) -> None:
+def test_the_promised_errors_are_kept_where_the_batch_is_full(tmp_path):
     study = compare(table(tmp_path / "served.csv", n=None))
     assert len(study.rows) == 3 * 300
     assert all(target["is_met"] for target in study.targets)
@@ -46,12 +46,12 @@ def test_the_promised_errors_are_kept_where_the_batch_is_full(tmp_path: Path) ->
         {"dp": "2", "kv_dtype": "fp8_e4m3"},
     ],
 )
-def test_other_deployments_are_served_too(tmp_path: Path, settings: dict[str, str]) -> None:
+def test_other_deployments_are_served_too(tmp_path, settings):
     study = compare(table(tmp_path / "served.csv", **settings))
     assert len(study.rows) == 3 * 12
 
 
-def test_what_cannot_be_predicted_is_said(tmp_path: Path) -> None:
+def test_what_cannot_be_predicted_is_said(tmp_path):
     with pytest.raises(InputError, match=r"left out: unknown language model 'llama-9'"):
         compare(table(tmp_path / "served.csv", model="llama-9"))
     path = tmp_path / "short.csv"

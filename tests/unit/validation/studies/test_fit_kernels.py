@@ -44,14 +44,14 @@ def shipped(family: str, device_class: str) -> dict[str, Any]:
     return constants.model_dump()
 
 
-def test_every_family_has_a_file_and_every_file_a_family() -> None:
+def test_every_family_has_a_file_and_every_file_a_family():
     assert set(RECORDS) == set(fit_kernels.ALL_FAMILIES)
     files = {fit_kernels.file_of(name) for name in RECORDS}
     assert files == {path.stem for path in FOLDER.glob("*.yaml")}
 
 
 @pytest.mark.parametrize("family", RECORDS)
-def test_a_shipped_file_is_what_the_command_writes(family: str) -> None:
+def test_a_shipped_file_is_what_the_command_writes(family):
     data = read_document(FOLDER / f"{fit_kernels.file_of(family)}.yaml").data
     assert f"python -m validation.studies.fit_kernels {family}" in data["how"]
     assert "@" in data["how"]  # the version of the data
@@ -65,7 +65,7 @@ def test_a_shipped_file_is_what_the_command_writes(family: str) -> None:
             assert value == pytest.approx(derived[name], rel=2e-3), (device_class, name)
 
 
-def test_a_written_file_is_read_as_it_was_fitted() -> None:
+def test_a_written_file_is_read_as_it_was_fitted():
     values = {
         "host_start": "30 us", "earlier_host_start": "50 us", "host_step": "10 ms",
         "host_request": "0.2 ms", "host_prompt": "20 ms", "host_copy": "1.5",
@@ -77,7 +77,7 @@ def test_a_written_file_is_read_as_it_was_fitted() -> None:
     assert '  gpu: "fitted to 2 requests"\n' in text
 
 
-def test_other_classes_have_large_cores_and_shares_of_their_own() -> None:
+def test_other_classes_have_large_cores_and_shares_of_their_own():
     gpu, tpu, cpu = (shipped("gemm", name) for name in ("gpu", "tpu", "cpu"))
     assert tpu["bandwidth"] == gpu["bandwidth"]
     assert cpu["bandwidth"] < 0.1 * gpu["bandwidth"]
@@ -88,12 +88,12 @@ def test_other_classes_have_large_cores_and_shares_of_their_own() -> None:
     )
 
 
-def test_an_unknown_family_is_an_error_before_anything_is_written() -> None:
+def test_an_unknown_family_is_an_error_before_anything_is_written():
     with pytest.raises(UnknownNameError, match="Did you mean 'gemm'"):
         fit_kernels.main(["gem"])
 
 
-def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks() -> None:
+def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks():
     requests = engine.cases()
     assert {case.engine for case in requests} == {"eager", "turbomind"}
     # Every third: those of all devices, sizes and quantities.
@@ -113,7 +113,7 @@ def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks() ->
     assert 1.0 < gpu["host_copy"] < 2.0
 
 
-def test_an_engine_fitted_to_one_device_predicts_the_other() -> None:
+def test_an_engine_fitted_to_one_device_predicts_the_other():
     requests = engine.cases()
     waiting = [case for case in requests if case.engine == "turbomind"][:9]
     hosted = {

@@ -13,7 +13,7 @@ def study() -> Study:
     return kernel_energy.run()
 
 
-def test_every_row_with_watts_has_all_predictions(study: Study) -> None:
+def test_every_row_with_watts_has_all_predictions(study):
     assert len(study.rows) > 500
     assert {row["device"] for row in study.rows} == {"b200-sxm", "h200-sxm"}
     times = ("measured_time", "measured_time_device", "measured_time_geometry")
@@ -23,7 +23,7 @@ def test_every_row_with_watts_has_all_predictions(study: Study) -> None:
     assert row["ours"] == pytest.approx(row["reference"] * (1 + row["error"]))
 
 
-def test_what_is_held_out_differs_from_what_was_fitted(study: Study) -> None:
+def test_what_is_held_out_differs_from_what_was_fitted(study):
     ours, held_out = (np.array([row[name] for row in study.rows]) for name in ("error", "held_out"))
     assert np.mean(ours != held_out) > 0.9
     power_seen, geometry_unseen, device_unseen, seen, unseen = (
@@ -33,14 +33,14 @@ def test_what_is_held_out_differs_from_what_was_fitted(study: Study) -> None:
     assert geometry_unseen < seen < unseen
 
 
-def test_geometries_that_nobody_fitted_to_keep_the_promised_error(study: Study) -> None:
+def test_geometries_that_nobody_fitted_to_keep_the_promised_error(study):
     at_measured_times = study.targets[:2]
     assert all(target["is_met"] for target in at_measured_times)
     large = [row for row in study.rows if row["group"] == "gemm"]
     assert np.median(np.abs([row["error"] for row in large])) < 0.12  # at the power limit, most
 
 
-def test_ranges_of_energy_are_without_the_geometry_here_and_without_the_device_elsewhere() -> None:
+def test_ranges_of_energy_are_without_the_geometry_here_and_without_the_device_elsewhere():
     errors = (-0.5, 0.0, 0.25)
     rows = [{"device": "x", "held_out": error, "error": 0.0} for error in errors]
     everywhere, own = energy_lines(Study("energy", "?", rows, ()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -21,7 +20,7 @@ def sample() -> KernelTable:
 
 
 @pytest.fixture(scope="module")
-def study(sample: KernelTable) -> Study:
+def study(sample) -> Study:
     return kernels.study_of(sample, ["the host waits"], has_folds=True)
 
 
@@ -30,7 +29,7 @@ def with_text(table: KernelTable, **columns: str) -> KernelTable:
     return KernelTable(table.text | text, table.lines)
 
 
-def test_every_row_is_compared_or_left_out_with_a_reason(sample: KernelTable, study: Study) -> None:
+def test_every_row_is_compared_or_left_out_with_a_reason(sample, study):
     left = [note for note in study.notes if " rows left out: " in note]
     n_left = sum(int(note.split(" ", 1)[0].replace(",", "")) for note in left)
     assert len(study.rows) + n_left == len(sample) + 1  # and the row that the reader omitted
@@ -42,8 +41,8 @@ def test_every_row_is_compared_or_left_out_with_a_reason(sample: KernelTable, st
 
 
 def test_every_family_has_a_target_for_unseen_geometries_and_for_unseen_devices(
-    study: Study,
-) -> None:
+    study,
+):
     names = [target["what"] for target in study.targets]
     for family in kernels.FAMILIES:
         words = family.replace("_", " ")
@@ -60,7 +59,7 @@ def test_every_family_has_a_target_for_unseen_geometries_and_for_unseen_devices(
         )
 
 
-def test_most_medians_are_better_than_a_bare_roofline(study: Study) -> None:
+def test_most_medians_are_better_than_a_bare_roofline(study):
     errors = {
         name: np.median([abs(row["error"]) for row in study.rows if row["group"] == name])
         for name in kernels.FAMILIES
@@ -75,7 +74,7 @@ def test_most_medians_are_better_than_a_bare_roofline(study: Study) -> None:
     assert all(errors[name] < bounds[name] for name in kernels.FAMILIES)
 
 
-def test_groups_that_a_bare_roofline_predicts_better_are_counted() -> None:
+def test_groups_that_a_bare_roofline_predicts_better_are_counted():
     row = {"operator": "gemm", "device": "h100-sxm", "format": "bf16", "reference": 2.0}
     near = row | {"error": 0.1, "law": 0.3, "held_out": float("nan"), "roofline": 1.6}
     other = near | {"device": "l40s", "error": -0.5, "held_out": -0.15}
@@ -91,9 +90,7 @@ def test_groups_that_a_bare_roofline_predicts_better_are_counted() -> None:
 
 
 @pytest.mark.parametrize("name", kernels.FAMILIES)
-def test_a_family_leaves_out_rows_of_others_and_rows_without_columns(
-    name: str, sample: KernelTable
-) -> None:
+def test_a_family_leaves_out_rows_of_others_and_rows_without_columns(name, sample):
     family = kernels.family_of(name)
     bare = KernelTable(
         {name: sample.words(name) for name in ("device", "operator", "latency_s")}, sample.lines
@@ -109,13 +106,13 @@ def test_a_family_leaves_out_rows_of_others_and_rows_without_columns(
     assert 0 < family.target <= 0.2
 
 
-def test_an_unknown_operator_is_named(sample: KernelTable) -> None:
+def test_an_unknown_operator_is_named(sample):
     study = kernels.study_of(with_text(sample, operator="fft"), (), has_folds=False)
     assert study.rows == []
     assert f"{len(sample):,} rows left out: operator fft is not modeled." in study.notes
 
 
-def test_a_missing_batch_is_left_out_and_never_taken_for_one() -> None:
+def test_a_missing_batch_is_left_out_and_never_taken_for_one():
     table = read_kernel_table().of(["attention_decode"])
     table = table.take(np.flatnonzero(table["batch"] == 1)[:5])
     study = kernels.study_of(with_text(table, batch=""), (), has_folds=False)
@@ -124,7 +121,7 @@ def test_a_missing_batch_is_left_out_and_never_taken_for_one() -> None:
     assert len(kernels.study_of(table, (), has_folds=False).rows) == 5
 
 
-def test_a_table_of_a_user_is_compared_without_fits(tmp_path: Path) -> None:
+def test_a_table_of_a_user_is_compared_without_fits(tmp_path):
     lines = gzip.decompress(KERNELS_FILE.read_bytes()).decode("utf-8").splitlines()
     path = tmp_path / "own.csv"
     path.write_text("\n".join([lines[0], *lines[1::500]]), encoding="utf-8")
@@ -134,7 +131,7 @@ def test_a_table_of_a_user_is_compared_without_fits(tmp_path: Path) -> None:
     assert not any("held out" in target["what"] for target in study.targets)
 
 
-def test_the_profile_of_a_layer_is_part_of_the_study() -> None:
+def test_the_profile_of_a_layer_is_part_of_the_study():
     table, reasons = kernels.measured_kernels()
     assert "microsoft/vidur" in set(table.words("framework").tolist())
     assert "the host starts each operator and waits for it" in reasons

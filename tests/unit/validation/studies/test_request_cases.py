@@ -53,7 +53,7 @@ def only(entries: list[RequestCase | LeftOut]) -> RequestCase:
     return entries[0]
 
 
-def test_a_row_of_the_calibration_table_says_what_ran_in_seconds(tmp_path: Path) -> None:
+def test_a_row_of_the_calibration_table_says_what_ran_in_seconds(tmp_path):
     case = only(read(tmp_path, "calibration"))
     assert case.quantity == "TTFT"
     assert case.value == pytest.approx(0.012)
@@ -64,11 +64,11 @@ def test_a_row_of_the_calibration_table_says_what_ran_in_seconds(tmp_path: Path)
     assert (case.expert_parallel, case.overlap, case.infersim) == (1, False, None)
 
 
-def test_rows_of_single_operators_are_no_requests(tmp_path: Path) -> None:
+def test_rows_of_single_operators_are_no_requests(tmp_path):
     assert read(tmp_path, "calibration", kind="gemm") == []
 
 
-def test_a_row_of_splitwise_is_a_first_token_and_a_later_one(tmp_path: Path) -> None:
+def test_a_row_of_splitwise_is_a_first_token_and_a_later_one(tmp_path):
     first, later = read(tmp_path, "splitwise")
     assert isinstance(first, RequestCase)
     assert isinstance(later, RequestCase)
@@ -77,7 +77,7 @@ def test_a_row_of_splitwise_is_a_first_token_and_a_later_one(tmp_path: Path) -> 
     assert (first.device.key, first.engine) == ("a100-sxm-80gb", "eager")
 
 
-def test_a_deployment_is_one_micro_batch_of_all_devices(tmp_path: Path) -> None:
+def test_a_deployment_is_one_micro_batch_of_all_devices(tmp_path):
     case = only(read(tmp_path, "deployment", infersim_tokens_per_s_per_device="2675"))
     assert (case.quantity, case.value) == ("decode tokens/s", 2000.0)
     assert case.batch == 32 * 2 * 16 // 2
@@ -111,14 +111,12 @@ def test_a_deployment_is_one_micro_batch_of_all_devices(tmp_path: Path) -> None:
         ("deployment", {"left_out": "it was a rehearsal"}, "it was a rehearsal"),
     ],
 )  # fmt: skip
-def test_a_row_that_cannot_be_predicted_says_why(
-    tmp_path: Path, table: str, changes: dict[str, str], reason: str
-) -> None:
+def test_a_row_that_cannot_be_predicted_says_why(tmp_path, table, changes, reason):
     (entry,) = read(tmp_path, table, **changes)
     assert entry == LeftOut(2, reason)
 
 
-def test_a_file_that_is_no_such_table_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_such_table_is_refused(tmp_path):
     path = tmp_path / "other.csv"
     path.write_text("kind,device\n")
     with pytest.raises(InputError, match=r"other\.csv: columns are missing: metric, model"):
@@ -139,7 +137,7 @@ def test_a_file_that_is_no_such_table_is_refused(tmp_path: Path) -> None:
         ("Llama-3.1-70B-Instruct", "llama-3.3-70b"),
     ],
 )
-def test_a_model_is_found_by_the_name_that_its_publisher_gives_it(name: str, stem: str) -> None:
+def test_a_model_is_found_by_the_name_that_its_publisher_gives_it(name, stem):
     assert Path(find_model(name)).name.removesuffix(".yaml") == stem
 
 
@@ -151,7 +149,7 @@ def test_a_model_is_found_by_the_name_that_its_publisher_gives_it(name: str, ste
         (DEPLOYMENTS_FILE, 11, {"batch_per_device is not stated"}),
     ],
 )
-def test_the_shipped_tables_are_read(path: Path, n_cases: int, reasons: set[str]) -> None:
+def test_the_shipped_tables_are_read(path, n_cases, reasons):
     entries = read_requests(path)
     assert sum(isinstance(entry, RequestCase) for entry in entries) >= n_cases
     assert reasons <= {entry.reason for entry in entries if isinstance(entry, LeftOut)}

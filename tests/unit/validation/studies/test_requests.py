@@ -33,7 +33,7 @@ def deployment(source: str, quantity: str, prompt: int = 4096) -> RequestCase:
     return case
 
 
-def test_a_decode_step_alone_reads_the_weights_and_the_cache() -> None:
+def test_a_decode_step_alone_reads_the_weights_and_the_cache():
     """Llama 2 7B on an A100 at batch 1: 13 GB at 2,039 GB/s, and what kernels add to that."""
     case = next(case for case in cases(CALIBRATION_FILE) if case.device.key == "a100-sxm-80gb")
     case = replace(
@@ -49,7 +49,7 @@ def test_a_decode_step_alone_reads_the_weights_and_the_cache() -> None:
     assert bound < predict(case) < 1.5 * bound
 
 
-def test_the_first_token_of_a_long_prompt_takes_its_products_at_the_rate_of_the_device() -> None:
+def test_the_first_token_of_a_long_prompt_takes_its_products_at_the_rate_of_the_device():
     case = replace(
         cases(SPLITWISE_FILE)[0], quantity="TTFT", model="llama-2-7b", batch=1, prompt=2048,
         output=1, tensor_parallel=1, engine="graphs",
@@ -62,7 +62,7 @@ def test_the_first_token_of_a_long_prompt_takes_its_products_at_the_rate_of_the_
     assert bound < predict(case) < 2.0 * bound
 
 
-def test_a_batch_that_exceeds_the_memory_is_served_in_turns() -> None:
+def test_a_batch_that_exceeds_the_memory_is_served_in_turns():
     case = next(case for case in cases(CALIBRATION_FILE) if case.device.key == "a100-sxm-80gb")
     case = replace(
         case, quantity="throughput", model="llama-2-7b", batch=64, prompt=2048, output=2048,
@@ -78,7 +78,7 @@ def test_a_batch_that_exceeds_the_memory_is_served_in_turns() -> None:
     assert predict(replace(case, batch=4 * fitting)) < 1.2 * predict(replace(case, batch=fitting))
 
 
-def test_deepseek_in_the_decode_of_128_devices_by_hand() -> None:
+def test_deepseek_in_the_decode_of_128_devices_by_hand():
     """64 requests a device, 2 experts each: what memory alone takes, and what links alone take."""
     case = deployment("deepseek-ai/profile-data", "decode tokens/s")
     model = load_model("deepseek-v3")
@@ -91,7 +91,7 @@ def test_deepseek_in_the_decode_of_128_devices_by_hand() -> None:
     assert predict(case) == pytest.approx(case.value, rel=0.22)
 
 
-def test_deployments_come_within_the_documented_errors() -> None:
+def test_deployments_come_within_the_documented_errors():
     study = compare(DEPLOYMENTS_FILE)
     errors = {row["what"]: row["error"] for row in study.rows}
     assert len(errors) == 11
@@ -110,7 +110,7 @@ def test_deployments_come_within_the_documented_errors() -> None:
     assert any("batch_per_device is not stated" in note for note in study.notes)
 
 
-def test_the_command_of_a_deployment_is_what_a_user_types() -> None:
+def test_the_command_of_a_deployment_is_what_a_user_types():
     case = deployment("deepseek-ai/profile-data", "decode tokens/s")
     assert command(case) == (
         "codesign size deepseek-v3 --on h800-sxm --ep 128 --batch 8192 "
@@ -125,16 +125,14 @@ def test_the_command_of_a_deployment_is_what_a_user_types() -> None:
 @pytest.mark.parametrize(
     ("path", "step", "limit"), [(CALIBRATION_FILE, 12, 0.12), (SPLITWISE_FILE, 21, 0.30)]
 )
-def test_a_sample_of_the_shipped_tables_keeps_the_documented_medians(
-    path: Path, step: int, limit: float
-) -> None:
+def test_a_sample_of_the_shipped_tables_keeps_the_documented_medians(path, step, limit):
     chosen = cases(path)[::step]
     errors = np.array([predict(case) / case.value - 1.0 for case in chosen])
     assert len(chosen) >= 10
     assert np.median(np.abs(errors)) < limit
 
 
-def test_a_table_of_ones_own_is_compared(tmp_path: Path) -> None:
+def test_a_table_of_ones_own_is_compared(tmp_path):
     path = tmp_path / "own.csv"
     lines = DEPLOYMENTS_FILE.read_text().splitlines()
     path.write_text("\n".join([lines[0], lines[2]]) + "\n")
@@ -149,7 +147,7 @@ def test_a_table_of_ones_own_is_compared(tmp_path: Path) -> None:
         compare_table("request", path)
 
 
-def test_genz_is_asked_the_same_rows_with_the_shares_that_it_measured(tmp_path: Path) -> None:
+def test_genz_is_asked_the_same_rows_with_the_shares_that_it_measured(tmp_path):
     table = tmp_path / "one.csv"
     header, *lines = SPLITWISE_FILE.read_text(encoding="utf-8").splitlines()
     column = header.split(",").index("power_capped")
@@ -170,9 +168,7 @@ def test_genz_is_asked_the_same_rows_with_the_shares_that_it_measured(tmp_path: 
 
 @pytest.mark.parametrize("quantity", ["TTFT", "TPOT"])
 @pytest.mark.parametrize("degree", [2, 4, 8])
-def test_requests_of_an_engine_without_graphs_have_no_bias_by_tensor_parallelism(
-    quantity: str, degree: int
-) -> None:
+def test_requests_of_an_engine_without_graphs_have_no_bias_by_tensor_parallelism(quantity, degree):
     """Splitwise's, on A100 and on H100: within 10 % in the median of each."""
     for device in ("a100-sxm-80gb", "h100-sxm"):
         errors = [
@@ -184,7 +180,7 @@ def test_requests_of_an_engine_without_graphs_have_no_bias_by_tensor_parallelism
         assert abs(np.median(errors)) < 0.10, device
 
 
-def test_hosts_that_nobody_fitted_are_predicted_too() -> None:
+def test_hosts_that_nobody_fitted_are_predicted_too():
     """LIFE's steps of Llama-2-7B by eager PyTorch on a V100 and on an integrated GPU."""
     errors = {
         str(case): predict(case) / case.value - 1.0

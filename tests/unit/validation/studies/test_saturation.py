@@ -6,7 +6,6 @@ import csv
 import json
 import shlex
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -47,7 +46,7 @@ def case_of(**cells: str) -> SaturatedCase:
 
 
 @pytest.fixture
-def small_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_steps(monkeypatch) -> None:
     """Steps of fewer tokens, whose tables are made sooner."""
     monkeypatch.setattr(saturation, "BATCHED_TOKENS", 1024)
 
@@ -57,7 +56,7 @@ SHORT = {"prompt_tokens": "1000", "generated_tokens": "1000"}
 
 
 @pytest.mark.slow
-def test_dense_models_keep_what_is_promised_and_no_row_beats_its_roofline() -> None:
+def test_dense_models_keep_what_is_promised_and_no_row_beats_its_roofline():
     study = run()
     kept = {target["what"]: target["is_met"] for target in study.targets}
     # The PyTorch engine's mixtures do not: the notes say what is known of it.
@@ -67,7 +66,7 @@ def test_dense_models_keep_what_is_promised_and_no_row_beats_its_roofline() -> N
     assert all(row["reference"] < row["roofline"] for row in study.rows)
 
 
-def test_every_row_is_read_or_says_why_it_is_left_out() -> None:
+def test_every_row_is_read_or_says_why_it_is_left_out():
     reasons = set()
     for row in PUBLISHED.values():
         try:
@@ -94,9 +93,7 @@ def test_every_row_is_read_or_says_why_it_is_left_out() -> None:
         {"engine": "TensorRT-LLM after 1.0", "model": "deepseek-v3", **SHORT, "device": "H200 SXM"},
     ],
 )  # fmt: skip
-def test_a_prediction_is_what_its_command_prints(
-    cells: dict[str, str], capsys: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prediction_is_what_its_command_prints(cells, capsys, monkeypatch):
     monkeypatch.chdir(REPOSITORY)
     case = case_of(**cells)
     assert main([*shlex.split(case.command())[1:], "--json"]) == 0
@@ -104,7 +101,7 @@ def test_a_prediction_is_what_its_command_prints(
     assert printed == pytest.approx(case.predict(), rel=1e-12)
 
 
-def test_as_many_requests_run_as_memory_the_queue_and_the_engine_allow() -> None:
+def test_as_many_requests_run_as_memory_the_queue_and_the_engine_allow():
     held = case_of(**LLAMA, **SHORT, tensor_parallel="2")
     assert held.batch == held.evaluator.most_requests(held.design) < held.requests
     queued = case_of(
@@ -122,7 +119,7 @@ def test_as_many_requests_run_as_memory_the_queue_and_the_engine_allow() -> None
 
 
 @pytest.mark.usefixtures("small_steps")
-def test_a_simulation_of_many_turns_comes_near_the_steady_state() -> None:
+def test_a_simulation_of_many_turns_comes_near_the_steady_state():
     case = case_of(
         **LLAMA, tensor_parallel="2", prompt_tokens="5000", generated_tokens="500"
     )  # 15 turns
@@ -132,7 +129,7 @@ def test_a_simulation_of_many_turns_comes_near_the_steady_state() -> None:
 
 
 @pytest.mark.usefixtures("small_steps")
-def test_a_table_of_ones_own_is_compared_and_says_what_it_leaves_out(tmp_path: Path) -> None:
+def test_a_table_of_ones_own_is_compared_and_says_what_it_leaves_out(tmp_path):
     (row,) = published(**LLAMA, **SHORT, tensor_parallel="4")
     changed = [
         {"left_out": "why not"},

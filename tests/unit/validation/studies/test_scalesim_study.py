@@ -15,14 +15,14 @@ from codesign.report.simulators import environments
 from validation.studies import scalesim_study
 
 
-def test_our_cycles_are_those_that_scale_sim_counts() -> None:
+def test_our_cycles_are_those_that_scale_sim_counts():
     study = scalesim_study.run()
     assert all(target["is_met"] for target in study.targets)
     assert max(abs(row["error"]) for row in study.rows) <= scalesim_study.TOLERANCE
     assert {row["dataflow"] for row in study.rows} == {"ws", "is", "os"}
 
 
-def test_a_formula_that_is_off_by_a_fill_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_formula_that_is_off_by_a_fill_would_show(monkeypatch):
     def wrong(m, k, n, rows, columns, flow, drain):  # type: ignore[no-untyped-def]  # a fault
         return systolic_cycles(m, k, n, rows, columns, flow, drain) + columns
 
@@ -30,14 +30,14 @@ def test_a_formula_that_is_off_by_a_fill_would_show(monkeypatch: pytest.MonkeyPa
     assert not scalesim_study.run().targets[0]["is_met"]
 
 
-def test_the_kept_answers_are_those_of_seed_zero() -> None:
+def test_the_kept_answers_are_those_of_seed_zero():
     kept = scalesim_study.read_results(scalesim_study.KEPT)
     expected = scalesim_study.cases(0, scalesim_study.N_PRODUCTS)
     np.testing.assert_array_equal(kept.cases, np.array(expected, dtype=float))
     assert kept.version.startswith("3.")
 
 
-def test_another_seed_gives_other_products_of_all_sizes() -> None:
+def test_another_seed_gives_other_products_of_all_sizes():
     first, second = (
         {case[:3] for case in scalesim_study.cases(seed, 60)} - set(scalesim_study._EDGES)
         for seed in (0, 1)
@@ -46,7 +46,7 @@ def test_another_seed_gives_other_products_of_all_sizes() -> None:
     assert len(first) == 60 - len(scalesim_study._EDGES)
 
 
-def test_the_drain_is_the_only_difference_and_only_under_output_stationary() -> None:
+def test_the_drain_is_the_only_difference_and_only_under_output_stationary():
     size = np.array([40.0])
     for flow, less in (("ws", 0), ("is", 0), ("os", 16)):
         shifted = systolic_cycles(size, size, size, 8.0, 32.0, flow, "shifted")
@@ -55,9 +55,7 @@ def test_the_drain_is_the_only_difference_and_only_under_output_stationary() -> 
         assert float((shifted - direct)[0]) == (8 * folds if less else 0)
 
 
-def test_a_failing_simulation_says_what_went_wrong(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_failing_simulation_says_what_went_wrong(tmp_path, monkeypatch):
     # This interpreter has no SCALE-Sim.
     monkeypatch.setattr(environments, "interpreter_of", lambda name: Path(sys.executable))
     with pytest.raises(JobError, match=r"^SCALE-Sim failed: .*scalesim"):
@@ -70,8 +68,8 @@ def test_a_failing_simulation_says_what_went_wrong(
 
 
 def test_the_cycles_of_the_program_are_asked_for_array_by_array(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+    monkeypatch,
+):
     stalls = [0]
 
     def run_with(name, program, configuration, *products, folder):
@@ -93,7 +91,7 @@ def test_the_cycles_of_the_program_are_asked_for_array_by_array(
         scalesim_study.simulate([(1, 2, 3, 8, 8)])
 
 
-def test_a_file_that_is_no_result_is_refused(tmp_path: Path) -> None:
+def test_a_file_that_is_no_result_is_refused(tmp_path):
     (tmp_path / "x.csv").write_text("m,k\n1,2\n", encoding="utf-8")
     with pytest.raises(InputError, match=r"x\.csv: expected results of SCALE-Sim"):
         scalesim_study.read_results(tmp_path / "x.csv")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise, product
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -43,14 +42,14 @@ def timeline() -> Timeline:
     return block_timeline(evaluator, SPACE.columns(SPACE.encode(SPACE.designs["P1"])))
 
 
-def test_the_closed_form_is_close_to_the_simulation(study: Study) -> None:
+def test_the_closed_form_is_close_to_the_simulation(study):
     measured = {target["what"]: target["measured"] for target in study.targets}
     assert measured["transfers, median error"] <= 0.01
     assert measured["block time, median error"] <= 0.03
     assert measured["block time, 95th percentile"] <= 0.10
 
 
-def test_the_closed_form_counts_the_cycles_of_the_visited_tiles(study: Study) -> None:
+def test_the_closed_form_counts_the_cycles_of_the_visited_tiles(study):
     assert study.targets[-1]["what"] == "array cycles of every product, largest error"
     assert study.targets[-1]["is_met"]
     rows = [row for row in study.rows if row["kind"] == "array"]
@@ -59,7 +58,7 @@ def test_the_closed_form_counts_the_cycles_of_the_visited_tiles(study: Study) ->
     assert {"attention_qk", "attention_pv", "lm_head"} <= {row["operator"] for row in rows}
 
 
-def test_one_key_per_cycle_in_the_closed_form_would_show(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_key_per_cycle_in_the_closed_form_would_show(monkeypatch):
     def wrong(k, depth, organization, is_per_head):  # type: ignore[no-untyped-def]  # a fault
         return np.ones(np.broadcast(k, depth).shape)
 
@@ -73,38 +72,38 @@ def test_one_key_per_cycle_in_the_closed_form_would_show(monkeypatch: pytest.Mon
     assert all(row["error"] > 0 and row["array"] == "flattened" for row in off)
 
 
-def test_every_outlier_has_a_name(study: Study) -> None:
+def test_every_outlier_has_a_name(study):
     for row in study.rows:
         assert (abs(row["error"]) > 0.2) == bool(row["explanation"])
 
 
-def test_errors_are_those_of_the_two_times(study: Study) -> None:
+def test_errors_are_those_of_the_two_times(study):
     for row in study.rows:
         assert row["error"] == pytest.approx(row["ours"] / row["reference"] - 1.0, abs=1e-12)
     assert sum(row["kind"] == "transfers" for row in study.rows) == 72
 
 
-def test_the_strata_are_all_there(study: Study) -> None:
+def test_the_strata_are_all_there(study):
     moved = [row for row in study.rows if row["kind"] == "transfers"]
     for key, n in {"phase": 2, "dataflow": 3, "tiers": 3, "technology": 7}.items():
         assert len({row[key] for row in moved}) == n
 
 
-def test_a_seed_gives_the_same_rows_and_another_seed_others(study: Study) -> None:
+def test_a_seed_gives_the_same_rows_and_another_seed_others(study):
     small = simulated.run(seed=3, size=12)
     assert small.rows == simulated.run(seed=3, size=12).rows
     assert small.rows != simulated.run(seed=4, size=12).rows
     json.dumps([*study.rows, *study.summary, *study.targets, *study.notes], allow_nan=False)
 
 
-def test_no_resource_does_two_things_at_once(timeline: Timeline) -> None:
+def test_no_resource_does_two_things_at_once(timeline):
     for resource in timeline.resources:
         mine = [item for item in timeline.transactions if item.resource == resource]
         for one, other in pairwise(mine):
             assert other.start_s >= one.end_s - 1e-15
 
 
-def test_occupancy_adds_up_to_the_busy_time(timeline: Timeline) -> None:
+def test_occupancy_adds_up_to_the_busy_time(timeline):
     shown = occupancy(timeline, 50)
     for resource, share in shown.busy.items():
         busy = sum(i.end_s - i.start_s for i in timeline.transactions if i.resource == resource)
@@ -113,7 +112,7 @@ def test_occupancy_adds_up_to_the_busy_time(timeline: Timeline) -> None:
         assert share.max() <= 1.0
 
 
-def test_a_layer_has_its_operators_as_often_as_the_model_says(timeline: Timeline) -> None:
+def test_a_layer_has_its_operators_as_often_as_the_model_says(timeline):
     names = [name for name, _, _ in timeline.operators]
     assert names.count("norm") == 2
     assert names.count("down_projection") == 1
@@ -121,7 +120,7 @@ def test_a_layer_has_its_operators_as_often_as_the_model_says(timeline: Timeline
     assert timeline.operators[-1][2] == pytest.approx(timeline.time_s)
 
 
-def test_the_trace_has_what_a_viewer_needs(timeline: Timeline, tmp_path: Path) -> None:
+def test_the_trace_has_what_a_viewer_needs(timeline, tmp_path):
     trace = json.loads(save_trace(timeline, tmp_path / "trace.json").read_text(encoding="utf-8"))
     events = trace["traceEvents"]
     spans = [event for event in events if event["ph"] == "X"]
@@ -131,7 +130,7 @@ def test_the_trace_has_what_a_viewer_needs(timeline: Timeline, tmp_path: Path) -
     assert all(event["ts"] >= 0 and event["dur"] > 0 for event in spans)
 
 
-def test_the_chart_is_the_same_file_every_time(timeline: Timeline, tmp_path: Path) -> None:
+def test_the_chart_is_the_same_file_every_time(timeline, tmp_path):
     shown = occupancy(timeline, 50)
     files = [
         save_plain(occupancy_chart(timeline, shown), tmp_path / name, "One layer").read_bytes()

@@ -25,20 +25,20 @@ def rows_of(part):
     return list(part())
 
 
-def test_the_models_have_the_parameters_and_caches_that_their_papers_print() -> None:
+def test_the_models_have_the_parameters_and_caches_that_their_papers_print():
     printed = {"bloom-176b": 176.247e9, "opt-13b": 12.853e9, "opt-66b": 65.72e9}
     for name, count in printed.items():
         assert parameter_count(load_model(model_file(name))) == pytest.approx(count, rel=1e-3)
     assert kv_elements_per_token(load_model(model_file("bloom-176b"))) == 2 * 70 * 14336
 
 
-def test_forty_h100_machines_have_the_power_of_seventy_a100_machines() -> None:
+def test_forty_h100_machines_have_the_power_of_seventy_a100_machines():
     power, cost = rows_of(splitwise.budget_rows)
     assert (power["reference"], power["ours"]) == (70, 70)
     assert cost["ours"] == pytest.approx(40 * 3.0 / 1.3)  # typical rents an hour
 
 
-def test_the_best_split_is_where_prompt_and_token_machines_keep_pace() -> None:
+def test_the_best_split_is_where_prompt_and_token_machines_keep_pace():
     """Of all splits of 40 H100 machines; rates of one machine of each kind are those by hand."""
     prompts = np.arange(1, 40)
     rates = splitwise.requests_per_s("HH", "coding", prompts, 40 - prompts, 1.25)
@@ -70,9 +70,7 @@ def test_the_best_split_is_where_prompt_and_token_machines_keep_pace() -> None:
         ("h100-sxm", {512: 0.0755, 1024: 0.1326, 2048: 0.2531, 4096: 0.6887}),
     ],
 )
-def test_first_tokens_of_a_model_that_no_constant_is_fitted_to(
-    device: str, seconds: dict[int, float]
-) -> None:
+def test_first_tokens_of_a_model_that_no_constant_is_fitted_to(device, seconds):
     """Splitwise, data/perf_model.csv: medians of BLOOM-176B on eight devices, by prompt."""
     design = {"device": device, "tensor_parallel": 8}
     for prompt, measured in seconds.items():
@@ -82,12 +80,12 @@ def test_first_tokens_of_a_model_that_no_constant_is_fitted_to(
         assert metrics["time_to_first_token_s"][0] == pytest.approx(measured, rel=0.2), prompt
 
 
-def test_a_budget_is_spent_in_machines_of_both_kinds() -> None:
+def test_a_budget_is_spent_in_machines_of_both_kinds():
     prompt, token = splitwise.best_split("HA", "power", "conversation")
     assert token == math.floor((40 - prompt) * 70 / 40 + 1e-9)
 
 
-def test_clusters_of_the_coding_trace_come_out_as_provisioned() -> None:
+def test_clusters_of_the_coding_trace_come_out_as_provisioned():
     """Splitwise, section 6.2: 55 + 15 A100 machines, or 35 + 5 H100 machines."""
     a100 = splitwise.best_split("AA", "power", "coding")
     h100 = splitwise.best_split("HH", "power", "coding")
@@ -95,14 +93,14 @@ def test_clusters_of_the_coding_trace_come_out_as_provisioned() -> None:
     assert sum(h100) == 40 and abs(h100[0] - 35) <= 2
 
 
-def test_the_exposed_hand_over_is_one_layer_of_the_cache_and_its_setup() -> None:
+def test_the_exposed_hand_over_is_one_layer_of_the_cache_and_its_setup():
     """1,500 tokens of 327,680 bytes in 80 parts, on 25 and on 50 GB/s, 5 us and 8 ms."""
     for row, bandwidth in zip(rows_of(splitwise.handover_rows), (25e9, 50e9), strict=True):
         assert row["ours"] == pytest.approx(1500 * 327_680 / 80 / bandwidth + 5e-6 + 8e-3)
         assert row["reference"] in (8e-3, 5e-3)
 
 
-def test_the_power_of_a_request_lies_between_those_of_its_phases() -> None:
+def test_the_power_of_a_request_lies_between_those_of_its_phases():
     rows = [row for row in rows_of(splitwise.power_rows) if "512:128" in row["what"]]
     assert len(rows) == 30
     mean, peak = ([row for row in rows if row["what"].startswith(x)] for x in ("mean", "peak"))
@@ -112,7 +110,7 @@ def test_the_power_of_a_request_lies_between_those_of_its_phases() -> None:
     assert max(errors) < 0.15
 
 
-def test_a_profile_is_a_line_of_tokens_and_of_their_squares_or_of_requests() -> None:
+def test_a_profile_is_a_line_of_tokens_and_of_their_squares_or_of_requests():
     """DistServe, OPT-13B on one A100: 18.1 ms + 0.1019 ms a token + 7.12e-6 ms a square."""
     row = {"phase": "prefill", "constant_s": "0.0181025", "first_coefficient_s": "0.000101912",
            "second_coefficient_s": "7.12226e-09"}  # fmt: skip
@@ -122,7 +120,7 @@ def test_a_profile_is_a_line_of_tokens_and_of_their_squares_or_of_requests() -> 
     assert distserve.profiled_s(decode, 2, 512) == pytest.approx(0.0181025 + 0.104357888 + 1.4e-8)
 
 
-def test_spads_costs_and_powers_come_out_by_its_rules() -> None:
+def test_spads_costs_and_powers_come_out_by_its_rules():
     """Table 3: dies of 301, 187 and 315 USD; 64 and 80 GB at 3 and 9 USD; 596 and 507 W."""
     dies = {"spad-prefill": 301 + 192, "spad-decode": 187 + 720, "spad-h100": 315 + 720}
     for chip, usd in dies.items():
@@ -133,7 +131,7 @@ def test_spads_costs_and_powers_come_out_by_its_rules() -> None:
     assert sum("spad-" in path for path in DEVICE_FILES) == 3
 
 
-def test_a_decode_chip_decodes_as_the_h100_and_a_prefill_chip_prefills_faster() -> None:
+def test_a_decode_chip_decodes_as_the_h100_and_a_prefill_chip_prefills_faster():
     for chip, phase, batch, printed in (
         ("spad-decode", "decode", 64, 0.97),
         ("spad-decode", "prefill", 2, 0.69),
@@ -147,7 +145,7 @@ def test_a_decode_chip_decodes_as_the_h100_and_a_prefill_chip_prefills_faster() 
         assert times[0] / times[1] == pytest.approx(printed, rel=0.15)
 
 
-def test_the_fastest_batch_keeps_its_limits() -> None:
+def test_the_fastest_batch_keeps_its_limits():
     metrics = {
         "fits": np.array([1.0, 1.0, 1.0, 0.0]),
         "time_per_output_token_s": np.array([1.0, 2.0, 3.0, 3.0]),
@@ -159,13 +157,13 @@ def test_the_fastest_batch_keeps_its_limits() -> None:
         fastest_batch(metrics, 0.5)
 
 
-def test_sglangs_node_is_eight_devices_of_its_prefill_pool() -> None:
+def test_sglangs_node_is_eight_devices_of_its_prefill_pool():
     (row,) = systems.sglang_rows()
     assert row["reference"] == 52_300
     assert row["ours"] == pytest.approx(55_910, rel=1e-2)
 
 
-def test_pools_give_the_times_of_the_study_of_requests() -> None:
+def test_pools_give_the_times_of_the_study_of_requests():
     case = read_requests(SPLITWISE_FILE)[0]
     design = {"device": case.device.key, "tensor_parallel": case.tensor_parallel}
     metrics = group_metrics(
@@ -175,7 +173,7 @@ def test_pools_give_the_times_of_the_study_of_requests() -> None:
 
 
 @pytest.mark.slow
-def test_the_study_has_every_claim_and_explains_every_cluster_and_chip() -> None:
+def test_the_study_has_every_claim_and_explains_every_cluster_and_chip():
     study = systems.run()
     explained = [row for row in study.rows if row["explained"]]
     stated = claims()

@@ -1,7 +1,6 @@
 """Studies as tables and as the page."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -27,7 +26,7 @@ STUDY = Study(
 )
 
 
-def test_a_summary_gives_the_quantiles_of_the_errors() -> None:
+def test_a_summary_gives_the_quantiles_of_the_errors():
     found = summarize("group", np.array([-0.3, 0.1, 0.2]))
     assert found["n"] == 3
     assert found["median_error"] == pytest.approx(0.1)
@@ -35,7 +34,7 @@ def test_a_summary_gives_the_quantiles_of_the_errors() -> None:
     assert found["largest_absolute_error"] == pytest.approx(0.3)
 
 
-def test_the_terminal_shows_the_largest_errors_the_summary_and_the_promises() -> None:
+def test_the_terminal_shows_the_largest_errors_the_summary_and_the_promises():
     from rich.console import Console
 
     console = Console(width=80, record=True)
@@ -49,7 +48,7 @@ def test_the_terminal_shows_the_largest_errors_the_summary_and_the_promises() ->
     assert "a note of its own" in text
 
 
-def test_the_site_has_page_rows_and_figure_of_a_stored_finding(tmp_path: Path) -> None:
+def test_the_site_has_page_rows_and_figure_of_a_stored_finding(tmp_path):
     folder = tmp_path / "results"
     written = store_findings([STUDY], folder / "studies.json", "python -m validation trial")
     assert [path.name for path in written] == ["trial.csv", "studies.json"]
@@ -64,12 +63,12 @@ def test_the_site_has_page_rows_and_figure_of_a_stored_finding(tmp_path: Path) -
     assert files["studies/trial.png"].startswith(b"\x89PNG")
 
 
-def test_an_unknown_study_is_refused_with_the_nearest() -> None:
+def test_an_unknown_study_is_refused_with_the_nearest():
     with pytest.raises(UnknownNameError, match=r"unknown study 'kernel'.*'kernels'"):
         run_study("kernel")
 
 
-def test_the_page_has_the_rows_that_explain_themselves_among_however_many(tmp_path: Path) -> None:
+def test_the_page_has_the_rows_that_explain_themselves_among_however_many(tmp_path):
     rows = [row | {"explained": "an odd case" if i == 7 else ""} for i, row in enumerate(ROWS)]
     path = tmp_path / "studies.json"
     store_findings([replace(STUDY, rows=rows)], path, "python -m validation trial")

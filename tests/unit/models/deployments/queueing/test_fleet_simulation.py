@@ -20,7 +20,6 @@ from codesign.models.deployments.queueing import (
     poisson_arrivals,
     simulate,
 )
-from codesign.models.deployments.queueing.engine_limits import StepPolicy
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 
 
@@ -86,7 +85,7 @@ POLICIES = [
 
 
 @pytest.mark.parametrize("limits", POLICIES)
-def test_every_token_is_computed_and_no_limit_is_exceeded(limits: EngineLimits) -> None:
+def test_every_token_is_computed_and_no_limit_is_exceeded(limits):
     arrivals, machine = mixed(60, 4.0), Recorder()
     served = serve(arrivals, limits, machine=machine)
     assert not np.isnan(served.last_token_s).any()
@@ -110,7 +109,7 @@ def test_every_token_is_computed_and_no_limit_is_exceeded(limits: EngineLimits) 
         assert (step.context_tokens > 0) == (step.n_decoding > 0)
 
 
-def test_few_blocks_preempt_and_kept_blocks_save_work() -> None:
+def test_few_blocks_preempt_and_kept_blocks_save_work():
     arrivals = mixed(60, 4.0)
     tight = replace(LIMITS, cache_tokens=3_000)
     prefilled = {}
@@ -124,9 +123,7 @@ def test_few_blocks_preempt_and_kept_blocks_save_work() -> None:
 
 @pytest.mark.parametrize("policy", ["chunked", "prefill-first"])
 @pytest.mark.parametrize("plans_ahead", [True, False])
-def test_reserved_answers_are_never_preempted_and_fill_the_cache(
-    policy: StepPolicy, plans_ahead: bool
-) -> None:
+def test_reserved_answers_are_never_preempted_and_fill_the_cache(policy, plans_ahead):
     """Of 48 tokens, three blocks each, a cache of 32 blocks holds ten requests at a time."""
     limits = replace(
         LIMITS, cache_tokens=512, policy=policy, plans_ahead=plans_ahead, reserves_answers=True
@@ -141,7 +138,7 @@ def test_reserved_answers_are_never_preempted_and_fill_the_cache(
     assert n_decode_steps == 4 * 40
 
 
-def test_reserving_answers_changes_nothing_where_all_have_room() -> None:
+def test_reserving_answers_changes_nothing_where_all_have_room():
     arrivals = mixed(60, 4.0)
     times = [
         serve(arrivals, replace(LIMITS, reserves_answers=reserves)).last_token_s
@@ -150,7 +147,7 @@ def test_reserving_answers_changes_nothing_where_all_have_room() -> None:
     assert (times[0] == times[1]).all()
 
 
-def test_a_step_has_the_tokens_that_its_requests_see() -> None:
+def test_a_step_has_the_tokens_that_its_requests_see():
     machine = Recorder()
     served = serve(requests((0.0, 100, 3), (0.0, 600, 2)), machine=machine)
     steps = [(s.n_decoding, s.context_tokens, [tuple(c) for c in s.chunks]) for s in machine.steps]
@@ -164,7 +161,7 @@ def test_a_step_has_the_tokens_that_its_requests_see() -> None:
     assert served.last_token_s.tolist() == pytest.approx([ends[2], ends[2]])
 
 
-def test_a_planned_step_knows_nothing_of_what_arrives_in_the_step_before() -> None:
+def test_a_planned_step_knows_nothing_of_what_arrives_in_the_step_before():
     machine = LinearStepTimes(1.0)
     arrivals = requests((0.0, 10, 5), (0.5, 10, 2))
     prompt = serve(arrivals, LIMITS, machine=machine)
@@ -174,7 +171,7 @@ def test_a_planned_step_knows_nothing_of_what_arrives_in_the_step_before() -> No
     assert late.started_s.tolist() == [0.0, 2.0]
 
 
-def test_a_prompt_goes_before_decoding_where_prompts_go_first() -> None:
+def test_a_prompt_goes_before_decoding_where_prompts_go_first():
     machine = Recorder()
     first = replace(LIMITS, policy="prefill-first")
     serve(requests((0.0, 1000, 3), (0.01, 100, 2)), first, machine=machine)
@@ -187,7 +184,7 @@ def test_a_prompt_goes_before_decoding_where_prompts_go_first() -> None:
 
 
 @pytest.mark.parametrize("load", [0.3, 0.7])
-def test_a_server_of_single_requests_waits_as_pollaczek_and_khinchine_say(load: float) -> None:
+def test_a_server_of_single_requests_waits_as_pollaczek_and_khinchine_say(load):
     """M/G/1: mean wait ``rate E[S^2] / (2 (1 - load))``; services of 1 to 199 tokens."""
     n, draw = 20_000, np.random.default_rng(1)
     service = draw.integers(1, 200, n)
@@ -199,14 +196,14 @@ def test_a_server_of_single_requests_waits_as_pollaczek_and_khinchine_say(load: 
     assert served.utilization(served.pools[0])[0] == pytest.approx(load, rel=0.03)
 
 
-def test_equal_services_wait_half_as_long_as_memoryless_ones_would() -> None:
+def test_equal_services_wait_half_as_long_as_memoryless_ones_would():
     """M/D/1: mean wait ``load S / (2 (1 - load))``."""
     arrivals = poisson_arrivals(0.6, 20_000, 1, 1, seed=3)
     served = serve(arrivals, EngineLimits(1, 16), machine=LinearStepTimes(1.0))
     assert served.queueing_s.mean() == pytest.approx(0.6 / (2 * 0.4), rel=0.05)
 
 
-def test_requests_in_the_system_are_rate_times_latency() -> None:
+def test_requests_in_the_system_are_rate_times_latency():
     """Little's law, exactly: both sides count the same area."""
     served = serve(mixed(200, 5.0), n_machines=2)
     start, end = served.arrivals.arrival_s, served.last_token_s
@@ -217,7 +214,7 @@ def test_requests_in_the_system_are_rate_times_latency() -> None:
     assert mean_inside == pytest.approx(served.requests_per_s * served.latency_s.mean(), rel=1e-9)
 
 
-def test_doubling_every_count_doubles_the_rates() -> None:
+def test_doubling_every_count_doubles_the_rates():
     arrivals = mixed(80, 6.0)
     twice = Arrivals(*(np.repeat(values, 2) for values in (
         arrivals.arrival_s, arrivals.prompt_tokens, arrivals.generated_tokens)))  # fmt: skip
@@ -233,7 +230,7 @@ def split(link: CacheLink, n_prefill: int = 1, n_decode: int = 1) -> Fleet:
     return Fleet((prefill, MachinePool("decode", n_decode, MACHINE, LIMITS)), link)
 
 
-def test_an_infinite_link_equals_no_hand_over() -> None:
+def test_an_infinite_link_equals_no_hand_over():
     arrivals = mixed(60, 3.0)
     served = simulate(split(CacheLink(bytes_per_token=1e9)), arrivals)
     free = simulate(split(CacheLink()), arrivals)
@@ -243,7 +240,7 @@ def test_an_infinite_link_equals_no_hand_over() -> None:
     assert slow.latency_s.sum() > free.latency_s.sum()
 
 
-def test_a_lonely_request_takes_its_prefill_the_exposed_transfer_and_its_steps() -> None:
+def test_a_lonely_request_takes_its_prefill_the_exposed_transfer_and_its_steps():
     link = CacheLink(bytes_per_token=1e5, bandwidth_bytes_per_s=1e9, latency_s=1e-3, n_layers=10)
     served = simulate(split(link), requests((0.0, 400, 3)))
     prefill = MACHINE.step_s(EngineStep([], 0, 0)) + 4e-5 * 400
@@ -254,26 +251,26 @@ def test_a_lonely_request_takes_its_prefill_the_exposed_transfer_and_its_steps()
     assert served.last_token_s[0] == pytest.approx(prefill + exposed + steps)
 
 
-def test_caches_go_over_a_link_one_after_the_other() -> None:
+def test_caches_go_over_a_link_one_after_the_other():
     link = CacheLink(bytes_per_token=1.0, bandwidth_bytes_per_s=1.0)
     first = link.sent_s(10, 0.0, 5.0, link_free_s=0.0)
     assert (first, link.sent_s(10, 0.0, 5.0, link_free_s=first)) == (15.0, 25.0)
 
 
-def test_a_request_of_one_token_needs_no_decoding_machine() -> None:
+def test_a_request_of_one_token_needs_no_decoding_machine():
     served = simulate(split(CacheLink(1.0, 1.0)), requests((0.0, 50, 1), (0.1, 60, 1)))
     assert (served.last_token_s == served.first_token_s).all()
     assert served.pools[1].n_steps == 0
 
 
-def test_the_least_loaded_machine_gets_the_request() -> None:
+def test_the_least_loaded_machine_gets_the_request():
     arrivals = requests((0.0, 500, 200), (0.01, 5, 1), (1.0, 5, 1), (1.1, 5, 1))
     even = serve(arrivals, n_machines=2)
     turns = serve(arrivals, n_machines=2, routing="round-robin")
     assert even.pools[0].busy_s[1] > turns.pools[0].busy_s[1]
 
 
-def test_the_same_inputs_give_the_same_bits() -> None:
+def test_the_same_inputs_give_the_same_bits():
     arrivals = poisson_arrivals(5.0, 100, 300, 100, seed=4)
     tight = replace(LIMITS, cache_tokens=4_000)
     runs = [serve(arrivals, tight, n_machines=3) for _ in range(2)]
@@ -282,7 +279,7 @@ def test_the_same_inputs_give_the_same_bits() -> None:
     assert (other.arrival_s != arrivals.arrival_s).all()
 
 
-def test_goodput_counts_the_requests_that_keep_both_limits() -> None:
+def test_goodput_counts_the_requests_that_keep_both_limits():
     served = serve(requests((0.0, 100, 3), (0.0, 600, 1), (5.0, 10, 1)))
     ttft, tpot = served.time_to_first_token_s, served.time_per_output_token_s
     assert np.isnan(tpot[1:]).all()
@@ -295,7 +292,7 @@ def test_goodput_counts_the_requests_that_keep_both_limits() -> None:
     assert empty.percentiles()["time_per_output_token_s"]["p50"] == 0.0
 
 
-def test_a_request_that_exceeds_the_cache_is_refused() -> None:
+def test_a_request_that_exceeds_the_cache_is_refused():
     arrivals = requests((0.0, 10, 2), (1.0, 900, 200))
     with pytest.raises(InputError, match=r"request 2: expected at most the 1,024 tokens .* 1,099"):
         serve(arrivals, replace(LIMITS, cache_tokens=1_024))
@@ -312,12 +309,12 @@ def test_a_request_that_exceeds_the_cache_is_refused() -> None:
         ({"cache_tokens": 8}, "expected at least a block of 16 tokens, got 8"),
     ],
 )
-def test_limits_without_room_are_refused(limits: dict[str, int], words: str) -> None:
+def test_limits_without_room_are_refused(limits, words):
     with pytest.raises(InputError, match=words):
         EngineLimits(**limits)
 
 
-def test_a_pool_without_machines_is_refused() -> None:
+def test_a_pool_without_machines_is_refused():
     with pytest.raises(InputError, match="decode: expected at least 1 machine, got 0"):
         split(CacheLink(), n_decode=0)
     pools: Sequence[MachinePool] = split(CacheLink()).pools

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -14,7 +12,7 @@ from codesign.models.deployments.queueing.block_pool import BlockPool
 HEADER = "arrival_s,prompt_tokens,generated_tokens\n"
 
 
-def test_a_trace_file_is_read_whatever_the_order_of_its_columns(tmp_path: Path) -> None:
+def test_a_trace_file_is_read_whatever_the_order_of_its_columns(tmp_path):
     path = tmp_path / "trace.csv"
     path.write_text("user,generated_tokens,arrival_s,prompt_tokens\na,3,0.5,10\nb,4,0.5,20\n")
     arrivals = read_arrivals(path)
@@ -46,9 +44,7 @@ def test_a_trace_file_is_read_whatever_the_order_of_its_columns(tmp_path: Path) 
         (HEADER + "0,1\n", "2: generated_tokens: expected a number, got 'nothing'"),
     ],
 )
-def test_a_wrong_trace_file_is_refused_where_it_is_wrong(
-    tmp_path: Path, text: str, words: str
-) -> None:
+def test_a_wrong_trace_file_is_refused_where_it_is_wrong(tmp_path, text, words):
     path = tmp_path / "trace.csv"
     path.write_text(text)
     with pytest.raises(InputError) as caught:
@@ -57,12 +53,12 @@ def test_a_wrong_trace_file_is_refused_where_it_is_wrong(
     assert "\n" not in str(caught.value)
 
 
-def test_a_missing_trace_file_is_refused(tmp_path: Path) -> None:
+def test_a_missing_trace_file_is_refused(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         read_arrivals(tmp_path / "none.csv")
 
 
-def test_drawn_arrivals_have_their_rate_and_one_pattern_at_all_rates() -> None:
+def test_drawn_arrivals_have_their_rate_and_one_pattern_at_all_rates():
     slow, fast = (poisson_arrivals(rate, 4000, 5, 6, seed=0) for rate in (2.0, 8.0))
     assert slow.arrival_s == pytest.approx(4 * fast.arrival_s)
     assert 4000 / slow.arrival_s[-1] == pytest.approx(2.0, rel=0.05)
@@ -70,7 +66,7 @@ def test_drawn_arrivals_have_their_rate_and_one_pattern_at_all_rates() -> None:
     assert gaps.std() == pytest.approx(gaps.mean(), rel=0.05)
 
 
-def test_blocks_are_handed_out_in_the_order_in_which_they_came_back() -> None:
+def test_blocks_are_handed_out_in_the_order_in_which_they_came_back():
     pool = BlockPool(4)
     pool.take(4)
     pool.give_back(2, owner=1)

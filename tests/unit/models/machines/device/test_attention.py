@@ -73,7 +73,7 @@ def seconds(shape: Attention, rates: DeviceRates = MACHINE, **how: Any) -> float
     return float(attention_time_s(shape, rates, how.pop("constants", shipped()), **how))
 
 
-def test_a_prefill_by_hand() -> None:
+def test_a_prefill_by_hand():
     # 1000 heads of 128 tokens on 100 cores: ten blocks each. Its causal queries see 64.5 keys on
     # average; the half block that the mask cuts is computed too, in all 128 keys. A score costs
     # 2 * 128 FLOP of half a core's peak, 5e11 FLOP/s, and a tenth of a clock; of both the power
@@ -85,7 +85,7 @@ def test_a_prefill_by_hand() -> None:
     assert seconds(shape, constants=PLAIN) == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_decode_by_hand_parts_its_keys() -> None:
+def test_a_decode_by_hand_parts_its_keys():
     # One sequence, one head, 10,000 keys of 128 elements: a block of 16 rows, parted.
     score = (512 / 5e11 + 0.1e-9) / 0.8
     alone, merge = 10_000 * 16 * score, 50e-9
@@ -98,7 +98,7 @@ def test_a_decode_by_hand_parts_its_keys() -> None:
     assert seconds(shape, constants=PLAIN) == pytest.approx(expected, rel=1e-12)
 
 
-def test_a_portable_kernel_gains_nothing_from_faster_matrix_units() -> None:
+def test_a_portable_kernel_gains_nothing_from_faster_matrix_units():
     slow = Attention(4, 8_192, 0, 32, 8, 192, 192, is_synchronous=True)
     fast = replace(slow, is_synchronous=False)
     machines = [replace(MACHINE, peak_16bit_flop_per_s=peak) for peak in (1e13, 1e14, 1e15)]
@@ -108,7 +108,7 @@ def test_a_portable_kernel_gains_nothing_from_faster_matrix_units() -> None:
     assert portable[1] == portable[2] > 3 * own[1]
 
 
-def test_only_blackwell_of_data_centers_lacks_kernels_for_heads_of_192() -> None:
+def test_only_blackwell_of_data_centers_lacks_kernels_for_heads_of_192():
     lacking = {name for name in list_devices() if has_portable_kernels_only(192.0, rates_of(name))}
     assert {"b200-sxm", "gb200", "b300-sxm", "gb300"} <= lacking <= {
         "b200-sxm", "gb200", "b300-sxm", "gb300", "rubin"
@@ -116,7 +116,7 @@ def test_only_blackwell_of_data_centers_lacks_kernels_for_heads_of_192() -> None
     assert not has_portable_kernels_only(128.0, rates_of("b200-sxm"))
 
 
-def test_masked_scores_are_no_work() -> None:
+def test_masked_scores_are_no_work():
     assert float(attention_work_flop(Attention(1, 4, 0, 1, 1, 1, 1))) == 4 * (1 + 2 + 3 + 4)
     assert float(attention_work_flop(Attention(1, 4, 2, 1, 1, 1, 1))) == 4 * (3 + 4 + 5 + 6)
     window = Attention(1, 4, 2, 1, 1, 1, 1, window=4.0)
@@ -125,7 +125,7 @@ def test_masked_scores_are_no_work() -> None:
     assert float(attention_work_flop(encoder)) == 4 * 16
 
 
-def test_one_head_of_a_long_context_uses_many_cores() -> None:
+def test_one_head_of_a_long_context_uses_many_cores():
     rates = rates_of("h100-sxm")
     shape = Attention(1, 1, 16_383, 8, 1, 128, 128)
     alone = replace(rates, n_cores=1.0, peak_16bit_flop_per_s=989.4e12 / 132)
@@ -135,7 +135,7 @@ def test_one_head_of_a_long_context_uses_many_cores() -> None:
 
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_no_rate_of_a_device_slows(name: str, shape: Attention) -> None:
+def test_no_rate_of_a_device_slows(name, shape):
     rates = rates_of(name)
     for field in ("peak_16bit_flop_per_s", "bandwidth_bytes_per_s", "clock_hz", "cache_bytes"):
         value = getattr(rates, field) or 1e6
@@ -147,7 +147,7 @@ def test_no_rate_of_a_device_slows(name: str, shape: Attention) -> None:
 
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_no_call_beats_the_datasheet(name: str, shape: Attention) -> None:
+def test_no_call_beats_the_datasheet(name, shape):
     rates, time = rates_of(name), seconds(shape, rates_of(name))
     peak = float(rates.peak_16bit_flop_per_s) * 16 / float(shape.math_bits)
     assert is_at_most(attention_work_flop(shape) / time, peak)
@@ -157,7 +157,7 @@ def test_no_call_beats_the_datasheet(name: str, shape: Attention) -> None:
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("field", ["sequences", "new_tokens", "past_tokens", "query_heads"])
-def test_more_work_never_takes_less_time(name: str, shape: Attention, field: str) -> None:
+def test_more_work_never_takes_less_time(name, shape, field):
     value = getattr(shape, field)
     more: Any = value * np.arange(1, 40) if value else np.arange(0, 40_000, 997)
     for is_cached in (False, True):
@@ -168,7 +168,7 @@ def test_more_work_never_takes_less_time(name: str, shape: Attention, field: str
         assert never_falls(times)
 
 
-def test_traffic_beyond_the_cache_comes_from_memory() -> None:
+def test_traffic_beyond_the_cache_comes_from_memory():
     slow = replace(rates_of("h100-sxm"), cache_bytes=50e6, bandwidth_bytes_per_s=0.5e12)
     large, small = (Attention(n, 1, 8_191, 32, 8, 128, 128) for n in (2, 1))
     assert 50e6 < float(attention_traffic_bytes(large)) < 70e6
@@ -176,7 +176,7 @@ def test_traffic_beyond_the_cache_comes_from_memory() -> None:
     assert seconds(small, slow, is_cached=True) < seconds(small, slow, is_cached=False)
 
 
-def test_decode_of_recent_devices_starts_earlier() -> None:
+def test_decode_of_recent_devices_starts_earlier():
     shape = Attention(1, 1, 15, 1, 1, 64, 64)
     ratio = seconds(shape, replace(MACHINE, has_fp4=1.0)) / seconds(shape)
     assert ratio == pytest.approx(shipped().recent_factor, rel=0.05)
@@ -184,7 +184,7 @@ def test_decode_of_recent_devices_starts_earlier() -> None:
     assert seconds(prefill, replace(MACHINE, has_fp4=1.0)) == seconds(prefill)
 
 
-def test_arrays_are_their_numbers_one_by_one() -> None:
+def test_arrays_are_their_numbers_one_by_one():
     batch = np.array([1.0, 8.0, 300.0])
     rates = replace(MACHINE, bandwidth_bytes_per_s=np.array([[1e12], [2e12]]))
     table = attention_time_s(Attention(batch, 1, 999, 8, 2, 128, 128), rates, shipped())
@@ -195,11 +195,11 @@ def test_arrays_are_their_numbers_one_by_one() -> None:
 
 @pytest.mark.parametrize("family", ["attention", "mla"])
 @pytest.mark.parametrize("name", ["gpu", "tpu", "igpu", "npu", "cpu"])
-def test_every_class_of_devices_has_constants(family: str, name: str) -> None:
+def test_every_class_of_devices_has_constants(family, name):
     constants = load_constants(family, AttentionConstants, name)
     assert all(value > 0 for value in constants.model_dump().values())
 
 
-def test_an_unknown_class_is_an_error() -> None:
+def test_an_unknown_class_is_an_error():
     with pytest.raises(UnknownNameError, match="attention kernels"):
         load_constants("attention", AttentionConstants, "abacus")

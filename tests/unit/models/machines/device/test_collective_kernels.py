@@ -13,14 +13,12 @@ from codesign.models.hardware.device import load_device
 from codesign.models.machines.device.collectives import (
     COLLECTIVE_KINDS,
     CollectiveConstants,
-    DeviceCollective,
     collective_time_s,
 )
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.expert_exchange import (
     EXCHANGE_KINDS,
     ExchangeConstants,
-    ExchangeKind,
     expert_exchange_time_s,
 )
 from codesign.models.machines.device.links import LinkRates, link_rates
@@ -57,14 +55,12 @@ SIZES = np.geomspace(256, 2**32, 60)
     [("all_reduce", 15.0), ("all_gather", 7.5), ("reduce_scatter", 7.5), ("all_to_all", 7.5),
      ("send", 10.0), ("custom_all_reduce", 15.0)],
 )  # fmt: skip
-def test_four_devices_move_a_gigabyte_as_counted_by_hand(
-    kind: DeviceCollective, milliseconds: float
-) -> None:
+def test_four_devices_move_a_gigabyte_as_counted_by_hand(kind, milliseconds):
     # Rings pass 3/4 of the message over 100 GB/s, an all-reduce twice.
     assert collective_time_s(kind, 1e9, 4.0, 1.0, LINKS, PLAIN) == pytest.approx(milliseconds / 1e3)
 
 
-def test_latency_counts_steps_and_the_start() -> None:
+def test_latency_counts_steps_and_the_start():
     constants = PLAIN.model_copy(update={"start": 5e-6, "step": 1e-6})
     # 2 x 7 steps of a ring and the start; of a kind of link that is twice as slow, all doubled.
     assert collective_time_s("all_reduce", 0.0, 8.0, 1.0, LINKS, constants) == pytest.approx(19e-6)
@@ -72,7 +68,7 @@ def test_latency_counts_steps_and_the_start() -> None:
     assert collective_time_s("all_reduce", 0.0, 8.0, 1.0, LINKS, slow) == pytest.approx(38e-6)
 
 
-def test_latency_takes_clocks_and_payload_does_not() -> None:
+def test_latency_takes_clocks_and_payload_does_not():
     constants = PLAIN.model_copy(update={"start": 5e-6})
     slower = replace(LINKS, clock_hz=0.9e9)  # half of the clock of which constants are
     times = [
@@ -83,14 +79,14 @@ def test_latency_takes_clocks_and_payload_does_not() -> None:
     assert links_of("a100-sxm-80gb").clock_hz == 1.41e9
 
 
-def test_filling_the_pipeline_costs_twice_the_root_of_chunk_and_payload() -> None:
+def test_filling_the_pipeline_costs_twice_the_root_of_chunk_and_payload():
     constants = PLAIN.model_copy(update={"fill": 4e-6})
     # Payload of 1 us; 1 + 2 sqrt(4 x 1) = 5 us.
     time = collective_time_s("send", 1e5, 2.0, 1.0, LINKS, constants)
     assert time == pytest.approx(5e-6)
 
 
-def test_cards_that_share_the_hosts_memory_get_less_the_more_they_are() -> None:
+def test_cards_that_share_the_hosts_memory_get_less_the_more_they_are():
     hosted = replace(LINKS, kind="pcie")
     times = collective_time_s("all_gather", 1e9, np.array([2.0, 4.0, 8.0]), 1.0, hosted, PLAIN)
     # 1/2, 3/4 and 7/8 of the message, at the full rate, a quarter and a sixteenth.
@@ -99,7 +95,7 @@ def test_cards_that_share_the_hosts_memory_get_less_the_more_they_are() -> None:
     assert own == pytest.approx(17.5e-3)
 
 
-def test_between_nodes_a_ring_uses_every_port_and_a_pairwise_exchange_its_own() -> None:
+def test_between_nodes_a_ring_uses_every_port_and_a_pairwise_exchange_its_own():
     # 16 devices of two nodes: 8 ports of 10 GB/s carry 15/16 of the message.
     ring = collective_time_s("all_gather", 16e9, 16.0, 2.0, LINKS, PLAIN)
     assert ring == pytest.approx(15e9 / 80e9)
@@ -110,9 +106,7 @@ def test_between_nodes_a_ring_uses_every_port_and_a_pairwise_exchange_its_own() 
 
 @pytest.mark.parametrize("kind", COLLECTIVE_KINDS)
 @pytest.mark.parametrize("name", ["a100-sxm-80gb", "h100-sxm", "b200-sxm", "l40s"])
-def test_time_grows_with_bytes_and_devices_and_never_with_the_link(
-    kind: DeviceCollective, name: str
-) -> None:
+def test_time_grows_with_bytes_and_devices_and_never_with_the_link(kind, name):
     links = links_of(name)
     devices = np.arange(1.0, 9.0)[:, None]
     times = collective_time_s(kind, SIZES, devices, 1.0, links, CONSTANTS)
@@ -126,7 +120,7 @@ def test_time_grows_with_bytes_and_devices_and_never_with_the_link(
     assert is_at_most(inner / times[1:], links.bandwidth_bytes_per_s)
 
 
-def test_a_slower_network_never_helps() -> None:
+def test_a_slower_network_never_helps():
     links = links_of("h100-sxm")
     slower = replace(links, network_bytes_per_s=0.5 * np.asarray(links.network_bytes_per_s))
     for kind in COLLECTIVE_KINDS:
@@ -134,12 +128,12 @@ def test_a_slower_network_never_helps() -> None:
         assert is_at_most(fast, collective_time_s(kind, SIZES, 32.0, 4.0, slower, CONSTANTS))
 
 
-def test_an_unknown_collective_is_refused() -> None:
+def test_an_unknown_collective_is_refused():
     with pytest.raises(UnknownNameError, match="all_reduce"):
         collective_time_s("allreduce", 1.0, 2.0, 1.0, LINKS, PLAIN)  # type: ignore[arg-type]
 
 
-def test_expected_partners_of_a_token() -> None:
+def test_expected_partners_of_a_token():
     # Two of four experts on two devices: both elsewhere 1 of 6, both here 1 of 6, else one each.
     assert float(partners(2.0, 4.0, 2.0)) == pytest.approx(5 / 6)
     assert float(partners(8.0, 8.0, 8.0)) == pytest.approx(7.0)  # everybody has one
@@ -148,7 +142,7 @@ def test_expected_partners_of_a_token() -> None:
     np.testing.assert_allclose(many[0], [0.5, 0.75, 0.875])
 
 
-def test_an_exchange_moves_a_token_to_each_partner_as_counted_by_hand() -> None:
+def test_an_exchange_moves_a_token_to_each_partner_as_counted_by_hand():
     constants = ExchangeConstants.model_validate(
         {
             **dict.fromkeys(("normal_start", "normal_hop", "low_latency_start"), "0 us"),
@@ -171,9 +165,7 @@ def test_an_exchange_moves_a_token_to_each_partner_as_counted_by_hand() -> None:
 
 @pytest.mark.parametrize("kind", EXCHANGE_KINDS)
 @pytest.mark.parametrize("nodes", [1.0, 2.0, 4.0, 8.0])
-def test_an_exchange_grows_with_tokens_and_never_beats_its_links(
-    kind: ExchangeKind, nodes: float
-) -> None:
+def test_an_exchange_grows_with_tokens_and_never_beats_its_links(kind, nodes):
     links = links_of("h100-sxm")
     tokens = np.geomspace(1, 131072, 30)
     sizes = 256.0, 8.0, 7168.0, 8 * nodes, nodes
@@ -187,7 +179,7 @@ def test_an_exchange_grows_with_tokens_and_never_beats_its_links(
     assert is_at_most(times, expert_exchange_time_s(kind, tokens, *sizes, slower, EXCHANGE))
 
 
-def test_every_class_has_constants_and_other_classes_have_no_limits_of_a_core() -> None:
+def test_every_class_has_constants_and_other_classes_have_no_limits_of_a_core():
     for name in ("gpu", "igpu", "npu", "cpu", "tpu"):
         assert load_constants("collectives", CollectiveConstants, name).link <= 1
         own = load_constants("expert_exchange", ExchangeConstants, name).core_copy

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -22,7 +20,7 @@ from validation.studies.fit_corrections import write_groups
 SLOWER = {"l40s 16": MeasuredGroup(np.zeros((1, 2)), np.array([np.log(1.5)]))}
 
 
-def test_measured_sizes_are_corrected_and_far_ones_are_not() -> None:
+def test_measured_sizes_are_corrected_and_far_ones_are_not():
     case = KernelCase((16,), (np.array([0.0, 3.0, 60.0]), 0.0))
     near, farther, far = correction("gemm", column_of(["l40s"] * 3), case, SLOWER)
     assert near == pytest.approx(1.5, rel=1e-5)
@@ -32,13 +30,13 @@ def test_measured_sizes_are_corrected_and_far_ones_are_not() -> None:
     assert far == 1.0
 
 
-def test_other_devices_and_formats_have_the_law_alone() -> None:
+def test_other_devices_and_formats_have_the_law_alone():
     devices = column_of(["l40s", "my-own", "l40s"])
     factors = correction("gemm", devices, KernelCase((np.array([16, 16, 8]),), (0.0, 0.0)), SLOWER)
     np.testing.assert_allclose(factors, [1.5, 1.0, 1.0], rtol=1e-5)
 
 
-def test_a_batch_is_its_kernels_one_by_one() -> None:
+def test_a_batch_is_its_kernels_one_by_one():
     rng = np.random.default_rng(0)
     devices = ["GH100", "AD102", "v100-sxm"] * 20
     m, n = 2.0 ** rng.uniform(0, 14, 60), 2.0 ** rng.uniform(6, 14, 60)
@@ -53,7 +51,7 @@ def test_a_batch_is_its_kernels_one_by_one() -> None:
     assert set(batch[2::3].tolist()) == {1.0}  # not measured
 
 
-def test_shipped_groups_are_of_devices_that_were_measured_and_stay_moderate() -> None:
+def test_shipped_groups_are_of_devices_that_were_measured_and_stay_moderate():
     for family in ("gemm", "attention", "mla", "absorbing", "experts"):
         groups = measured_groups(family)
         assert groups
@@ -63,7 +61,7 @@ def test_shipped_groups_are_of_devices_that_were_measured_and_stay_moderate() ->
     assert not measured_groups("collectives")
 
 
-def test_groups_are_written_and_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_groups_are_written_and_read_again(tmp_path, monkeypatch):
     path = tmp_path / "corrections.npz"
     write_groups({"gemm": SLOWER}, path)
     monkeypatch.setattr(corrections, "CORRECTIONS_FILE", path)
@@ -73,13 +71,13 @@ def test_groups_are_written_and_read_again(tmp_path: Path, monkeypatch: pytest.M
     assert group.points.tolist() == [[0.0, 0.0]]
 
 
-def test_similarity_falls_with_distance() -> None:
+def test_similarity_falls_with_distance():
     values = similarity(np.zeros((1, 1)), np.arange(10.0)[:, None])[0]
     assert values[0] == 1.0
     assert (np.diff(values) < 0).all()
 
 
-def test_products_of_much_arithmetic_are_not_corrected_to_be_faster() -> None:
+def test_products_of_much_arithmetic_are_not_corrected_to_be_faster():
     devices = column_of(["h100-sxm"] * 2)
     products = Products(m=np.array([16.0, 8192.0]), n=8192.0, k=8192.0, peak_flop_per_s=1e15)
     case = gemm_case(products)

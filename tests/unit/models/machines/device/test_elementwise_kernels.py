@@ -38,29 +38,27 @@ A100 = rates_of("a100-sxm-80gb")
 SIZES = np.geomspace(1e2, 1e10, 80)
 
 
-def test_a_long_stream_takes_the_memory_and_a_short_one_the_cores() -> None:
+def test_a_long_stream_takes_the_memory_and_a_short_one_the_cores():
     assert stream_time_s(1e10, A100, PLAIN) == pytest.approx(1e10 / 2039e9)
     assert stream_time_s(1e7, A100, PLAIN) == pytest.approx(1e7 / (40e9 * 108))
     assert stream_time_s(1e7, A100, PLAIN, is_cached=False) == pytest.approx(1e7 / 2039e9)
 
 
-def test_a_row_belongs_to_a_core() -> None:
+def test_a_row_belongs_to_a_core():
     # One row of 80 kB at 8 GB/s; 216 rows are two turns of 108 cores.
     assert row_time_s(1.0, 80e3, A100, PLAIN) == pytest.approx(10e-6)
     assert row_time_s(216.0, 80e3, A100, PLAIN) == pytest.approx(20e-6)
 
 
 @pytest.mark.parametrize("width, measured_s", [(4096, 92.7e-6), (8192, 180.7e-6)])
-def test_a_vectorized_norm_takes_the_time_that_others_measured(
-    width: int, measured_s: float
-) -> None:
+def test_a_vectorized_norm_takes_the_time_that_others_measured(width, measured_s):
     """PyTorch's norm of 32,768 rows in 16 bits on a B200: ml-explore/mlx, pull request 3850."""
     shape = (32768.0, width * 4.0, rates_of("b200-sxm", 126e6), CONSTANTS)
     assert row_time_s(*shape, is_vectorized=True) == pytest.approx(measured_s, rel=0.05)
     assert row_time_s(*shape) > 4 * measured_s  # as engines of 2023 had it
 
 
-def test_a_device_with_less_bandwidth_for_its_cores_uses_more_of_it() -> None:
+def test_a_device_with_less_bandwidth_for_its_cores_uses_more_of_it():
     moved = 1e9
     shares = {
         name: moved / float(row_time_s(1e5, moved / 1e5, rates_of(name), CONSTANTS))
@@ -71,13 +69,13 @@ def test_a_device_with_less_bandwidth_for_its_cores_uses_more_of_it() -> None:
     assert shares["a40"] > 0.8
 
 
-def test_mixing_reads_or_writes_float32_streams_twice() -> None:
+def test_mixing_reads_or_writes_float32_streams_twice():
     assert float(mixing_bytes(10.0, 100.0, 4.0)) == 10 * 100 * (2 * 4 * 4 + 2)
 
 
 @pytest.mark.parametrize("name", ["a100-sxm-80gb", "a40", "h100-sxm", "b200-sxm", "l40s"])
 @pytest.mark.parametrize("cache_bytes", [0.0, 40e6])
-def test_time_grows_with_bytes_and_never_with_bandwidth(name: str, cache_bytes: float) -> None:
+def test_time_grows_with_bytes_and_never_with_bandwidth(name, cache_bytes):
     rates = rates_of(name, cache_bytes)
     faster = replace(rates, bandwidth_bytes_per_s=2.0 * np.asarray(rates.bandwidth_bytes_per_s))
     for cached in (True, False):
@@ -94,7 +92,7 @@ def test_time_grows_with_bytes_and_never_with_bandwidth(name: str, cache_bytes: 
     assert is_at_most((SIZES / cached)[beyond], rates.bandwidth_bytes_per_s)
 
 
-def test_other_classes_of_devices_have_no_limits_of_a_core() -> None:
+def test_other_classes_of_devices_have_no_limits_of_a_core():
     for name in ("igpu", "npu", "cpu", "tpu"):
         own = load_constants("elementwise", ElementwiseConstants, name)
         assert min(own.stream_core, own.row_core) > 1e15

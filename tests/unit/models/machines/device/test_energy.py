@@ -41,7 +41,7 @@ def sustained(flop: float, traffic: float, bits: float = 16) -> float:
     return float(sustained_time_s(1e-3, KernelWork(flop, traffic, bits), RATES, CONSTANTS))
 
 
-def test_energy_adds_base_arithmetic_and_traffic() -> None:
+def test_energy_adds_base_arithmetic_and_traffic():
     # 500 W x 1 ms x 0.2 = 0.1 J; 0.5 pJ/FLOP x 2e11; 62.5 pJ/byte x 1e9.
     assert joules(0, 0) == pytest.approx(0.1)
     assert joules(2e11, 0) == pytest.approx(0.1 + 0.1)
@@ -50,22 +50,22 @@ def test_energy_adds_base_arithmetic_and_traffic() -> None:
 
 
 @pytest.mark.parametrize(("bits", "expected"), [(32, 1.0), (16, 1.0), (8, 0.5), (4, 0.25)])
-def test_narrow_arithmetic_takes_less(bits: float, expected: float) -> None:
+def test_narrow_arithmetic_takes_less(bits, expected):
     assert joules(2e11, 0, bits) - joules(0, 0) == pytest.approx(0.1 * expected)
 
 
-def test_no_kernel_draws_more_than_the_limit() -> None:
+def test_no_kernel_draws_more_than_the_limit():
     assert joules(1e13, 1e11) == pytest.approx(500 * 1e-3 * 0.9)
 
 
-def test_a_waiting_device_draws_its_idle_power_and_one_without_a_limit_none() -> None:
+def test_a_waiting_device_draws_its_idle_power_and_one_without_a_limit_none():
     assert idle_watts(RATES, CONSTANTS) == pytest.approx(50)
     unknown = replace(RATES, power_watts=np.nan)
     assert np.isnan(kernel_energy_joules(1e-3, KernelWork(1e9, 1e9, 16), unknown, CONSTANTS))
     assert sustained_time_s(1e-3, KernelWork(1e13, 1e9, 16), unknown, CONSTANTS) == 1e-3
 
 
-def test_at_the_power_limit_a_kernel_takes_longer_by_the_cube_root_of_what_is_beyond() -> None:
+def test_at_the_power_limit_a_kernel_takes_longer_by_the_cube_root_of_what_is_beyond():
     # 0.9 - 0.2 of 500 W are left to 1 ms: 0.35 J. At 0.5 pJ/FLOP, 8 times that is 5.6e12 FLOP.
     assert sustained(5.6e12, 0) == pytest.approx(2e-3)
     assert sustained(0.7e12, 0) == pytest.approx(1e-3)
@@ -78,7 +78,7 @@ def test_at_the_power_limit_a_kernel_takes_longer_by_the_cube_root_of_what_is_be
 
 
 @pytest.mark.parametrize("name", ["gpu", "tpu", "igpu", "npu", "cpu"])
-def test_narrower_arithmetic_never_takes_more_and_idle_is_least(name: str) -> None:
+def test_narrower_arithmetic_never_takes_more_and_idle_is_least(name):
     shipped = load_constants("energy", EnergyConstants, name)
     assert shipped.flop_4bit <= shipped.flop_8bit <= shipped.flop_16bit
     assert shipped.idle <= shipped.base <= shipped.limit <= 1
@@ -89,8 +89,8 @@ def test_narrower_arithmetic_never_takes_more_and_idle_is_least(name: str) -> No
     [("h200-sxm", 0.7, 16, 0.99), ("b200-sxm", 0.62, 16, 0.71), ("b200-sxm", 0.42, 4, 0.26)],
 )
 def test_large_products_take_the_picojoules_that_the_table_shows(
-    name: str, sustained: float, bits: float, expected_pj: float
-) -> None:
+    name, sustained, bits, expected_pj
+):
     # Whole board, median of products of at least 4096 each way in ai-dynamo/aiconfigurator.
     device = load_device(name)
     rates = device_rates(lambda number: number(device))
@@ -105,7 +105,7 @@ def rates_of(name: str) -> DeviceRates:
     return device_rates(lambda number: number(device))
 
 
-def test_a_flop_takes_on_a_throttled_chip_what_it_takes_on_the_whole_one() -> None:
+def test_a_flop_takes_on_a_throttled_chip_what_it_takes_on_the_whole_one():
     """An H20 is an H100 with a seventh of its peak at 400 W: its limit binds no product."""
     switched = []
     for name in ("h100-sxm", "h20"):

@@ -26,7 +26,7 @@ CONSTANTS = EngineConstants.model_validate(
 )
 
 
-def test_a_host_starts_kernels_at_the_pace_of_its_generation() -> None:
+def test_a_host_starts_kernels_at_the_pace_of_its_generation():
     """An H100 is linked by PCIe 5, an A100 by PCIe 4; nobody states the link of a V100."""
     rates = [
         load_device(key).slow_bandwidth or np.nan for key in ("h100-sxm", "a100-sxm-80gb", "v100")
@@ -35,13 +35,13 @@ def test_a_host_starts_kernels_at_the_pace_of_its_generation() -> None:
     assert seconds.tolist() == pytest.approx([0.02, 0.04, 0.04])
 
 
-def test_a_step_with_prompts_takes_the_host_longer_by_a_constant() -> None:
+def test_a_step_with_prompts_takes_the_host_longer_by_a_constant():
     seconds = host_own_s(np.array([False, True]), 0.0, 8.0, CONSTANTS)
     assert seconds.tolist() == pytest.approx([8e-3, 20e-3])
     assert float(host_own_s(True, 0.0, 8.0, CONSTANTS)) == seconds[1]
 
 
-def test_each_further_request_takes_the_host_of_several_ranks_longer() -> None:
+def test_each_further_request_takes_the_host_of_several_ranks_longer():
     seconds = host_own_s(False, np.array([1.0, 2.0, 64.0]), np.array([[1.0], [8.0]]), CONSTANTS)
     assert seconds.tolist() == [
         pytest.approx([8e-3, 8e-3, 8e-3]),
@@ -49,13 +49,13 @@ def test_each_further_request_takes_the_host_of_several_ranks_longer() -> None:
     ]
 
 
-def test_only_large_messages_pass_the_host_at_a_share_of_its_rate() -> None:
+def test_only_large_messages_pass_the_host_at_a_share_of_its_rate():
     size = np.array([LARGE_MESSAGE_BYTES, 2 * LARGE_MESSAGE_BYTES])
     seconds = host_copy_s(size, 1.5 * size, np.array([[64e9], [np.nan]]), CONSTANTS)
     large = 3 * LARGE_MESSAGE_BYTES / 1.5
     np.testing.assert_allclose(seconds, [[0.0, large / 64e9], [0.0, large / 32e9]])
 
 
-def test_one_rank_waits_for_nobody_and_more_ranks_wait_longer() -> None:
+def test_one_rank_waits_for_nobody_and_more_ranks_wait_longer():
     seconds = rank_wait_s(np.array([1.0, 2.0, 8.0]), CONSTANTS)
     assert seconds[0] == 0 and 0 < seconds[1] < seconds[2]

@@ -15,7 +15,7 @@ from codesign.models.machines.device.expected_error import (
 )
 
 
-def test_a_device_of_measured_requests_has_errors_of_its_own() -> None:
+def test_a_device_of_measured_requests_has_errors_of_its_own():
     first, eager, kernels = describe_expected_error("a100-sxm-80gb")
     assert first.startswith("Expected error on this device: time to first token")
     error = measured_errors().requests["queued"]["TPOT"]["a100-sxm-80gb"]
@@ -27,7 +27,7 @@ def test_a_device_of_measured_requests_has_errors_of_its_own() -> None:
     assert kernels.startswith("Errors of kernels measured on this device: products ")
 
 
-def test_what_starts_the_kernels_decides_which_errors_are_expected() -> None:
+def test_what_starts_the_kernels_decides_which_errors_are_expected():
     own, elsewhere, _ = describe_expected_error("a100-sxm-80gb", is_eager=True)
     error = measured_errors().requests["eager"]["TTFT"]["a100-sxm-80gb"]
     words = f"time to first token of dense models {error.median:.0%}"
@@ -35,14 +35,14 @@ def test_what_starts_the_kernels_decides_which_errors_are_expected() -> None:
     assert elsewhere.startswith("Where kernels are queued ahead: ")
 
 
-def test_a_device_of_measured_kernels_has_the_requests_of_others() -> None:
+def test_a_device_of_measured_kernels_has_the_requests_of_others():
     kernels, requests = describe_expected_error("a100-pcie-80gb")
     assert "rate of a deployment" in requests
     assert kernels.startswith("Errors of kernels measured on this device: products ")
     assert requests.startswith("Requests on other devices: time to first token")
 
 
-def test_a_device_with_published_throughputs_has_their_errors_by_the_kind_of_model() -> None:
+def test_a_device_with_published_throughputs_has_their_errors_by_the_kind_of_model():
     own, kernels = describe_expected_error("b200-sxm")
     queued = measured_errors().requests["queued"]
     for kind, words in (("dense", "dense models"), ("mixtures", "models with experts")):
@@ -51,7 +51,7 @@ def test_a_device_with_published_throughputs_has_their_errors_by_the_kind_of_mod
     assert "exchange of experts" in kernels
 
 
-def test_a_device_that_nobody_measured_has_the_errors_of_unseen_devices() -> None:
+def test_a_device_that_nobody_measured_has_the_errors_of_unseen_devices():
     kernels, requests = describe_expected_error("tpu-v5e")
     assert kernels.startswith("No kernel was measured on this device.")
     unseen = measured_errors().unseen_chip
@@ -61,7 +61,7 @@ def test_a_device_that_nobody_measured_has_the_errors_of_unseen_devices() -> Non
                measured_errors().kernels.items())  # fmt: skip
 
 
-def test_a_device_of_a_measured_chip_has_the_errors_of_devices_with_siblings() -> None:
+def test_a_device_of_a_measured_chip_has_the_errors_of_devices_with_siblings():
     kernels, requests = describe_expected_error("h100-pcie", chip="GH100")
     assert "those of its chip correct its laws (h100-sxm, h200-sxm)" in kernels
     assert f"products {measured_errors().unseen_device['gemm'].median:.0%}" in kernels
@@ -74,11 +74,11 @@ def test_a_device_of_a_measured_chip_has_the_errors_of_devices_with_siblings() -
 
 
 @pytest.mark.parametrize("device", list_devices())
-def test_every_device_has_a_sentence(device: str) -> None:
+def test_every_device_has_a_sentence(device):
     assert all(sentence.endswith(".") for sentence in describe_expected_error(device))
 
 
-def test_the_shipped_errors_are_measured() -> None:
+def test_the_shipped_errors_are_measured():
     errors = measured_errors()
     assert errors.how == "python -m validation.studies.expected_errors"
     assert {"TTFT", "TPOT", "throughput"} <= set(errors.requests["queued"])
@@ -87,7 +87,7 @@ def test_the_shipped_errors_are_measured() -> None:
     assert errors.kernels["gemm"]["all"].cases > 5_000
 
 
-def test_energy_has_a_range_of_its_device_or_of_all_with_watts() -> None:
+def test_energy_has_a_range_of_its_device_or_of_all_with_watts():
     errors = measured_errors().energy
     own, other = energy_error("h200-sxm"), energy_error("a100-sxm-80gb")
     assert own == errors["h200-sxm"]

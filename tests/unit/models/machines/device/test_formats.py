@@ -35,8 +35,8 @@ from codesign.models.workload.precision import FORMATS
     ],
 )
 def test_a_pair_of_formats_says_how_its_kernel_multiplies(
-    weight: str, activation: str, multiply: str, is_converted: bool, is_quantized: bool
-) -> None:
+    weight, activation, multiply, is_converted, is_quantized
+):
     kernel = product_format(weight, activation)
     assert kernel.multiply == multiply
     assert kernel.is_weight_converted is is_converted
@@ -45,12 +45,12 @@ def test_a_pair_of_formats_says_how_its_kernel_multiplies(
     assert kernel.has_block_scales is (weight == "fp8_block128" and multiply == "fp8")
 
 
-def test_every_format_of_a_workload_is_known_with_the_bits_it_has_there() -> None:
+def test_every_format_of_a_workload_is_known_with_the_bits_it_has_there():
     for name, number_format in FORMATS.items():
         assert operand_format(name).stored_bits == number_format.exact_bits
 
 
-def test_an_unknown_format_is_refused_with_the_nearest_name() -> None:
+def test_an_unknown_format_is_refused_with_the_nearest_name():
     with pytest.raises(UnknownNameError, match="fp8"):
         product_format("fp9", "bf16")
 
@@ -69,15 +69,13 @@ def test_an_unknown_format_is_refused_with_the_nearest_name() -> None:
         ("rubin", "int8", "bf16"),
     ],
 )
-def test_a_device_multiplies_in_the_next_wider_format_it_has(
-    device: str, precision: str, expected: str
-) -> None:
+def test_a_device_multiplies_in_the_next_wider_format_it_has(device, precision, expected):
     chosen = load_device(device)
     name = chosen.multiply_format(precision)
     assert chosen.peak[name] == chosen.peak_flop_per_s(expected)
 
 
-def test_a_device_never_multiplies_in_a_narrower_format() -> None:
+def test_a_device_never_multiplies_in_a_narrower_format():
     only_fp8 = load_device("h100-sxm").model_copy(update={"peak": {"fp8": 1e15}})
     for precision in ("bf16", "fp16", "int8", "fp32"):
         with pytest.raises(UnknownNameError, match="precision"):
@@ -86,7 +84,7 @@ def test_a_device_never_multiplies_in_a_narrower_format() -> None:
         only_fp8.peak_flop_per_s("fp7")
 
 
-def test_a_device_without_the_multiplier_converts_the_weights() -> None:
+def test_a_device_without_the_multiplier_converts_the_weights():
     kernel = format_on(load_device("a100-sxm-80gb"), product_format("fp8", "fp8"))
     assert kernel.multiply == "bf16"
     assert kernel.is_weight_converted
@@ -99,7 +97,7 @@ def test_a_device_without_the_multiplier_converts_the_weights() -> None:
     assert format_on(load_device("h100-sxm"), native) == native
 
 
-def test_every_pair_runs_on_every_measured_device() -> None:
+def test_every_pair_runs_on_every_measured_device():
     for name in ("a100-sxm-80gb", "l40s", "h200-sxm", "b200-sxm"):
         device = load_device(name)
         for weight in OPERANDS:

@@ -79,14 +79,14 @@ def sizes(n_products: int = 400) -> Products:
     )
 
 
-def test_a_full_wave_takes_its_tiles_at_the_peak_plus_a_start() -> None:
+def test_a_full_wave_takes_its_tiles_at_the_peak_plus_a_start():
     # 100 tiles of 128 x 128 on 100 cores of 1 TFLOP/s: 2 x 128 x 128 x 4096 FLOP each.
     products = Products(m=1280.0, n=1280.0, k=4096.0, peak_flop_per_s=100e12)
     expected = 2 * 128 * 128 * 4096 / 1e12 + 3e-6
     assert gemm_time_s(products, PLAIN, IDEAL) == pytest.approx(expected)
 
 
-def test_one_tile_more_than_the_cores_costs_another_wave() -> None:
+def test_one_tile_more_than_the_cores_costs_another_wave():
     # No tile is smaller than 16 x 128, and operands of 8 bits are not split.
     full = Products(m=16.0, n=128.0 * 100, k=65536.0, peak_flop_per_s=1e12, weight_bits=8.0)
     more = replace(full, n=128.0 * 100 + 1)
@@ -94,19 +94,19 @@ def test_one_tile_more_than_the_cores_costs_another_wave() -> None:
     assert waves[1] == pytest.approx(2 * waves[0])
 
 
-def test_one_row_takes_the_weights_at_the_bandwidth() -> None:
+def test_one_row_takes_the_weights_at_the_bandwidth():
     products = Products(m=1.0, n=8192.0, k=8192.0, peak_flop_per_s=1e18, weight_bits=8.0)
     traffic = 8192**2 + 2 * (8192 + 8192)
     assert gemm_time_s(products, PLAIN, IDEAL) == pytest.approx(traffic / 1e12 + 3e-6, rel=1e-3)
 
 
-def test_weights_that_the_cache_holds_come_faster() -> None:
+def test_weights_that_the_cache_holds_come_faster():
     products = Products(m=1.0, n=8192.0, k=8192.0, peak_flop_per_s=1e18)
     held = replace(products, cached_weight_share=1.0)
     assert gemm_time_s(held, PLAIN, IDEAL) < 0.1 * gemm_time_s(products, PLAIN, IDEAL)
 
 
-def test_the_cache_delivers_what_cores_take_of_it_in_a_clock() -> None:
+def test_the_cache_delivers_what_cores_take_of_it_in_a_clock():
     products = Products(m=1.0, n=8192.0, k=8192.0, peak_flop_per_s=1e18, cached_weight_share=1.0)
     constants = IDEAL.model_copy(update={"cache_bytes_per_cycle": 10.0})
     rates = replace(PLAIN, clock_hz=2e9)  # 100 cores of 10 bytes: 2 TB/s
@@ -119,7 +119,7 @@ def test_the_cache_delivers_what_cores_take_of_it_in_a_clock() -> None:
     )
 
 
-def test_other_formats_start_later_by_what_their_constants_say() -> None:
+def test_other_formats_start_later_by_what_their_constants_say():
     plain = Products(m=1.0, n=16.0, k=16.0, peak_flop_per_s=100e12)
     base = float(gemm_time_s(plain, PLAIN, IDEAL))
 
@@ -133,7 +133,7 @@ def test_other_formats_start_later_by_what_their_constants_say() -> None:
     assert later_s(is_integer=True, is_input_quantized=True) == pytest.approx(15e-6, rel=1e-2)
 
 
-def test_cores_that_load_their_own_operands_are_slower_and_so_are_converted_weights() -> None:
+def test_cores_that_load_their_own_operands_are_slower_and_so_are_converted_weights():
     slow = IDEAL.model_copy(update={"synchronous_core_rate": 0.5})
     products = Products(m=1280.0, n=1280.0, k=65536.0, peak_flop_per_s=100e12)
     fast_device = replace(PLAIN, has_asynchronous_cores=1.0)
@@ -144,14 +144,14 @@ def test_cores_that_load_their_own_operands_are_slower_and_so_are_converted_weig
         assert gemm_time_s(changed, fast_device, slow) == pytest.approx(2 * fast, rel=1e-2)
 
 
-def test_a_device_that_states_its_starts_has_them() -> None:
+def test_a_device_that_states_its_starts_has_them():
     plain = Products(m=1.0, n=16.0, k=16.0, peak_flop_per_s=100e12, is_input_quantized=True)
     stated = replace(PLAIN, kernel_start_s=1e-6, quantize_start_s=0.5e-6)
     assert gemm_time_s(plain, stated, IDEAL) == pytest.approx(1.5e-6, rel=1e-2)
 
 
 @pytest.mark.parametrize("name", DEVICES)
-def test_no_product_passes_the_peak_or_the_bandwidth(name: str) -> None:
+def test_no_product_passes_the_peak_or_the_bandwidth(name):
     products, rates = sizes(), rates_of(name)
     time = gemm_time_s(products, rates, shipped(name))
     assert is_at_most(products.work_flop, time * 100e12)
@@ -162,7 +162,7 @@ def test_no_product_passes_the_peak_or_the_bandwidth(name: str) -> None:
 
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("size", ["m", "n", "k", "count"])
-def test_more_work_never_takes_less_time(name: str, size: str) -> None:
+def test_more_work_never_takes_less_time(name, size):
     products, rates, constants = sizes(), rates_of(name), shipped(name)
     before = gemm_time_s(products, rates, constants)
     for factor in (1.01, 1.5, 2.0, 3.0):
@@ -171,7 +171,7 @@ def test_more_work_never_takes_less_time(name: str, size: str) -> None:
 
 
 @pytest.mark.parametrize("name", DEVICES)
-def test_a_faster_device_never_takes_more_time(name: str) -> None:
+def test_a_faster_device_never_takes_more_time(name):
     products, rates, constants = sizes(), rates_of(name), shipped(name)
     before = gemm_time_s(products, rates, constants)
     faster = [
@@ -185,7 +185,7 @@ def test_a_faster_device_never_takes_more_time(name: str) -> None:
         assert is_at_most(gemm_time_s(changed, better, constants), before)
 
 
-def test_cores_added_at_their_own_rate_never_take_more_time() -> None:
+def test_cores_added_at_their_own_rate_never_take_more_time():
     products, rates, constants = sizes(), rates_of("h100-sxm"), shipped("h100-sxm")
     before = gemm_time_s(products, rates, constants)
     more = replace(rates, n_cores=1.5 * rates.n_cores)
@@ -193,7 +193,7 @@ def test_cores_added_at_their_own_rate_never_take_more_time() -> None:
     assert is_at_most(time, before)
 
 
-def test_a_table_of_devices_is_its_devices_one_by_one() -> None:
+def test_a_table_of_devices_is_its_devices_one_by_one():
     products = sizes(50)
     names = ("a100-sxm-80gb", "h100-sxm", "b200-sxm")
     constants = shipped("h100-sxm")
@@ -207,7 +207,7 @@ def test_a_table_of_devices_is_its_devices_one_by_one() -> None:
         assert row == pytest.approx(gemm_time_s(products, rates_of(name), constants))
 
 
-def test_every_class_of_devices_has_constants_and_no_unknown_one() -> None:
+def test_every_class_of_devices_has_constants_and_no_unknown_one():
     for name in CLASSES:
         load_constants("gemm", GemmConstants, name)
     with pytest.raises(UnknownNameError, match="class of devices"):

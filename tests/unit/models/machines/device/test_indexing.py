@@ -35,7 +35,7 @@ def score_s(shape: Index, device: str) -> float:
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("shape", [STEP, PROMPT])
-def test_scores_take_at_least_their_arithmetic_and_their_keys(device: str, shape: Index) -> None:
+def test_scores_take_at_least_their_arithmetic_and_their_keys(device, shape):
     rates = rates_of(device)
     peak = max(float(eight_bit_peak(rates)), float(rates.peak_16bit_flop_per_s))
     scores = float(shape.sequences) * float(shape.new_tokens) * float(shape.context)
@@ -46,18 +46,18 @@ def test_scores_take_at_least_their_arithmetic_and_their_keys(device: str, shape
 
 @pytest.mark.parametrize("device", DEVICES)
 @pytest.mark.parametrize("field", ["sequences", "context", "heads", "head_dim"])
-def test_more_of_anything_takes_longer(device: str, field: str) -> None:
+def test_more_of_anything_takes_longer(device, field):
     more = replace(STEP, **{field: 2 * getattr(STEP, field)})
     assert score_s(more, device) > score_s(STEP, device)
 
 
-def test_devices_without_eight_bit_products_multiply_in_sixteen() -> None:
+def test_devices_without_eight_bit_products_multiply_in_sixteen():
     assert eight_bit_peak(rates_of("a100-sxm-80gb")) == 0
     h100 = rates_of("h100-sxm")
     assert eight_bit_peak(h100) == 2 * np.asarray(h100.peak_16bit_flop_per_s)
 
 
-def test_the_choice_reads_every_score_once() -> None:
+def test_the_choice_reads_every_score_once():
     constants = load_constants("elementwise", ElementwiseConstants, "gpu")
     h100 = rates_of("h100-sxm")
     seconds = float(selection_time_s(PROMPT, h100, constants))

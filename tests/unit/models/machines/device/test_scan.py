@@ -77,7 +77,7 @@ def work_flop(shape: Shape) -> float:
     return float(scan_work_flop(shape) if isinstance(shape, Scan) else absorbing_work_flop(shape))
 
 
-def test_a_decode_step_by_hand_streams_states() -> None:
+def test_a_decode_step_by_hand_streams_states():
     rates, constants = rates_of("h100-sxm"), load_constants("scan", ScanConstants, "gpu")
     shape = Scan(100, 1, 2, 4, 128, 64)
     states = 100 * 4 * 128 * 64 * 4 * 2
@@ -88,7 +88,7 @@ def test_a_decode_step_by_hand_streams_states() -> None:
     assert float(times_s(shape, rates)) == pytest.approx(expected, rel=1e-12)
 
 
-def test_verification_writes_the_state_of_every_token() -> None:
+def test_verification_writes_the_state_of_every_token():
     step = Scan(8, 1, 16, 16, 128, 128)
     drafts = replace(step, tokens=4.0, keeps_states=True)
     state = 8 * 16 * 128 * 128 * 4
@@ -96,7 +96,7 @@ def test_verification_writes_the_state_of_every_token() -> None:
     assert traffic_bytes(drafts) - 8 * 4 * 2 * 16 * 256 * 2 == 5 * state
 
 
-def test_a_fused_prefill_by_hand() -> None:
+def test_a_fused_prefill_by_hand():
     rates, constants = rates_of("h100-sxm"), load_constants("scan", ScanConstants, "gpu")
     shape = Scan(1, 64 * 100, 1, 1, 128, 128, is_prefill=True)  # one head: one chunk after another
     memory = traffic_bytes(shape) / (constants.bandwidth_fraction * 3350e9)
@@ -105,7 +105,7 @@ def test_a_fused_prefill_by_hand() -> None:
     assert float(times_s(shape, rates)) == pytest.approx(expected, rel=1e-12)
 
 
-def test_few_tokens_cost_a_chunk() -> None:
+def test_few_tokens_cost_a_chunk():
     rates = rates_of("h100-sxm")
     short = Scan(64, 1, 16, 32, 128, 128, is_prefill=True)
     longer = replace(short, tokens=64.0)
@@ -113,14 +113,14 @@ def test_few_tokens_cost_a_chunk() -> None:
     assert float(times_s(replace(short, tokens=1024.0), rates)) > 5 * float(times_s(short, rates))
 
 
-def test_three_convolutions_start_once_and_two_halves() -> None:
+def test_three_convolutions_start_once_and_two_halves():
     rates, constants = rates_of("h100-sxm"), load_constants("scan", ScanConstants, "gpu")
     shape = Convolution(1, 1, 4608)
     more = times_s(replace(shape, launches=3.0), rates) - times_s(shape, rates)
     assert float(more) == pytest.approx(constants.convolution_start_cycles / 1.83e9)
 
 
-def test_cores_bound_a_convolution_where_memory_is_faster_than_they_are() -> None:
+def test_cores_bound_a_convolution_where_memory_is_faster_than_they_are():
     constants = load_constants("scan", ScanConstants, "gpu")
     shape = Convolution(64, 4096, 8192, is_prefill=True)
     rates = replace(rates_of("b200-sxm"), bandwidth_bytes_per_s=1e15)
@@ -130,7 +130,7 @@ def test_cores_bound_a_convolution_where_memory_is_faster_than_they_are() -> Non
     assert float(times_s(shape, rates)) == pytest.approx(expected, rel=1e-9)
 
 
-def test_products_of_8_bits_convert_their_input_first() -> None:
+def test_products_of_8_bits_convert_their_input_first():
     constants = load_constants("absorbing", AbsorbingConstants, "gpu")
     rates = replace(rates_of("h100-sxm"), bandwidth_bytes_per_s=1e15)
     shape = Absorbing(8192, 128, 512, 128, weight_bits=8.0)
@@ -142,7 +142,7 @@ def test_products_of_8_bits_convert_their_input_first() -> None:
     assert float(more) == pytest.approx(expected, rel=1e-2)
 
 
-def test_few_tokens_of_a_head_take_a_tile_of_64_rows() -> None:
+def test_few_tokens_of_a_head_take_a_tile_of_64_rows():
     rates = rates_of("l40s")
     few, most, more = (
         float(times_s(Absorbing(tokens, 8, 512, 128), rates)) for tokens in (1.0, 64.0, 128.0)
@@ -154,7 +154,7 @@ def test_few_tokens_of_a_head_take_a_tile_of_64_rows() -> None:
 
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_no_rate_slows_and_no_call_beats_the_datasheet(name: str, shape: Shape) -> None:
+def test_no_rate_slows_and_no_call_beats_the_datasheet(name, shape):
     rates = replace(rates_of(name), cache_bytes=50e6)
     time = float(times_s(shape, rates))
     assert is_at_most(traffic_bytes(shape) / time, rates.bandwidth_bytes_per_s)
@@ -168,7 +168,7 @@ def test_no_rate_slows_and_no_call_beats_the_datasheet(name: str, shape: Shape) 
 
 @pytest.mark.parametrize("name", DEVICES)
 @pytest.mark.parametrize("shape", SHAPES)
-def test_more_tokens_or_sequences_never_take_less(name: str, shape: Shape) -> None:
+def test_more_tokens_or_sequences_never_take_less(name, shape):
     rates = replace(rates_of(name), cache_bytes=50e6)
     for field in ("sequences", "tokens", "value_heads", "channels", "heads"):
         if hasattr(shape, field):
@@ -179,7 +179,7 @@ def test_more_tokens_or_sequences_never_take_less(name: str, shape: Shape) -> No
 
 
 @pytest.mark.parametrize("name", ["gpu", "tpu", "igpu", "npu", "cpu"])
-def test_every_class_of_devices_has_constants_of_scans(name: str) -> None:
+def test_every_class_of_devices_has_constants_of_scans(name):
     for family, record in (("scan", ScanConstants), ("absorbing", AbsorbingConstants)):
         constants = load_constants(family, record, name)
         assert all(value > 0 for value in constants.model_dump().values())

@@ -21,7 +21,7 @@ def rates_of(name: str) -> DeviceRates:
 
 
 @pytest.mark.parametrize("name", list_devices())
-def test_narrow_products_sustain_less_of_their_peak_but_more_arithmetic(name: str) -> None:
+def test_narrow_products_sustain_less_of_their_peak_but_more_arithmetic(name):
     rates = rates_of(name)
     shares = sustained_share(rates, WIDTHS)
     assert shares[0] == rates.sustained_fraction
@@ -30,7 +30,7 @@ def test_narrow_products_sustain_less_of_their_peak_but_more_arithmetic(name: st
     assert (shares > 0.3).all()
 
 
-def test_power_limits_those_that_draw_it_in_16_bits() -> None:
+def test_power_limits_those_that_draw_it_in_16_bits():
     h100, h20 = (sustained_share(rates_of(name), WIDTHS) for name in ("h100-sxm", "h20"))
     assert h100[1] == pytest.approx(0.803 / 1.28)
     # 400 W are three times what 148 TFLOP/s need in 16 bits, and more than what 4 bits need.
@@ -38,7 +38,7 @@ def test_power_limits_those_that_draw_it_in_16_bits() -> None:
     assert h20[0] >= CEILING
 
 
-def test_more_power_never_sustains_less() -> None:
+def test_more_power_never_sustains_less():
     rates = replace(rates_of("h20"), power_watts=np.array([np.nan, 50.0, 130.0, 200.0, 400.0]))
     shares = sustained_share(rates, 8.0)
     assert never_falls(shares[1:])
@@ -46,7 +46,7 @@ def test_more_power_never_sustains_less() -> None:
     assert shares[0] == shares[1]  # none stated: as if 16 bits drew all
 
 
-def test_a_faster_multiplier_never_does_less() -> None:
+def test_a_faster_multiplier_never_does_less():
     peaks = np.geomspace(5e13, 5e15, 30)
     rates = replace(rates_of("h20"), peak_16bit_flop_per_s=peaks)
     for bits in WIDTHS:

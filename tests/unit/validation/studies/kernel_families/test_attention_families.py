@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import numpy as np
 import pytest
 
@@ -74,7 +72,7 @@ def measured() -> KernelTable:
 
 
 @pytest.mark.parametrize("family", CASES, ids=lambda module: module.__name__.rsplit(".", 1)[1])
-def test_a_complete_row_is_predicted(family: ModuleType) -> None:
+def test_a_complete_row_is_predicted(family):
     table = table_of(CASES[family])
     assert family.left_out(table).tolist() == [""]
     assert family.FAMILY.predict(table)[0] > family.FAMILY.roofline_s(table)[0] > 0
@@ -100,21 +98,19 @@ def test_a_complete_row_is_predicted(family: ModuleType) -> None:
         (scan, {"operator": "gemm"}, "the operator is not of this family"),
     ],
 )
-def test_a_row_that_lacks_something_says_what(
-    family: ModuleType, change: dict[str, str], reason: str
-) -> None:
+def test_a_row_that_lacks_something_says_what(family, change, reason):
     table = table_of(CASES[family] | change, CASES[family])
     assert family.left_out(table).tolist() == [reason, ""]
     assert np.isnan(family.FAMILY.predict(table)).tolist() == [True, False]
     assert np.isnan(family.FAMILY.roofline_s(table)).tolist() == [True, False]
 
 
-def test_a_convolution_needs_channels_and_no_heads() -> None:
+def test_a_convolution_needs_channels_and_no_heads():
     table = table_of(CONVOLUTION, CONVOLUTION | {"conv_channels": ""})
     assert scan.left_out(table).tolist() == ["", "conv_channels is not stated"]
 
 
-def test_products_are_of_8_bits_if_the_device_can_and_someone_asks() -> None:
+def test_products_are_of_8_bits_if_the_device_can_and_someone_asks():
     rows = [
         ROW | {"device": device, "activation_dtype": activation, "kv_dtype": kept}
         for device in ("A100", "H100", "B200")
@@ -124,13 +120,13 @@ def test_products_are_of_8_bits_if_the_device_can_and_someone_asks() -> None:
     assert is_8 == [[False, False, False], [True, False, False], [True, True, False]]
 
 
-def test_the_shapes_of_latent_attention() -> None:
+def test_the_shapes_of_latent_attention():
     shape = mla.shapes(table_of(LATENT, LATENT | {"operator": "mla_prefill"}))
     assert np.asarray(shape.shares_values).tolist() == [True, False]
     assert np.asarray(shape.value_head_dim).tolist() == [512, 512]
 
 
-def test_every_measured_row_is_predicted(measured: KernelTable) -> None:
+def test_every_measured_row_is_predicted(measured):
     families = measured.words("family")
     for name, module in (("attention", attention), ("mla", mla), ("mla_bmm", mla_bmm)):
         assert set(module.left_out(measured.take(families == name)).tolist()) == {""}
@@ -139,9 +135,7 @@ def test_every_measured_row_is_predicted(measured: KernelTable) -> None:
 
 
 @pytest.mark.parametrize(("family", "operator"), DOCUMENTED)
-def test_the_shipped_constants_give_the_documented_medians(
-    measured: KernelTable, family: str, operator: str
-) -> None:
+def test_the_shipped_constants_give_the_documented_medians(measured, family, operator):
     module = {"attention": attention, "mla": mla, "mla_bmm": mla_bmm}.get(family, scan)
     table = measured.of([operator])
     error = np.median(np.abs(module.FAMILY.predict(table) / table["latency_s"] - 1))
@@ -150,7 +144,7 @@ def test_the_shipped_constants_give_the_documented_medians(
     assert error < bare
 
 
-def test_a_fit_finds_the_constants_that_made_the_times(measured: KernelTable) -> None:
+def test_a_fit_finds_the_constants_that_made_the_times(measured):
     rows = measured.of(["mla_decode", "mla_prefill"])
     rows = rows.take(np.arange(0, len(rows), 3))
     start = mla.FAMILY.fit(rows)
@@ -162,7 +156,7 @@ def test_a_fit_finds_the_constants_that_made_the_times(measured: KernelTable) ->
     assert refitted.bandwidth_fraction == pytest.approx(0.7, rel=0.02)
 
 
-def test_rows_of_a_missing_kernel_are_predicted_but_not_fitted_to() -> None:
+def test_rows_of_a_missing_kernel_are_predicted_but_not_fitted_to():
     unparted = LATENT | {"device": "A100", "framework": "TensorRT-LLM", "kv_dtype": "bf16"}
     table = table_of(LATENT, unparted)
     assert mla.left_out(table).tolist() == ["", ""]

@@ -76,9 +76,7 @@ QUANTIZE = rows("quantize_bf16_to_fp8", m="8", k="4096")
         (elementwise, QUANTIZE, {"activation_dtype": "fp8"}, "activation_dtype is not known"),
     ],
 )
-def test_what_is_missing_or_unknown_is_left_out_with_a_reason(
-    family: ModuleType, sample: KernelTable, change: dict[str, str], reason: str
-) -> None:
+def test_what_is_missing_or_unknown_is_left_out_with_a_reason(family, sample, change, reason):
     assert family.left_out(sample).tolist() == [""]
     assert np.isfinite(family.FAMILY.predict(sample)).all()
     bad = changed(sample, **change)
@@ -100,9 +98,7 @@ def test_what_is_missing_or_unknown_is_left_out_with_a_reason(
         (elementwise, elementwise.MIXING_KINDS, 0.14),
     ],
 )
-def test_shipped_constants_reproduce_the_measured_times(
-    table: KernelTable, family: ModuleType, operators: tuple[str, ...], most: float
-) -> None:
+def test_shipped_constants_reproduce_the_measured_times(table, family, operators, most):
     sample = table.of(operators)
     sample = sample.take(np.arange(0, len(sample), 7))
     sample = sample.take(sample.words("device") != "L40S") if family is elementwise else sample
@@ -112,7 +108,7 @@ def test_shipped_constants_reproduce_the_measured_times(
     assert error < np.nanmedian(roofline)
 
 
-def test_the_profile_of_a_layer_is_reproduced() -> None:
+def test_the_profile_of_a_layer_is_reproduced():
     profile = read_operator_rows()[0].of(elementwise.OPERATORS)
     assert len(profile) == 256
     assert set(profile.words("operator")) == {"add", *elementwise.ROW_KERNELS}
@@ -122,7 +118,7 @@ def test_the_profile_of_a_layer_is_reproduced() -> None:
     assert median_error(elementwise, profile) < 0.2
 
 
-def test_a_large_all_reduce_is_no_longer_half_as_fast_as_measured(table: KernelTable) -> None:
+def test_a_large_all_reduce_is_no_longer_half_as_fast_as_measured(table):
     sample = table.of(("all_reduce",))
     large = (sample["message_bytes"] > 1e8) & (sample.words("device") == "A100")
     sample = sample.take(large)
@@ -130,7 +126,7 @@ def test_a_large_all_reduce_is_no_longer_half_as_fast_as_measured(table: KernelT
     assert ((ratio > 0.85) & (ratio < 1.15)).all()
 
 
-def test_balanced_and_skewed_draws_of_the_source() -> None:
+def test_balanced_and_skewed_draws_of_the_source():
     # 4 tokens of 2 of 8 experts: the source's stride is 4, every expert gets one pair.
     assert first_rank_load(4, 8, 2, 2, 0.0) == FirstRankLoad(4.0, 4.0, 4.0)
     # One token alone leaves a pair on the first device even of many.
@@ -145,7 +141,7 @@ def test_balanced_and_skewed_draws_of_the_source() -> None:
     assert (alone.pairs, alone.tokens) == (4096 * 8, 4096)
 
 
-def test_sglang_measures_only_tokens_of_the_first_device_and_their_remote_pairs_too() -> None:
+def test_sglang_measures_only_tokens_of_the_first_device_and_their_remote_pairs_too():
     def work(**columns: str) -> ExpertWork:
         return experts.expert_work(changed(MOE, **columns))
 
@@ -173,7 +169,7 @@ class Line(Record):
     kept: float = 5.0
 
 
-def test_a_fit_finds_the_constants_that_made_the_times() -> None:
+def test_a_fit_finds_the_constants_that_made_the_times():
     size = np.geomspace(1, 1e4, 50)
     fitted = fit_constants(
         Line(start=1.0, slopes={"all": 0.1}, unused=7.0),
@@ -189,12 +185,12 @@ def test_a_fit_finds_the_constants_that_made_the_times() -> None:
     assert fitted.kept == 5.0
 
 
-def test_a_fit_without_rows_is_an_error() -> None:
+def test_a_fit_without_rows_is_an_error():
     with pytest.raises(InputError, match="got none"):
         fit_constants(Line(start=1.0, slopes={}, unused=1.0), lambda _: np.array([]), np.array([]))
 
 
-def test_a_refit_on_a_sample_stays_near_the_shipped_constants(table: KernelTable) -> None:
+def test_a_refit_on_a_sample_stays_near_the_shipped_constants(table):
     sample = table.take(table.words("family") == "collective")
     sample = sample.take(np.arange(0, len(sample), 3))
     again = collectives.FAMILY.fit(sample)
@@ -202,7 +198,7 @@ def test_a_refit_on_a_sample_stays_near_the_shipped_constants(table: KernelTable
     np.testing.assert_allclose(collectives.FAMILY.predict(sample, again), shipped, rtol=0.12)
 
 
-def test_joined_tables_keep_the_columns_of_both() -> None:
+def test_joined_tables_keep_the_columns_of_both():
     both = joined(QUANTIZE, ALL_REDUCE)
     assert both.words("m").tolist() == ["8", ""]
     assert both.words("devices").tolist() == ["", "8"]

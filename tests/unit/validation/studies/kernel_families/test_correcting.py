@@ -23,7 +23,7 @@ def products() -> KernelTable:
     return table.take((table.words("device") == "L40S") & formats).of(("gemm",))
 
 
-def test_no_row_corrects_its_own_geometry(products: KernelTable) -> None:
+def test_no_row_corrects_its_own_geometry(products):
     family = kernels.family_of("gemm")
     before = cross_validated_s(family, products)
     changed = folds(products, family.geometry) == 0
@@ -36,8 +36,8 @@ def test_no_row_corrects_its_own_geometry(products: KernelTable) -> None:
 
 
 def test_corrections_help_shapes_that_they_have_not_seen(
-    products: KernelTable,
-) -> None:
+    products,
+):
     family = kernels.family_of("gemm")
 
     def median(seconds: np.ndarray) -> float:
@@ -46,14 +46,14 @@ def test_corrections_help_shapes_that_they_have_not_seen(
     assert median(cross_validated_s(family, products)) < 0.9 * median(family.predict(products))
 
 
-def test_corrected_times_are_not_below_the_roofline_or_the_law(products: KernelTable) -> None:
+def test_corrected_times_are_not_below_the_roofline_or_the_law(products):
     family = kernels.family_of("gemm")
     corrected = family.corrected_s(products)
     least = np.fmin(family.roofline_s(products), family.predict(products))
     assert (corrected >= least)[~np.isnan(corrected)].all()
 
 
-def test_shipped_corrections_are_those_of_the_shipped_rows(products: KernelTable) -> None:
+def test_shipped_corrections_are_those_of_the_shipped_rows(products):
     family = kernels.family_of("gemm")
     shipped = measured_groups("gemm")
     for name, group in fitted_groups(family, products).items():
@@ -63,13 +63,13 @@ def test_shipped_corrections_are_those_of_the_shipped_rows(products: KernelTable
         )
 
 
-def test_rows_whose_sources_disagree_correct_nothing() -> None:
+def test_rows_whose_sources_disagree_correct_nothing():
     names = [name.split()[:3] for name in measured_groups("gemm")]
     assert ["GH100", "16", "16"] in names
     assert not any(name[0].startswith("GA100") and name[1:] == ["16", "16"] for name in names)
 
 
-def test_a_kernel_that_stands_in_corrects_nothing() -> None:
+def test_a_kernel_that_stands_in_corrects_nothing():
     shared = {"operator": "attention_decode", "device": "A100", "query_heads": "32"}
     rows = [
         shared | {"framework": "SGLang", "kv_heads": "32"},

@@ -34,7 +34,7 @@ def rows(*records: dict[str, str]) -> KernelTable:
     return KernelTable(text, np.arange(len(records)))
 
 
-def test_a_row_without_counted_work_or_reliable_watts_says_why() -> None:
+def test_a_row_without_counted_work_or_reliable_watts_says_why():
     eager = {"framework": "vLLM", "weight_dtype": "fp8_block128"}
     table = rows(
         GEMM,
@@ -53,7 +53,7 @@ def test_a_row_without_counted_work_or_reliable_watts_says_why() -> None:
     assert np.isfinite(family.FAMILY.predict(table)).tolist() == [True] + [False] * 7
 
 
-def test_energy_of_a_decode_depends_on_the_cache_that_it_reads() -> None:
+def test_energy_of_a_decode_depends_on_the_cache_that_it_reads():
     decode = {"operator": "attention_decode", "batch": "64", "query_heads": "32", "kv_heads": "8"}
     decode |= {"head_dim": "128", "input_tokens": "1", "past_tokens": "4095", "kv_dtype": "bf16"}
     table = rows(GEMM | decode, GEMM | decode | {"kv_dtype": "fp8"})
@@ -70,7 +70,7 @@ def test_energy_of_a_decode_depends_on_the_cache_that_it_reads() -> None:
     ("latency_s", "share"),
     [("1e-3", 0.07 * 0.93 + 0.07**2 / 2), ("1e-4", 0.07), ("1", 0.06755 / 6)],
 )
-def test_a_reading_is_partly_of_what_ran_in_the_second_before(latency_s: str, share: float) -> None:
+def test_a_reading_is_partly_of_what_ran_in_the_second_before(latency_s, share):
     # Loops of 1 s, of 3000 runs and 0.3 s, and of 6 runs and 6 s; no arithmetic to speak of.
     scan = {"operator": "quantize_bf16_to_fp8", "device": "H200", "m": "1", "k": "1"}
     row = rows(GEMM | scan | {"latency_s": latency_s})
@@ -79,7 +79,7 @@ def test_a_reading_is_partly_of_what_ran_in_the_second_before(latency_s: str, sh
     assert watts == pytest.approx(700 * (base + share * (0.49 - base)), rel=1e-4)
 
 
-def test_kernels_that_read_what_nobody_wrote_are_told_apart() -> None:
+def test_kernels_that_read_what_nobody_wrote_are_told_apart():
     vllm = {"framework": "vLLM"}
     table = rows(
         GEMM,
@@ -92,7 +92,7 @@ def test_kernels_that_read_what_nobody_wrote_are_told_apart() -> None:
     assert family.has_written_operands(table).tolist() == [True, False, True, False, True, False]
 
 
-def test_a_geometry_is_of_weights_or_heads_whatever_the_tokens() -> None:
+def test_a_geometry_is_of_weights_or_heads_whatever_the_tokens():
     table = rows(GEMM, GEMM | {"m": "1"}, GEMM | {"n": "1"}, GEMM | {"operator": "moe_experts"})
     first, same, *others = family.geometries(table).tolist()
     assert first == same
@@ -100,7 +100,7 @@ def test_a_geometry_is_of_weights_or_heads_whatever_the_tokens() -> None:
 
 
 @pytest.mark.parametrize(("device", "most"), [("H200", 0.05), ("B200", 0.05)])
-def test_products_draw_the_documented_watts(device: str, most: float) -> None:
+def test_products_draw_the_documented_watts(device, most):
     table = read_kernel_table().of(["gemm"])
     table = table.take((table.words("device") == device) & (family.left_out(table) == ""))
     errors = np.abs(family.FAMILY.predict(table) / family.measured_joules(table) - 1)

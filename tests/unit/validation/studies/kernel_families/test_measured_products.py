@@ -33,7 +33,7 @@ def products() -> KernelTable:
     return read_kernel_table().of(family.FAMILY.operators)
 
 
-def test_a_row_that_cannot_be_predicted_says_why() -> None:
+def test_a_row_that_cannot_be_predicted_says_why():
     eager = {"framework": "vLLM", "weight_dtype": "fp8_block128"}
     eager |= {"activation_dtype": "fp8_group128"}
     table = rows(
@@ -61,7 +61,7 @@ def test_a_row_that_cannot_be_predicted_says_why() -> None:
     assert is_predicted.tolist() == [not reason for reason in reasons]
 
 
-def test_the_roofline_of_a_row_is_its_work_or_its_traffic() -> None:
+def test_the_roofline_of_a_row_is_its_work_or_its_traffic():
     table = rows({"m": "1"}, {"m": "16384"}, {"m": "1", "weight_dtype": "int4"})
     found = family.FAMILY.roofline_s(table)
     assert found[0] == pytest.approx((2 * 4096**2 + 2 * 2 * 4096) / 3350e9)
@@ -69,14 +69,14 @@ def test_the_roofline_of_a_row_is_its_work_or_its_traffic() -> None:
     assert found[2] == pytest.approx((4096**2 / 2 + 2 * 2 * 4096) / 3350e9)
 
 
-def test_products_in_eight_bits_of_an_a100_run_at_its_sixteen_bit_peak() -> None:
+def test_products_in_eight_bits_of_an_a100_run_at_its_sixteen_bit_peak():
     large = {"m": "16384", "weight_dtype": "fp8", "activation_dtype": "fp8", "device": "A100"}
     assert family.FAMILY.roofline_s(rows(large)) == pytest.approx(2 * 16384 * 4096**2 / 312e12)
 
 
 def test_every_product_of_the_table_is_predicted_or_left_out_with_a_reason(
-    products: KernelTable,
-) -> None:
+    products,
+):
     is_left_out = family.left_out(products) != ""
     assert (np.isnan(family.FAMILY.predict(products)) == is_left_out).all()
     assert np.sum(~is_left_out) == 5102
@@ -86,16 +86,14 @@ def test_every_product_of_the_table_is_predicted_or_left_out_with_a_reason(
     ("device", "most"),
     [("A100", 0.09), ("L40S", 0.125), ("H100", 0.075), ("H200", 0.10), ("B200", 0.115)],
 )
-def test_the_shipped_constants_have_the_documented_medians(
-    products: KernelTable, device: str, most: float
-) -> None:
+def test_the_shipped_constants_have_the_documented_medians(products, device, most):
     chosen = products.take((products.words("device") == device) & (family.left_out(products) == ""))
     chosen = chosen.take(np.arange(0, len(chosen), 2))
     errors = np.abs(family.FAMILY.predict(chosen) / chosen["latency_s"] - 1)
     assert np.median(errors) < most
 
 
-def test_a_bare_roofline_is_never_better_for_a_device_and_format(products: KernelTable) -> None:
+def test_a_bare_roofline_is_never_better_for_a_device_and_format(products):
     chosen = products.take(family.left_out(products) == "")
     measured, groups = chosen["latency_s"], np.array(family.groups(chosen))
     law = np.abs(family.FAMILY.predict(chosen) / measured - 1)
@@ -105,7 +103,7 @@ def test_a_bare_roofline_is_never_better_for_a_device_and_format(products: Kerne
         assert np.median(law[own]) < np.median(roofline[own]), group
 
 
-def test_a_fit_finds_the_constants_that_made_the_times() -> None:
+def test_a_fit_finds_the_constants_that_made_the_times():
     grid = [
         {"device": device, "m": str(m), "n": str(n), "k": str(n)}
         for device in ("A100", "H100", "B200")

@@ -8,10 +8,9 @@ import os
 import re
 import time
 import xml.etree.ElementTree as ElementTree
-from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -25,9 +24,7 @@ from codesign.answers import answer, json_values
 from codesign.report.svg import text_width
 
 if TYPE_CHECKING:
-    from jsonschema import Draft202012Validator
-
-    from codesign.answers.answer import Answer
+    pass
 
 # A busy machine may take long over any example: time is no property that a test asserts.
 settings.register_profile("any machine", deadline=None)
@@ -35,7 +32,7 @@ settings.load_profile("any machine")
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Iterator[None]:
+def pytest_collection():
     """Skip garbage collections while tests are listed: a third of the time goes into them."""
     gc.disable()
     yield
@@ -43,7 +40,7 @@ def pytest_collection() -> Iterator[None]:
     gc.enable()
 
 
-def _is_alive(pid: int) -> bool:
+def _is_alive(pid):
     try:
         state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
     except (FileNotFoundError, ProcessLookupError):  # it ended before, or while it was read
@@ -52,13 +49,13 @@ def _is_alive(pid: int) -> bool:
 
 
 @pytest.fixture(scope="session")
-def await_ends() -> Callable[[Iterable[int]], None]:
+def await_ends():
     """Waits until processes have ended, also if nobody waits for them; Linux only.
 
     A process that was killed is listed until the system comes to end it.
     """
 
-    def await_ends(pids: Iterable[int]) -> None:
+    def await_ends(pids):
         while any(map(_is_alive, pids)):
             time.sleep(0.02)
 
@@ -66,14 +63,14 @@ def await_ends() -> Callable[[Iterable[int]], None]:
 
 
 @cache
-def _validator(label: str) -> Draft202012Validator:
+def _validator(label):
     from jsonschema import Draft202012Validator
 
     records = {record.schema_label(): record for record in answer.answers().values()}
     return Draft202012Validator(answer.schema_of(records[label]))
 
 
-def _check(document: Any) -> None:
+def _check(document):
     from jsonschema.exceptions import best_match
 
     error = best_match(_validator(document["schema"]).iter_errors(document))
@@ -82,16 +79,16 @@ def _check(document: Any) -> None:
 
 
 @pytest.fixture(scope="session")
-def check_document() -> Callable[[Any], None]:
+def check_document():
     """Raises AssertionError where a document differs from the schema that it names."""
     return _check
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _documents_follow_their_schemas() -> Iterator[None]:
+def _documents_follow_their_schemas():
     stamped = json_values.stamped
 
-    def checked(record: Answer) -> dict[str, Any]:
+    def checked(record):
         result = stamped(record)
         _check(json.loads(json_values.json_text(result)))
         return result
@@ -102,16 +99,16 @@ def _documents_follow_their_schemas() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def overprinted_texts() -> Callable[[Path], list[str]]:
+def overprinted_texts():
     """Texts of an SVG file that meet by more than two pixels."""
     return _overprinted_texts
 
 
-def _overprinted_texts(path: Path) -> list[str]:
+def _overprinted_texts(path):
     """Texts of an SVG that meet by more than two pixels."""
     boxes = []
 
-    def collect(element, dx: float, dy: float) -> None:
+    def collect(element, dx, dy):
         move = re.match(r"translate\(([\d.]+) ([\d.]+)\)", element.get("transform", ""))
         if move:
             dx, dy = dx + float(move[1]), dy + float(move[2])

@@ -9,10 +9,9 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 FOLDER = Path(__file__).with_name("snapshots")
 UPDATE = "CODESIGN_UPDATE_SNAPSHOTS"
@@ -24,7 +23,7 @@ _OF_THE_MACHINE = re.compile(
 """Keys whose numbers depend on the machine, the day or the release."""
 
 
-def numbers(document: Any, path: str = "") -> Iterator[tuple[str, float | int | bool]]:
+def numbers(document, path=""):
     """Path and value of each number; of a list its length and its ends."""
     if isinstance(document, Mapping):
         for key, value in document.items():
@@ -38,7 +37,7 @@ def numbers(document: Any, path: str = "") -> Iterator[tuple[str, float | int | 
         yield path, document if isinstance(document, int) else float(f"{document:.9g}")
 
 
-def differences(words: str, document: Any) -> list[str]:
+def differences(words, document):
     """Numbers of a command's document that differ from the snapshot, which is written if asked."""
     slug = re.sub(r"[^a-z0-9]+", "-", words.lower())[:48].strip("-")
     path = FOLDER / f"{slug}-{sha256(words.encode()).hexdigest()[:6]}.json"

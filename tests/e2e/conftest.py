@@ -5,12 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
-
-from codesign import api
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -36,18 +32,18 @@ def browser():
 class _StopsEarly:
     """A person who presses Ctrl-C after the first batch."""
 
-    def sample(self, total: int, done: int) -> None: ...
+    def sample(self, total, done): ...
 
-    def start(self, total: int, done: int) -> None: ...
+    def start(self, total, done): ...
 
-    def advance(self, *told: object) -> None:
+    def advance(self, *told):
         raise KeyboardInterrupt
 
-    def finish(self) -> None: ...
+    def finish(self): ...
 
 
 @pytest.fixture(scope="session", autouse=True)
-def processes_hear_an_interrupt() -> Iterator[None]:
+def processes_hear_an_interrupt():
     """A gate in the background may ignore Ctrl-C, and all that it begins would do so too."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
@@ -55,10 +51,10 @@ def processes_hear_an_interrupt() -> Iterator[None]:
 
 
 @pytest.fixture(scope="session")
-def break_off() -> Callable[[api.Campaign], Path]:
+def break_off():
     """Run a campaign for one batch; its folder."""
 
-    def run(campaign: api.Campaign) -> Path:
+    def run(campaign):
         with pytest.raises(KeyboardInterrupt):
             campaign.run(_StopsEarly())
         return campaign.folder

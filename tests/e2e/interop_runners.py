@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 
-def scalesim(configuration: str, topology: str, layout: str) -> dict:
+def scalesim(configuration, topology, layout):
     from scalesim.scale_sim import scalesim as simulator
 
     simulation = simulator(
@@ -25,7 +25,7 @@ def scalesim(configuration: str, topology: str, layout: str) -> dict:
     return {key: int(lines[0][key]) for key in ("Total Cycles", "Stall Cycles")}
 
 
-def genz(system_file: str) -> dict:
+def genz(system_file):
     from GenZ import prefill_moddeling
     from GenZ.LLM_inference.utils import get_inference_system
 
@@ -44,7 +44,7 @@ def genz(system_file: str) -> dict:
     }
 
 
-def accelforge(architecture: str, workload: str) -> dict:
+def accelforge(architecture, workload):
     import accelforge
     from accelforge.mapper.FFM.main import map_workload_to_arch
 

@@ -23,7 +23,7 @@ _NEEDS = {
 }
 
 
-def _check(command: list[str], folder: Path) -> None:
+def _check(command, folder):
     (folder / "runs").mkdir()
     smoke = Path(__file__).parents[2] / "runs" / "smoke.yaml"
     needs_gp = (
@@ -42,7 +42,7 @@ def _check(command: list[str], folder: Path) -> None:
         assert len(done.stderr.splitlines()) == 1
 
 
-def _run(command: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
+def _run(command, folder):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 

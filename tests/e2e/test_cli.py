@@ -26,7 +26,7 @@ EVALUATE = [
 ]  # fmt: skip
 
 
-def _json(capsys, *arguments: str, warned: str = ""):
+def _json(capsys, *arguments, warned=""):
     assert main([*arguments, "--json"]) == 0
 
     def refuse(text):
@@ -37,7 +37,7 @@ def _json(capsys, *arguments: str, warned: str = ""):
     return json.loads(out, parse_constant=refuse)
 
 
-def _run(*arguments: str, **options) -> subprocess.CompletedProcess:
+def _run(*arguments, **options):
     return subprocess.run([sys.executable, *arguments], capture_output=True, text=True, **options)
 
 

@@ -39,7 +39,7 @@ _WORDS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     """A working folder with a campaign by evaluator, and one that has no results."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
@@ -58,12 +58,12 @@ def _there(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-def _printed(capsys, *arguments: str) -> str:
+def _printed(capsys, *arguments):
     assert main(list(arguments)) == 0
     return " ".join(capsys.readouterr().out.split())
 
 
-def _json(capsys, *arguments: str):
+def _json(capsys, *arguments):
     assert main([*arguments, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 

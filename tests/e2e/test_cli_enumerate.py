@@ -31,13 +31,13 @@ workers: 1
 _SMALL = ", pe_array: [2048, 256], dataflow: ws, tier2_technology: hbf, tier2_stacks: 1"
 
 
-def _write(name: str, fixed: str = _SMALL, watts: int = 700) -> None:
+def _write(name, fixed=_SMALL, watts=700):
     text = _CAMPAIGN.format(name=name, fixed=fixed, watts=watts)
     Path("runs", f"{name}.yaml").write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
     return folder
@@ -49,7 +49,7 @@ def _there(folder, monkeypatch):
     _write("trial")
 
 
-def _json(capsys, *arguments: str):
+def _json(capsys, *arguments):
     assert main([*arguments, "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
@@ -155,18 +155,18 @@ def test_what_tighter_limits_may_bring_to_the_front_is_kept_and_told(capsys):
 class _CtrlC:
     """A progress bar during which somebody presses Ctrl-C."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         self.blocks = 0
 
-    def start(self, total: int, done: int) -> None:
+    def start(self, total, done):
         self.done_before = done
 
-    def advance(self, n: int) -> None:
+    def advance(self, n):
         self.blocks += 1
         if self.blocks == 3:
             raise KeyboardInterrupt
 
-    def finish(self) -> None:
+    def finish(self):
         pass
 
 

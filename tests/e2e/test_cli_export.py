@@ -21,7 +21,7 @@ from codesign.cli import main
 _BUDGET = ["part", "area (mm²)"]
 
 
-def _ends(cell: str) -> list[float]:
+def _ends(cell):
     """Low, typical and high of a cell; one number stands for all three, a dash for none."""
     numbers = [float(part.replace(",", "")) for part in cell.replace("–", "0").split(" / ")]
     return numbers * (3 // len(numbers))
@@ -46,7 +46,7 @@ workers: 1
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory, break_off) -> Path:
+def folder(tmp_path_factory, break_off):
     """A working folder with a finished campaign, and one without a feasible design."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
@@ -76,14 +76,14 @@ def results(folder, _there):
 
 
 @pytest.fixture(scope="module")
-def sheet(folder) -> Path:
+def sheet(folder):
     """The spec sheet of P1, and what is written beside it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         return _export(folder, "p1.md", "--format", "spec-sheet", "--design", "P1")
 
 
-def _export(tmp_path: Path, name: str, *arguments: str) -> Path:
+def _export(tmp_path, name, *arguments):
     path = tmp_path / name
     assert main(["export", "trial", "--output", str(path), *arguments]) == 0
     return path
@@ -154,7 +154,7 @@ def test_optuna_loads_every_run_as_a_study_with_limits_and_failures(results, tmp
         assert trial.params["tier1_technology"] == results.design(position)["tier1_technology"]
 
 
-def _study(path: Path):
+def _study(path):
     optuna = pytest.importorskip("optuna")
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(str(path)))
     return optuna, optuna.load_study(study_name="trial, random, seed 0", storage=storage)
@@ -213,7 +213,7 @@ def test_the_file_and_the_screen_say_what_one_memory_cannot_express(tmp_path, ca
         assert any(part in note for note in json.loads(path.read_text("utf-8"))["notes"])
 
 
-def _tables_of_markdown(text: str) -> list[list[list[str]]]:
+def _tables_of_markdown(text):
     """Tables, lines, cells, as a parser of Markdown sees them."""
     parser = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
     tables: list[list[list[str]]] = []
@@ -287,7 +287,7 @@ def test_a_running_campaign_is_refused_as_running(folder, tmp_path, capsys):
     assert "- state: running, 4 of 24 evaluated\n" in (tmp_path / "x.md").read_text("utf-8")
 
 
-def _note_in(path: Path, form: str) -> dict:
+def _note_in(path, form):
     """State and progress as a consumer finds them in the file."""
     if form == "xlsx":
         sheet = pytest.importorskip("openpyxl").load_workbook(path)["provenance"]

@@ -9,7 +9,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -47,13 +46,13 @@ dataflow: os, bandwidth_priority: equal, tier2_technology: lpddr5x"
 """So few designs that the exact front is found at once."""
 
 
-def _define(folder: Path, name: str, budget: int) -> None:
+def _define(folder, name, budget):
     text = _CAMPAIGN.replace("NAME", name).replace("BUDGET", str(budget))
     (folder / "runs" / f"{name}.yaml").write_text(text, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
     _define(folder, "trial", 40)
@@ -78,13 +77,13 @@ _KINDS = ("convergence", "front", "roofline", "breakdown", "hierarchy")
 _ELSEWHERE = ("front", "breakdown", "hierarchy")
 
 
-def _arguments(kind: str, name: str = "trial") -> list[str]:
+def _arguments(kind, name="trial"):
     of_design = [] if kind in ("convergence", "front") else ["--design", "P1"]
     return ["report", "figure", kind, name, *of_design]
 
 
 @pytest.fixture(scope="module")
-def elsewhere(folder) -> Path:
+def elsewhere(folder):
     """Where another process with other hashes drew figures: of every library, with every format."""
     place = folder / "elsewhere"
     drawn = [(kind, "pdf") for kind in _ELSEWHERE]
@@ -100,7 +99,7 @@ def elsewhere(folder) -> Path:
     return place
 
 
-def _drawn_as_elsewhere(elsewhere: Path, folder: Path, kind: str, form: str) -> bytes:
+def _drawn_as_elsewhere(elsewhere, folder, kind, form):
     path = folder / f"{kind}.{form}"
     assert main([*_arguments(kind), "--output", str(path)]) == 0
     assert path.read_bytes() == (elsewhere / path.name).read_bytes()
@@ -147,7 +146,7 @@ def test_a_png_goes_to_the_folder_of_the_campaign(folder, capsys):
     assert (folder / "runs" / "trial" / "roofline-1.png").stat().st_size > 10_000
 
 
-def _crossing_bytes(traffic_bytes: dict[str, float]) -> float:
+def _crossing_bytes(traffic_bytes):
     """Between off-chip and on-chip memory: a staged tier's port carries x_i + x_(i+1)."""
     tiers = [moved for level, moved in traffic_bytes.items() if level != "on_chip"]
     return sum(tiers[::2]) - sum(tiers[1::2])

@@ -14,7 +14,7 @@ _MACHINE = ["--tops", "50", "--gbps", "256"]
 _LLAMA = ["forecast", "llama-2-7b"]
 
 
-def document(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+def document(capsys, *words):
     assert main([*_LLAMA, *words, "--json"]) == 0
     found: dict[str, Any] = json.loads(capsys.readouterr().out)
     return found

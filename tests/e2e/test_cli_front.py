@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -34,7 +33,7 @@ reference_sample: 64
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     """A working folder with the campaign ``tiny`` and one in which nothing is feasible."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
@@ -49,7 +48,7 @@ def _there(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-def _json(capsys, *arguments: str):
+def _json(capsys, *arguments):
     assert main(["explain", *arguments, "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""

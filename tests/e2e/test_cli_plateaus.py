@@ -25,7 +25,7 @@ workers: 1
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     """A working folder with a campaign whose designs are bound by the one array."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
@@ -44,12 +44,12 @@ def folded(folder, monkeypatch):
     return folded
 
 
-def _export(file: str, *arguments: str) -> str:
+def _export(file, *arguments):
     assert main(["export", "plateau", "--output", file, *arguments]) == 0
     return Path(file).read_text("utf-8")
 
 
-def _numbers(page: str) -> list[str]:
+def _numbers(page):
     return [line.split("|")[1].strip() for line in page.splitlines() if line.startswith("| ")][2:]
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ DRAWN = [*TOKENS, "--requests-per-s", "5", "--requests", "40"]
 LIMITS = ["--first-token", "1 s", "--output-token", "50 ms"]
 
 
-def answer(capsys: Any, *words: str) -> Any:
+def answer(capsys, *words):
     assert main([*words, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 

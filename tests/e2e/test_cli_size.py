@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import fields
-from typing import Any
 
 import pytest
 
@@ -25,7 +24,7 @@ H100 = ["--on", "h100-sxm"]
 EPOCH = [*LLAMA, *H100, "--convention", "epoch", "--option", "n_points=40"]
 
 
-def answer(capsys: Any, *words: str) -> Any:
+def answer(capsys, *words):
     assert main([*words, "--json"]) == 0
     return json.loads(capsys.readouterr().out)
 

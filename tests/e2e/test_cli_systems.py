@@ -72,7 +72,7 @@ _KEYS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("systems")
     (folder / "small.yaml").write_text(_SPACE, encoding="utf-8")
     text = _CAMPAIGN.replace("NAME", "pair-run").replace("SPACE", "small.yaml")
@@ -91,7 +91,7 @@ def _there(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-def run(capsys, *words: str) -> str:
+def run(capsys, *words):
     code = main(list(words))
     captured = capsys.readouterr()
     assert code == 0, captured.err
@@ -211,7 +211,7 @@ def test_a_spec_sheet_is_of_the_system_and_of_every_machine(capsys):
 
 
 def test_an_export_that_one_pool_refuses_writes_nothing(tmp_path):
-    def write(machine: str, path: Path) -> tuple[Path, ...]:
+    def write(machine, path):
         if machine == "device":
             raise InputError("has no array")
         path.write_text(machine, encoding="utf-8")
@@ -251,7 +251,7 @@ def test_the_page_of_a_system_is_written(capsys):
     assert "report.html" in run(capsys, "report", "pair-run.yaml", "--samples", "4")
 
 
-def refused(capsys, *words: str) -> str:
+def refused(capsys, *words):
     before = sorted(Path().rglob("*"))
     assert main(list(words)) == 2
     assert sorted(Path().rglob("*")) == before
@@ -259,7 +259,7 @@ def refused(capsys, *words: str) -> str:
     return line
 
 
-def _refused_space(capsys, name: str, text: str, **changes: str) -> str:
+def _refused_space(capsys, name, text, **changes):
     Path("bad.yaml").write_text(text, encoding="utf-8")
     campaign = _CAMPAIGN.replace("NAME", "bad-run").replace("SPACE", "bad.yaml")
     for old, new in changes.items():

@@ -53,7 +53,7 @@ _TOY_CAMPAIGN = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     """A working folder in which the campaign ``trial`` was run."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
@@ -69,14 +69,14 @@ def _there(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-def _json(capsys, *arguments: str):
+def _json(capsys, *arguments):
     assert main([*arguments, "--json"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
     return json.loads(out)
 
 
-def _refused(capsys, *arguments: str) -> str:
+def _refused(capsys, *arguments):
     assert main(list(arguments)) == 2
     out, err = capsys.readouterr()
     assert out == ""

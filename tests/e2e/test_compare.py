@@ -37,12 +37,12 @@ _COMPARISON = {
 }
 
 
-def _write(folder: Path, name: str, said: dict) -> None:
+def _write(folder, name, said):
     (folder / "runs" / f"{name}.yaml").write_text(yaml.safe_dump(said), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     """A working folder in which ``compare-trial`` was run."""
     folder = tmp_path_factory.mktemp("work")
     for name in ("runs", "spaces"):

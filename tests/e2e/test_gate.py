@@ -28,7 +28,7 @@ class Fault:
     """A pattern in what the line prints about it."""
     instead_of: str = ""
 
-    def plant(self, tree: Path) -> None:
+    def plant(self, tree):
         """Write the fault."""
         path = tree / self.path
         text = path.read_text(encoding="utf-8") if path.exists() else ""
@@ -66,7 +66,7 @@ FAULTS = {
 CASES = [(words, fault) for words, faults in FAULTS.items() for fault in faults]
 
 
-def lines_of_the_gate(tree: Path) -> list[str]:
+def lines_of_the_gate(tree):
     """Commands of ``make test``, as make prints them."""
     command = ["make", "--dry-run", "--assume-old=.venv/.ready", "test"]
     run = subprocess.run(command, cwd=tree, capture_output=True, text=True, check=True)
@@ -81,7 +81,7 @@ def test_every_line_of_the_gate_has_a_fault_that_it_must_find():
 
 
 @pytest.fixture(scope="module")
-def copy(tmp_path_factory) -> Path:
+def copy(tmp_path_factory):
     """The repository's files, with the environment and mypy's cache of the checkout."""
     tree = tmp_path_factory.mktemp("copy")
     listed = subprocess.run(

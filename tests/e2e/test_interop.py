@@ -17,7 +17,6 @@ import sys
 import time
 import tomllib
 import urllib.request
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -50,7 +49,7 @@ workers: 1
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
     (folder / "runs" / "trial.yaml").write_text(_CAMPAIGN, encoding="utf-8")
@@ -60,7 +59,7 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-def _environment(name: str, python: str = sys.executable) -> Path:
+def _environment(name, python=sys.executable):
     home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     folder = home / "codesign" / "interop" / name
     interpreter = folder / "bin" / "python"
@@ -73,11 +72,11 @@ def _environment(name: str, python: str = sys.executable) -> Path:
 
 
 @pytest.fixture
-def consume(folder, tmp_path, monkeypatch) -> Callable[..., dict]:
+def consume(folder, tmp_path, monkeypatch):
     """Export a design, then let the consumer's runner loose on the files."""
     monkeypatch.chdir(folder)
 
-    def run(form: str, design: str, file: str, *more: str, python: str = sys.executable) -> dict:
+    def run(form, design, file, *more, python=sys.executable):
         output = str(tmp_path / file)
         assert main(["export", "trial", "--format", form, "--design", design,
                      "--output", output]) == 0  # fmt: skip
@@ -92,7 +91,7 @@ def consume(folder, tmp_path, monkeypatch) -> Callable[..., dict]:
     return run
 
 
-def _newer_python() -> str | None:
+def _newer_python():
     """An interpreter that AccelForge takes."""
     named = os.environ.get("CODESIGN_PYTHON312")
     on_path = [shutil.which(f"python3.{minor}") for minor in (12, 13)]
@@ -172,7 +171,7 @@ workload:
 
 
 @contextmanager
-def _dashboard(journal: Path) -> Iterator[Callable[[str], dict]]:
+def _dashboard(journal):
     """optuna-dashboard serves the file; gives what its JSON interface answers."""
     pytest.importorskip("optuna_dashboard")
     with socket.socket() as free:
@@ -184,7 +183,7 @@ def _dashboard(journal: Path) -> Iterator[Callable[[str], dict]]:
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
 
-    def ask(path: str) -> dict:
+    def ask(path):
         # An opener without proxies: the server is on this machine.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(f"http://127.0.0.1:{port}/{path}", timeout=30) as answer:
@@ -207,7 +206,7 @@ def _dashboard(journal: Path) -> Iterator[Callable[[str], dict]]:
 
 
 @pytest.fixture
-def journal(folder, tmp_path, monkeypatch) -> Path:
+def journal(folder, tmp_path, monkeypatch):
     monkeypatch.chdir(folder)
     path = tmp_path / "all.journal"
     assert main(["export", "trial", "--scope", "all", "--output", str(path)]) == 0

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
@@ -28,7 +27,7 @@ _HANG_MS = 600_000
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     """Of ``kept`` the usual metrics are kept."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
@@ -38,7 +37,7 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-def _build(folder: Path, name: str, *keep: str) -> None:
+def _build(folder, name, *keep):
     (folder / "runs" / f"{name}.yaml").write_text(_CAMPAIGN, encoding="utf-8")
     assert main(["run", name, "--json"]) == 0
     assert main(["enumerate", name, *keep, "--json"]) == 0
@@ -50,7 +49,7 @@ def _there(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-def _open(browser, folder: Path, name: str, width: int = 1280):
+def _open(browser, folder, name, width=1280):
     page = browser.new_page(viewport={"width": width, "height": 900})
     page.set_default_timeout(_HANG_MS)
     page.goto((folder / f"runs/{name}/report.html").as_uri())
@@ -65,13 +64,13 @@ def page(browser, folder):
     page.close()
 
 
-def _slide(page, i: int, place: int) -> None:
+def _slide(page, i, place):
     slider = page.locator(f"#limit-{i}")
     slider.evaluate("(x, place) => { x.value = place; "
                     "x.dispatchEvent(new Event('input', { bubbles: true })); }", place)  # fmt: skip
 
 
-def _limits(page) -> list[str]:
+def _limits(page):
     return [text.partition(" at ")[0] for text in page.locator("#sliders label").all_inner_texts()]
 
 

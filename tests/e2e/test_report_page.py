@@ -12,11 +12,9 @@ import json
 import re
 import shutil
 import time
-from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -49,7 +47,7 @@ _HANG_MS = 120_000
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     """A working folder: ``small`` was run and enumerated, ``three`` has three objectives.
 
     ``never``, which is not run, has no feasible design.
@@ -71,7 +69,7 @@ def folder(tmp_path_factory) -> Path:
     return folder
 
 
-def _write_page(name: str) -> None:
+def _write_page(name):
     assert main(["report", name, "--samples", "8", "--json"]) == 0
 
 
@@ -158,7 +156,7 @@ def test_a_page_is_written_anew_until_the_campaign_ends(folder, break_off, monke
 
     with contextmanager(lambda: _holding(campaign.folder / "lock"))() as release:
 
-        def let_go(seconds: float) -> None:
+        def let_go(seconds):
             if seconds < 1:  # looking whether the lock is held
                 return
             seen.append((seconds, "Still running: " in page.read_text(encoding="utf-8")))
@@ -171,13 +169,13 @@ def test_a_page_is_written_anew_until_the_campaign_ends(folder, break_off, monke
     assert "again in 7 s while the campaign runs" in capsys.readouterr().err
 
 
-def _holding(lock: Path) -> Iterator:
+def _holding(lock):
     """The lock of a campaign as its runner holds it, with a way to let go."""
     held = exclusive(lock)
     held.__enter__()
     is_held = [True]
 
-    def release() -> None:
+    def release():
         if is_held.pop():
             held.__exit__(None, None, None)
 
@@ -188,7 +186,7 @@ def _holding(lock: Path) -> Iterator:
 
 
 @contextmanager
-def _opened(browser, folder: Path, name: str, width: int = 1280, scheme: str = "light"):
+def _opened(browser, folder, name, width=1280, scheme="light"):
     """The page of a campaign; no error and no request beyond the file may have come up."""
     context = browser.new_context(
         viewport={"width": width, "height": 900}, color_scheme=scheme, has_touch=width < 500,
@@ -244,7 +242,7 @@ def page(shared):
     return shared
 
 
-def _slot(page, slot: str) -> str:
+def _slot(page, slot):
     return page.locator(f"#slot-{slot} h3").first.inner_text()
 
 
@@ -255,7 +253,7 @@ def _shown():
     return joined(searched, campaign.exact_results(searched.exact))
 
 
-def _front() -> list[dict[str, Any]]:
+def _front():
     shown = _shown()
     return [
         {key: format_setting(value) for key, value in shown.design(position).items()}
@@ -264,7 +262,7 @@ def _front() -> list[dict[str, Any]]:
     ]
 
 
-def _cells(page, title: str) -> list[str]:
+def _cells(page, title):
     headers = [text.rstrip(" ▲▼") for text in page.locator("#rows thead th").all_inner_texts()]
     column = headers.index(title) + 1
     return page.locator(f"#rows tbody td:nth-child({column})").all_inner_texts()
@@ -556,7 +554,7 @@ def test_a_page_that_follows_a_run_keeps_the_readers_place(folder, browser, brea
     shown.parent.mkdir()
     with contextmanager(lambda: _holding(campaign.folder / "lock"))() as release:
 
-        def let_go(seconds: float) -> None:
+        def let_go(seconds):
             shutil.copy(folder / "runs/followed/report.html", shown)
             release()
 

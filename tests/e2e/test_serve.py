@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
@@ -35,7 +34,7 @@ _HANG_MS = 120_000
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
     (folder / "runs" / "small.yaml").write_text(_CAMPAIGN, encoding="utf-8")
@@ -79,19 +78,19 @@ def page(browser, served):
     page.close()
 
 
-def shown(page) -> int:
+def shown(page):
     return int(page.get_attribute("html", "data-ready"))
 
 
-def after(page, deed) -> None:
+def after(page, deed):
     """Do something and wait for the answer on the screen."""
     before = shown(page)
     deed()
     page.wait_for_selector(f'html:not([data-ready="{before}"])')
 
 
-def slide(page, title, key) -> None:
-    def press() -> None:
+def slide(page, title, key):
+    def press():
         page.get_by_label(title, exact=True).focus()
         page.keyboard.press(key)
 

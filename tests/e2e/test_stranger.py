@@ -9,7 +9,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ PACKAGE = Path(__file__).parents[2] / "docs" / "example-plugin"
 
 
 @pytest.fixture(scope="module")
-def installed(tmp_path_factory) -> Path:
+def installed(tmp_path_factory):
     """The package as an installer leaves it."""
     folder = tmp_path_factory.mktemp("stranger")
     source = shutil.copytree(PACKAGE, folder / "source")  # a build leaves files beside it
@@ -31,7 +30,7 @@ def installed(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def home(installed, tmp_path) -> Path:
+def home(installed, tmp_path):
     """A working folder with what a user writes, and the installed package in ``site``."""
     for name in ("spaces", "runs"):
         shutil.copytree(PACKAGE / name, tmp_path / name)
@@ -41,7 +40,7 @@ def home(installed, tmp_path) -> Path:
     return tmp_path
 
 
-def python(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+def python(home, *arguments):
     folders = [str(home / "site"), *filter(None, [os.environ.get("PYTHONPATH")])]
     return subprocess.run(
         [sys.executable, "-m", *arguments],
@@ -54,12 +53,12 @@ def python(home: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.fixture
-def printed(home, monkeypatch, capsys) -> Callable[..., str]:
+def printed(home, monkeypatch, capsys):
     """What a command prints that finds the installed package, in the process of the test."""
     monkeypatch.syspath_prepend(str(home / "site"))
     monkeypatch.chdir(home)
 
-    def printed(*arguments: str) -> str:
+    def printed(*arguments):
         assert main(list(arguments)) == 0
         return capsys.readouterr().out
 

@@ -27,7 +27,7 @@ _CODESIGN = [sys.executable, "-c", "import sys; from codesign.cli import main; s
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch) -> Path:
+def folder(tmp_path, monkeypatch):
     """A function: a working folder with the campaign ``trial``."""
     (tmp_path / "spaces").mkdir()
     (tmp_path / "runs").mkdir()
@@ -36,12 +36,12 @@ def folder(tmp_path, monkeypatch) -> Path:
     return tmp_path
 
 
-def define(name: str, budget: int, batch: int) -> None:
+def define(name, budget, batch):
     text = f"{_CAMPAIGN}budget: {budget}\nbatch: {batch}\n"
     Path("runs", f"{name}.yaml").write_text(text)
 
 
-def ends_clearly(words, folder) -> bool:
+def ends_clearly(words, folder):
     """True if a command succeeds; False if one line says why not."""
     done = subprocess.run(
         [*_CODESIGN, *words], cwd=folder, capture_output=True, text=True, check=False
@@ -52,7 +52,7 @@ def ends_clearly(words, folder) -> bool:
     return done.returncode == 0
 
 
-def copied(source: Path, target: Path) -> None:
+def copied(source, target):
     """Copy a folder, file by file, without those that vanish meanwhile."""
     for path in sorted(source.rglob("*")):
         place = target / path.relative_to(source)

@@ -11,7 +11,6 @@ from __future__ import annotations
 import doctest
 import re
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import nbformat
@@ -30,13 +29,13 @@ COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", re.MULTILINE)
 LENIENT = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
-def commands(text: str) -> Iterator[tuple[str, str]]:
+def commands(text):
     """Each command of a console block with the output that the page shows."""
     for command, output in COMMAND.findall(text):
         yield command.replace("\\\n", " "), output
 
 
-def run(command: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None:
+def run(command, expected, capsys):
     words = shlex.split(command, comments=True)
     is_validation = words[:3] == ["python", "-m", "validation"]
     assert is_validation or words[0] == "codesign", f"only codesign is run here: {command}"
@@ -51,7 +50,7 @@ def run(command: str, expected: str, capsys: pytest.CaptureFixture[str]) -> None
         assert checker.check_output(expected, printed, LENIENT), message
 
 
-def follow(page: Path, capsys: pytest.CaptureFixture[str] | None) -> None:
+def follow(page, capsys):
     """Do in the working folder what a page says; without ``capsys`` only write its files."""
     n_commands = 0
     for block in BLOCK.finditer(page.read_text("utf-8")):
@@ -67,7 +66,7 @@ def follow(page: Path, capsys: pytest.CaptureFixture[str] | None) -> None:
 
 
 @pytest.fixture(autouse=True)
-def _empty_folder(tmp_path, monkeypatch) -> None:
+def _empty_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "100")
 

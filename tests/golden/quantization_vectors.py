@@ -9,14 +9,13 @@ from __future__ import annotations
 import json
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 TABLE = Path(__file__).parent / "tables" / "quantization.json"
 
 
-def inputs() -> np.ndarray[Any, np.dtype[np.float32]]:
+def inputs():
     """(18, 32) blocks: random ones, ties, and the corners of the specification."""
     generator = np.random.default_rng(7)
     usual = generator.standard_normal((4, 32))
@@ -32,7 +31,7 @@ def inputs() -> np.ndarray[Any, np.dtype[np.float32]]:
     return np.concatenate(blocks).astype(np.float32)
 
 
-def of_gfloat() -> dict[str, Any]:
+def of_gfloat():
     """What gfloat has for each preset of OCP MX 1.0."""
     from gfloat import compute_scale_amax, formats, quantize_block
 
@@ -56,7 +55,7 @@ def of_gfloat() -> dict[str, Any]:
     }
 
 
-def of_torchao() -> dict[str, Any]:
+def of_torchao():
     """What torchao has for NVFP4 with its scale of the tensor, here of each block of 32."""
     import torch
     from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor, per_tensor_amax_to_scale
@@ -71,7 +70,7 @@ def of_torchao() -> dict[str, Any]:
 LAYER = "model.layers.0.self_attn.k_proj.weight"
 
 
-def layer_and_moment() -> tuple[Any, Any]:
+def layer_and_moment():
     """(32, 64) weights of the byte model, and inputs of which neighbors are alike."""
     import torch
     from safetensors.torch import load_file
@@ -83,7 +82,7 @@ def layer_and_moment() -> tuple[Any, Any]:
     return weights, torch.tensor(moment.astype(np.float32))
 
 
-def of_gptq() -> Any:
+def of_gptq():
     """What torchao's GPTQ makes of that layer in NVFP4; run with -O, as it asserts a GPU."""
     import torch
     from torchao.prototype.gptq.api import GPTQConfig, gptq_quantize
@@ -100,7 +99,7 @@ def of_gptq() -> Any:
     return stored.dequantize(torch.float32).numpy()
 
 
-def main() -> None:
+def main():
     """Write the table."""
     document = {
         "sources": {"mx": f"gfloat {version('gfloat')}", "nvfp4": f"torchao {version('torchao')}"},

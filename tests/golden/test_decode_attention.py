@@ -20,7 +20,7 @@ SPACE = load_space("memexplorer", {"memtech": load_library().catalog()})
 EVALUATOR = NpuEvaluator(Request(model=TABLE["model"], trace=TABLE["trace"], phase="decode"))
 
 
-def throughput(tiers: list[tuple[str, int]]) -> float:
+def throughput(tiers):
     design: dict[str, Any] = {**TABLE["design"], "pe_array": tuple(TABLE["design"]["pe_array"])}
     for number in (1, 2, 3):
         technology, stacks = tiers[number - 1] if number <= len(tiers) else (None, None)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from codesign.base.errors import InputError
@@ -15,7 +13,7 @@ CLAIMS = claims()["claims"]
 RESIDUAL_TOLERANCE = claims()["residual_tolerance"]
 
 
-def case_name(case: dict[str, Any]) -> str:
+def case_name(case):
     given = case["input"]
     return f"{given['id']}-{given['stage']}-{given['model'].split('/')[-1]}"
 

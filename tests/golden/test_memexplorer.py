@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -14,7 +13,6 @@ from codesign.space import load_space
 from validation.studies import memexplorer_study
 from validation.studies.memexplorer_study import (
     LARGEST_LOG_ERROR,
-    PublishedCell,
     compute,
     load_cells,
     load_tables,
@@ -26,7 +24,7 @@ CELLS = load_cells()
 DESIGNS = load_space("memexplorer", {"memtech": load_library().catalog()}).designs
 
 
-def cells(held_to_residual: bool) -> list[PublishedCell]:
+def cells(held_to_residual):
     every = [cell for part in CELLS.values() for cell in part]
     return [cell for cell in every if (cell.residual is not None) == held_to_residual]
 
@@ -90,7 +88,7 @@ def test_the_promise_is_missed_if_table_5_is_a_decode():
 def test_the_promise_is_missed_if_the_vector_unit_moves_no_operands(
     monkeypatch,
 ):
-    def on_no_port(workload: tuple[tuple[str, Any], ...], phase: str, profile: str) -> NpuEvaluator:
+    def on_no_port(workload, phase, profile):
         options = NpuOptions.model_validate({"profile": profile, "score_path": "uncharged"})
         request = Request.model_validate({**dict(workload), "phase": phase})
         return NpuEvaluator(request, options)

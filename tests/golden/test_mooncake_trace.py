@@ -12,7 +12,6 @@ import pytest
 
 from codesign.models.deployments.queueing import (
     EngineLimits,
-    EngineStep,
     Fleet,
     MachinePool,
     simulate,
@@ -33,7 +32,7 @@ def test_six_capacities_hold_the_published_shares_of_the_conversation_trace():
 
 
 class _Instant:
-    def step_s(self, step: EngineStep) -> float:
+    def step_s(self, step):
         return 1e-6
 
 

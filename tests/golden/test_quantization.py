@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib.util
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -16,7 +15,7 @@ HERE = Path(__file__).parent
 TABLE = json.loads((HERE / "tables" / "quantization.json").read_text("utf-8"))
 
 
-def blocks(lines: list[str]) -> np.ndarray[Any, np.dtype[np.float32]]:
+def blocks(lines):
     return np.stack([np.frombuffer(bytes.fromhex(line), np.float32) for line in lines])
 
 
@@ -32,7 +31,7 @@ def test_blocks_of_nvfp4_are_those_of_torchao():
     np.testing.assert_array_equal(stored, blocks(TABLE["outputs"]["nvfp4"]))
 
 
-def load_vectors() -> Any:
+def load_vectors():
     spec = importlib.util.spec_from_file_location("vectors", HERE / "quantization_vectors.py")
     assert spec is not None and spec.loader is not None
     vectors = importlib.util.module_from_spec(spec)
@@ -79,7 +78,7 @@ def test_rotations_fold_into_a_layer_as_torchao_folds_them(monkeypatch):
     decoder = load_checkpoint(HERE.parent / "unit" / "models" / "quantization" / "byte_model")
     shape, prefix = decoder.shape, "model.layers.1."
 
-    def of_torchao(size: int, seed: int = 0) -> torch.Tensor:
+    def of_torchao(size, seed=0):
         """Theirs for heads and inner state; the hidden state, which they leave alone, stays."""
         identity = torch.eye(size, dtype=torch.float64)
         if size == shape.hidden_size:

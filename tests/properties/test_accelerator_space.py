@@ -3,37 +3,36 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 
-from codesign.base.columns import Column, Columns
+from codesign.base.columns import Column
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.models.accounts.account_constants import constant_ranges
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
-from codesign.space import DesignSpace, load_space
+from codesign.space import load_space
 
 CHIPS = {"H100": 700.0, "H200": 700.0, "B200": 1200.0, "MI300X": 750.0}
 """Board power of chips in watts, from their datasheets."""
 
 
 @cache
-def space() -> DesignSpace:
+def space():
     return load_space("accelerator", {"memtech": load_library().catalog()})
 
 
-def evaluator(phase: str, **options: Any) -> NpuEvaluator:
+def evaluator(phase, **options):
     request = Request(model="llama-3-8b", trace="gsm8k", phase=phase)
     return NpuEvaluator(request, NpuOptions(memory_edge_m="132 mm", **options))
 
 
-def sample(n: int) -> Columns:
+def sample(n):
     return space().columns(space().sample(np.random.default_rng(0), n))
 
 
-def changed(columns: Columns, name: str, value: object) -> Columns:
+def changed(columns, name, value):
     n = len(columns["pe_array"])
     return {**columns, name: Column((value,), np.zeros(n, dtype=np.int64))}
 

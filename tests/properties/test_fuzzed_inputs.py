@@ -54,8 +54,8 @@ class Case(NamedTuple):
     read: Callable[[str, Path], object]
 
 
-def _from_file(read: Callable[[str], object], ending: str) -> Callable[[str, Path], object]:
-    def reading(text: str, folder: Path) -> object:
+def _from_file(read, ending):
+    def reading(text, folder):
         path = folder / f"fuzzed{ending}"
         path.write_bytes(text.encode("utf-8", "surrogatepass"))
         return read(str(path))
@@ -63,19 +63,19 @@ def _from_file(read: Callable[[str], object], ending: str) -> Callable[[str, Pat
     return reading
 
 
-def _request(text: str, _: Path) -> object:
+def _request(text, _):
     pairs = read_pairs("--request", text.split(" ; "), as_yaml=True)
     values = {"model": "llama-3.3-70b", "phase": "prefill", "trace": "osworld", **pairs}
     return to_record(Document("--request", values, {}), Request)
 
 
-def _settings(text: str, _: Path) -> object:
+def _settings(text, _):
     space = _shared_space()
     pairs = read_pairs("--set", text.split(" ; "))
     return space.encode({**space.designs["P1"], **pairs}, "design")
 
 
-def _counted(path: str) -> object:
+def _counted(path):
     return summary(load_model(path))
 
 
@@ -88,15 +88,15 @@ def _shared_space():
     return _SPACES[0]
 
 
-def _expression(text: str, _: Path) -> object:
+def _expression(text, _):
     units = {"width": Unit(1.0), "bandwidth": Unit(1.0, (-1, 0, 1, 0, 0, 0, 0, 0, 0))}
     return parse_expression(text, units).evaluate({"width": 3.0, "bandwidth": 1e9})
 
 
-def _seeds() -> dict[str, tuple[list[str], Callable[[str, Path], object]]]:
+def _seeds():
     """For each kind of input, texts that are well formed, and what reads them."""
 
-    def texts(kind: str) -> list[str]:
+    def texts(kind):
         return [path.read_text("utf-8") for path in listed(kind).values()]
 
     models = [path.read_text("utf-8") for path in sorted(_MODELS.glob("*.yaml"))]
@@ -129,7 +129,7 @@ _WEIGHTS = {"space": 1, "campaign": 1}
 """The slow ones come less often; of the others four as many."""
 
 
-def case_of(number: int) -> Case:
+def case_of(number):
     """The case of a number: a well-formed text with 1 to 6 mutations, or bytes without sense."""
     rng = random.Random(number)
     kinds = list(_KINDS)
@@ -144,7 +144,7 @@ def case_of(number: int) -> Case:
     return Case(kind, text, read)
 
 
-def _mutated(text: str, rng: random.Random) -> str:
+def _mutated(text, rng):
     start = rng.randrange(len(text) + 1)
     end = min(len(text), start + rng.choice([0, 1, 2, 5, 20, 200]))
     action = rng.randrange(5)
@@ -165,7 +165,7 @@ def _mutated(text: str, rng: random.Random) -> str:
     return "".join(lines)
 
 
-def outcome_of(number: int, folder: Path) -> str:
+def outcome_of(number, folder):
     """``read`` or ``refused``; any other exception goes on, with the number of the case."""
     case = case_of(number)
     try:
@@ -179,7 +179,7 @@ def outcome_of(number: int, folder: Path) -> str:
     return "read"
 
 
-def _outcomes(numbers: range, folder: Path) -> set[str]:
+def _outcomes(numbers, folder):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     outcomes = {outcome_of(number, folder) for number in numbers}
     more = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
@@ -191,7 +191,7 @@ def test_fuzzed_inputs_are_read_or_refused(tmp_path):
     assert _outcomes(range(N_ALWAYS), tmp_path) == {"read", "refused"}
 
 
-def _checkpoint_outcomes(numbers: range, folder: Path) -> set[str]:
+def _checkpoint_outcomes(numbers, folder):
     """Outcomes of checkpoints with a mutated configuration, or weights with damaged bytes."""
     from codesign.models.quantization.model_checkpoint import load_checkpoint, read_tokens
 

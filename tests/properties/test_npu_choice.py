@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 import yaml
 from scipy.optimize import linprog
 
-from codesign.base.columns import BoolArray, Column, Columns, FloatArray, IntArray, column_of, taken
+from codesign.base.columns import Column, column_of, taken
 from codesign.base.resources import find
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.operator_times import Stage
@@ -27,7 +26,7 @@ from codesign.models.machines.npu.placement import (
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.search.problem_builder import build_problem
-from codesign.space import DesignSpace, load_space, parse_space
+from codesign.space import load_space, parse_space
 from tests.laws import is_at_most
 
 LIBRARY = load_library()
@@ -48,12 +47,12 @@ WAYS: dict[str, dict[str, Any]] = {
 
 
 @cache
-def space() -> DesignSpace:
+def space():
     return load_space("memexplorer", {"memtech": LIBRARY.catalog()})
 
 
 @cache
-def designs(n: int = N) -> Columns:
+def designs(n=N):
     """Random designs; the first has one tier."""
     base = space().encode(space().designs["Base"])
     return space().columns(
@@ -62,16 +61,12 @@ def designs(n: int = N) -> Columns:
 
 
 @cache
-def evaluator(
-    model: str, phase: str = "decode", batch: Any = None, way: str = "staged"
-) -> NpuEvaluator:
+def evaluator(model, phase="decode", batch=None, way="staged"):
     request = Request(model=model, phase=phase, trace=MODELS[model], batch=batch)
     return NpuEvaluator(request, NpuOptions(**WAYS[way]), library=LIBRARY)
 
 
-def assert_best(
-    found: Mapping[str, FloatArray], rates: FloatArray, seconds: FloatArray, longest_s: float
-) -> None:
+def assert_best(found, rates, seconds, longest_s):
     """Of (c, n) choices, the highest rate within the limit is found, or the shortest time if none
     keeps it."""
     rate, time = found[RATE], found[TIME]
@@ -86,7 +81,7 @@ def assert_best(
     assert (~keeps | (rate <= loose * (1 + ROUNDING))).all()
 
 
-def longest_times(model: str, way: str) -> list[float]:
+def longest_times(model, way):
     """No limit, one that small batches keep, and one that no design keeps."""
     alone = evaluator(model, "decode", 1, way).evaluate(designs(), [TIME]).metrics[TIME]
     return [np.inf, float(np.quantile(alone, 0.7)), 0.5 * float(alone.min())]
@@ -202,13 +197,13 @@ def test_the_batch_size_of_a_space_meets_the_limits_of_a_problem():
 # The order of the tiers.
 
 
-def stands(bandwidth: FloatArray) -> BoolArray:
+def stands(bandwidth):
     """(p, n) the orders in which no missing tier stands before another."""
     there = bandwidth[np.array(orders_of(len(bandwidth)))] > 0
     return np.asarray((there[:, :-1] >= there[:, 1:]).all(axis=1))
 
 
-def tried(one: NpuEvaluator, size: int, order: int) -> FloatArray:
+def tried(one, size, order):
     """(n,) array and memories in a pass, with a batch size and an order of the tiers."""
     places = np.repeat(np.array(ORDERS[order])[:, None], N, axis=1)
     working = one.preparation.prepared(designs()).working(np.full(N, float(size)), places)
@@ -303,13 +298,13 @@ def test_no_order_that_could_be_the_fastest_is_left_out(n_tiers):
 
 
 def _steady_s(
-    sizes: FloatArray,
-    bandwidth: FloatArray,
-    capacity: FloatArray,
-    priority: IntArray,
-    reads: FloatArray,
-    order: tuple[int, ...],
-) -> FloatArray:
+    sizes,
+    bandwidth,
+    capacity,
+    priority,
+    reads,
+    order,
+):
     tails = tier_tails((sizes[0], sizes[1], sizes[2]), tuple(capacity[list(order)]), priority)
     seconds_per_byte = list(inverse(bandwidth[list(order)]))
     total = np.zeros(sizes.shape[1])

@@ -6,12 +6,10 @@ read and write; the evaluator and the simulation count bytes in ways of their ow
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from codesign.base.columns import Column, Columns, FloatArray
+from codesign.base.columns import Column
 from codesign.evaluators.npu import NpuEvaluator, operator_times
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.simulation.simulation_evaluator import (
@@ -21,7 +19,6 @@ from codesign.evaluators.simulation.simulation_evaluator import (
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.models.workload.model_library import list_models
-from codesign.models.workload.operators import OperatorTable
 from codesign.space import load_space
 
 SCORE_BYTES = 2.0
@@ -33,24 +30,22 @@ CASES = [
 ]
 
 
-def design(name: str, dataflow: str) -> Columns:
+def design(name, dataflow):
     space = load_space("memexplorer", {"memtech": load_library().catalog()})
     return dict(space.columns(space.encode({**space.designs[name], "dataflow": dataflow})))
 
 
-def once() -> Columns:
+def once():
     """A design whose array takes any product at once, so that no operand streams twice."""
     array = Column(((1 << 20, 1 << 20),), np.zeros(1, dtype=np.int64))
     return {**design("D2", "os"), "pe_array": array}
 
 
-def request(model: str, phase: str) -> Request:
+def request(model, phase):
     return Request(model=model, trace="gsm8k", phase=phase, batch=4)
 
 
-def used_bytes(
-    table: OperatorTable, batch: float, widths: dict[str, float]
-) -> tuple[FloatArray, FloatArray]:
+def used_bytes(table, batch, widths):
     """(o,) least bytes that the array or the vector unit takes from the port, and puts there."""
     size = np.full((1, 1), batch)
     rows, n_products = table.rows_per_product(size)[0], table.n_products(size)[0]
@@ -75,7 +70,7 @@ def used_bytes(
     return reads, writes
 
 
-def on_chip_bytes(evaluator: NpuEvaluator | SimulationEvaluator, columns: Columns) -> FloatArray:
+def on_chip_bytes(evaluator, columns):
     """(o,) bytes of one design at the port, by operator, fills from off chip included."""
     rows = evaluator.explain(columns).operators
     table = evaluator.pass_.all_operators
@@ -83,7 +78,7 @@ def on_chip_bytes(evaluator: NpuEvaluator | SimulationEvaluator, columns: Column
     return np.array([by_name[name] for name in table.names])
 
 
-def assert_covered(evaluator: NpuEvaluator, columns: Columns) -> None:
+def assert_covered(evaluator, columns):
     """The array's reads and writes each, and all of an operator with the vector unit's."""
     metrics = evaluator.metrics_of(evaluator.choose(columns))
     working, pass_ = metrics.working, evaluator.pass_
@@ -113,7 +108,7 @@ def test_bytes_at_the_port_are_at_least_the_operands_used_there(model, phase):
 def test_an_operand_that_is_left_out_is_found(field, monkeypatch):
     original = operator_times.port_operands
 
-    def forgetful(table: OperatorTable, is_charged: bool) -> Any:
+    def forgetful(table, is_charged):
         operands = original(table, is_charged)
         return {**operands, field: 0.0 * operands[field]}
 

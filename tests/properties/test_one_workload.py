@@ -42,31 +42,28 @@ profile ``epoch``           no norms, biases, embedding, rotated part of latent 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
 from codesign import api
-from codesign.base.columns import Columns, column_of
+from codesign.base.columns import column_of
 from codesign.base.errors import CodesignError
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
 from codesign.evaluators.economics.nccl import Fabric
-from codesign.evaluators.economics.shape import ModelShape, shape_of
+from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import SustainedDevice
 from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.operator_work import PassWork
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.pass_messages import list_messages
-from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.models.deployments.model_part import model_part
 from codesign.models.deployments.parallelism import Parallelism
 from codesign.models.machines.npu.placement import KINDS
@@ -104,7 +101,7 @@ EXACT = 1e-9
 """Sums of the same terms in another order."""
 
 
-def stem(model: str) -> str:
+def stem(model):
     return Path(model).stem
 
 
@@ -132,12 +129,12 @@ class Count:
     held_kv_bytes: float
 
 
-def _batch(phase: str) -> int:
+def _batch(phase):
     return BATCH if phase == "decode" else 1
 
 
 @cache
-def _npu_design() -> Columns:
+def _npu_design():
     """A published design in the formats compared, weights stationary: each is streamed once."""
     space = api.load_space("memexplorer")
     design = dict(next(iter(space.designs.values())))
@@ -145,7 +142,7 @@ def _npu_design() -> Columns:
     return {name: column_of([value]) for name, value in design.items()}
 
 
-def _npu(model: str, phase: str, **said: Any) -> Count:
+def _npu(model, phase, **said):
     asked = {"model": model, "phase": phase, "batch": _batch(phase), **TOKENS, **said}
     evaluator = NpuEvaluator(Request.model_validate(asked))
     designs, table = _npu_design(), evaluator.pass_.table
@@ -163,11 +160,11 @@ def _npu(model: str, phase: str, **said: Any) -> Count:
     )
 
 
-def _by_name(names: tuple[str, ...], values: Any, share: float) -> dict[str, float]:
+def _by_name(names, values, share):
     return dict(zip(names, (values / share).tolist(), strict=True))
 
 
-def _platform(model: str, phase: str, profile: str = "ideal") -> Count:
+def _platform(model, phase, profile="ideal"):
     design = {"device": "h100-sxm", "batch_size": _batch(phase), **FORMATS}
     serving = _serving(model, profile, design)
     work = serving.work(_streams(serving, phase))
@@ -181,7 +178,7 @@ def _platform(model: str, phase: str, profile: str = "ideal") -> Count:
     )
 
 
-def _serving(model: str, profile: str, design: Mapping[str, Any]) -> PlatformServing:
+def _serving(model, profile, design):
     evaluator = PlatformEvaluator(
         PlatformRequest.model_validate({"model": model, **TOKENS}),
         PlatformOptions.model_validate({"profile": profile}),
@@ -189,14 +186,14 @@ def _serving(model: str, profile: str, design: Mapping[str, Any]) -> PlatformSer
     return evaluator.serving({name: column_of([value]) for name, value in design.items()})
 
 
-def _streams(serving: PlatformServing, phase: str) -> list[Stream]:
+def _streams(serving, phase):
     passes = serving.passes
     if phase == "prefill":
         return passes.prefill(passes.prompts[0], serving.micro_batch)
     return passes.decode(serving.micro_batch)
 
 
-def _added(items: Any) -> dict[str, float]:
+def _added(items):
     """By operator; attention to the prompt and to what was generated is one."""
     found: dict[str, float] = {}
     for name, value in items:
@@ -205,13 +202,13 @@ def _added(items: Any) -> dict[str, float]:
     return found
 
 
-def _forecast(model: str, phase: str, profile: str = "plain") -> Count:
+def _forecast(model, phase, profile="plain"):
     request = ForecastRequest.model_validate({"model": model, "batch": _batch(phase), **TOKENS})
     options = ForecastOptions.model_validate({"profile": profile, "variant": FORMATS})
     found = ForecastEvaluator(request, options).forecast({})
     work: PassWork = found.prefill if phase == "prefill" else found.decode
 
-    def by_name(quantity: str) -> dict[str, float]:
+    def by_name(quantity):
         return dict(zip(work.names, work.of(quantity).tolist(), strict=True))
 
     held = found.inference.kv_bytes(PROMPT + GENERATED) * _batch(phase)
@@ -232,15 +229,15 @@ VIEWS: dict[str, Callable[..., Count]] = {
 
 
 @cache
-def count(view: str, model: str, phase: str) -> Count:
+def count(view, model, phase):
     return VIEWS[view](model, phase)
 
 
-def total(by_name: Mapping[str, float], without: Collection[str] = ()) -> float:
+def total(by_name, without=()):
     return sum(value for name, value in by_name.items() if name not in without)
 
 
-def norms(model: str) -> set[str]:
+def norms(model):
     return {name for name in count("npu", model, "decode").weight_bytes if name.endswith("norm")}
 
 
@@ -346,9 +343,7 @@ MEAN_CONTEXT = PROMPT + (GENERATED + 1) / 2
 _SLOW, _FAST = 1e-9, 1e30
 
 
-def _weighed(
-    shape: ModelShape, *, flop_per_s: float, bytes_per_s: float, precision: ElementBytes
-) -> float:
+def _weighed(shape, *, flop_per_s, bytes_per_s, precision):
     """Seconds of one decode step on one device, all but one of whose rates are no obstacle."""
     fabric = Fabric(np.array([_FAST]), np.array([_FAST]), np.array([8.0]))
     machine = SustainedDevice("slow", flop_per_s, bytes_per_s, _FAST, fabric, flop_per_s)
@@ -358,7 +353,7 @@ def _weighed(
     return float(time[0])
 
 
-def economics_flop(shape: ModelShape) -> float:
+def economics_flop(shape):
     nothing = ElementBytes(0.0, 0.0, 0.0)
     return _SLOW * _weighed(shape, flop_per_s=_SLOW, bytes_per_s=_FAST, precision=nothing)
 

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 
-from codesign.base.columns import BoolArray, Columns, column_of
+from codesign.base.columns import column_of
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
-from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.models.machines.npu.operator_stage import resident_bytes
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.search.enumeration import enumerate_front
 from codesign.search.enumeration.decomposition import Decomposition, Part
-from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
-from codesign.space import DesignSpace, load_space
+from codesign.space import load_space
 
 TRACES = {"llama-3.3-70b": "osworld", "qwen3-next-80b-a3b": "bfcl"}
 OBJECTIVES = ("maximize throughput_tokens_per_s", "minimize tdp_watts")
@@ -28,26 +25,26 @@ LIFE = "lifetime_years >= 5"
 
 
 @cache
-def space() -> DesignSpace:
+def space():
     return load_space("memexplorer-wear", {"memtech": load_library().catalog()})
 
 
-def evaluator(model: str, phase: str, batch: int | None = None, **options: Any) -> NpuEvaluator:
+def evaluator(model, phase, batch=None, **options):
     request = Request(model=model, phase=phase, trace=TRACES[model], batch=batch)
     return NpuEvaluator(request, NpuOptions(**options))
 
 
-def designs(priority: str, n: int = 400) -> Columns:
+def designs(priority, n=400):
     columns = dict(space().columns(space().sample(np.random.default_rng(5), n)))
     columns["storage_priority"] = column_of([priority] * n)
     return columns
 
 
-def results(npu: NpuEvaluator, priority: str) -> DesignMetrics:
+def results(npu, priority):
     return npu.metrics_of(npu.choose(designs(priority)))
 
 
-def wears(work: DesignMetrics) -> BoolArray:
+def wears(work):
     return np.asarray(work.placed_levels("wear_per_byte")[1:] > 0)
 
 
@@ -94,14 +91,14 @@ def test_a_tier_that_wears_is_written_to_no_more_than_if_all_data_are_spread(pha
 class Opaque(Evaluator):
     """An evaluator that keeps its bounds to itself."""
 
-    def __init__(self, inner: Any) -> None:
+    def __init__(self, inner):
         self.metrics, self.required_parameters = inner.metrics, inner.required_parameters
         self.optional_parameters = inner.optional_parameters
         self.known_violations, self.evaluate = inner.known_violations, inner.evaluate
         self.provenance = inner.provenance
 
 
-def small_space(phase: str) -> DesignSpace:
+def small_space(phase):
     design = space().designs["P1" if phase == "prefill" else "D1"]
     kept = {"tier1", "tier2", "storage_priority"}
     fixed = {k: v for k, v in design.items() if k.split("_")[0] not in kept and k not in kept}
@@ -120,7 +117,7 @@ def test_the_exact_front_equals_brute_force(phase, limits):
     assert len(brute) > 5
 
 
-def best_rate(problem: Problem) -> float:
+def best_rate(problem):
     return float(-enumerate_front(problem).objectives[:, 0].min())
 
 
@@ -152,7 +149,7 @@ def test_no_design_beats_its_best_case(phase):
                 assert (values >= metric.flipped(best[metric.name])).all(), (metric.name, level)
 
 
-def _written_rows(problem: Problem) -> Any:
+def _written_rows(problem):
     written = problem.space.fix({"storage_priority": "written"})
     rows = written.sample(np.random.default_rng(3), 2_000)
     rows = np.concatenate([problem.space.encode(item) for item in written.decode(rows)])

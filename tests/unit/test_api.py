@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 import pytest
 
 import codesign
 from codesign import api
-from codesign.base.columns import Columns
 from codesign.base.errors import InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import METRICS
@@ -76,7 +73,7 @@ def test_an_evaluator_may_be_given_built():
     )
 
 
-def _without_workload() -> dict[str, str]:
+def _without_workload():
     return {key: value for key, value in P1.items() if key != "workload"}
 
 
@@ -111,10 +108,10 @@ class _Area(Evaluator):
     required_parameters = frozenset({"pe_array"})
     optional_parameters = frozenset(codesign.load_space("memexplorer").names)
 
-    def known_violations(self, designs: Columns):
+    def known_violations(self, designs):
         return {}
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         watts = designs["pe_array"].lookup(lambda dims: dims[0] * dims[1] / 1e3)
         failures = dict.fromkeys(np.flatnonzero(watts < 50).tolist(), "too small")
         return Evaluation({"tdp_watts": watts}, {"power": watts - 200}, failures)

@@ -34,7 +34,7 @@ LONGER: set[str] = set()
 """Functions that may have more."""
 
 
-def long_functions(text: str, place: str) -> set[str]:
+def long_functions(text, place):
     return {
         f"{place}:{node.name}"
         for node in ast.walk(ast.parse(text))

@@ -13,7 +13,7 @@ import codesign
 ROOT = Path(codesign.__file__).parent
 
 
-def modules_with_examples() -> list[str]:
+def modules_with_examples():
     """Only these are imported, so that the rest of the package costs nothing here."""
     paths = [path for path in sorted(ROOT.rglob("*.py")) if ">>> " in path.read_text("utf-8")]
     dotted = [
@@ -34,7 +34,7 @@ def test_no_example_is_skipped():
     assert not skipped
 
 
-def source_of(name: str) -> str:
+def source_of(name):
     file = importlib.import_module(name).__file__
     assert file is not None
     return Path(file).read_text("utf-8")

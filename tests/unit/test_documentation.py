@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -40,7 +39,7 @@ def test_the_citation_names_this_version():
     assert citation["version"] == codesign.__version__
 
 
-def stale_commands(text: str) -> Iterator[str]:
+def stale_commands(text):
     """What console blocks ask of the command line that it does not know."""
     commands = command_tree().commands
     for block in CONSOLE.findall(text):

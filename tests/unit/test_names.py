@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import codesign
@@ -32,7 +31,7 @@ NAME_OF = {
 """The nodes that bind a name, and the field that has it; not imports, which others named."""
 
 
-def bound_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
+def bound_names(tree):
     """Line and name of all that a module binds."""
     for node in ast.walk(tree):
         field = NAME_OF.get(type(node))
@@ -41,7 +40,7 @@ def bound_names(tree: ast.Module) -> Iterator[tuple[int, str]]:
             yield node.lineno, name
 
 
-def vague_names(text: str, place: str) -> list[str]:
+def vague_names(text, place):
     return [
         f"{place}:{line}: {name}"
         for line, name in sorted(bound_names(ast.parse(text)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from codesign.base import plugins
 from codesign.base.errors import UnknownNameError
 
 
-def _install(site: Path) -> None:
+def _install(site):
     """A package that registers ``codesign.base.plugins:names`` as an export format of its own."""
     folder = site / "late-1.0.dist-info"
     folder.mkdir(parents=True)

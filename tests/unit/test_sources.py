@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +34,7 @@ KINDS = re.compile(r"^\[unchecked: stated from [^\]]+\]|^read in |; agrees with 
 """How a device's number was found; see docs/sources.md."""
 
 
-def problem_of(source: str) -> str | None:
+def problem_of(source):
     """Why nobody could look a source up, if so."""
     if not source.strip():
         return "is empty"
@@ -44,7 +43,7 @@ def problem_of(source: str) -> str | None:
     return None
 
 
-def problems_of(numbers: Iterator[str] | set[str], sources: Mapping[str, str]) -> list[str]:
+def problems_of(numbers, sources):
     """Numbers without a source, sources without a number, and sources of no use."""
     needed = set(numbers)
     found = [f"{name}: no source" for name in sorted(needed - set(sources))]
@@ -53,11 +52,11 @@ def problems_of(numbers: Iterator[str] | set[str], sources: Mapping[str, str]) -
     return found + [f"{name}: {problem}" for name, problem in ways if problem]
 
 
-def numbers_of(document: Mapping[str, Any]) -> set[str]:
+def numbers_of(document):
     return set(document) - NOT_NUMBERS
 
 
-def device_file(name: str) -> dict[str, Any]:
+def device_file(name):
     document: dict[str, Any] = yaml.safe_load((DEVICES / f"{name}.yaml").read_text("utf-8"))
     return document
 
@@ -117,7 +116,7 @@ def test_every_model_names_a_configuration_or_a_dated_paper(name):
     assert any("on Hugging Face" in text or DATED.search(text) for text in sources)
 
 
-def bare_constants(text: str) -> list[str]:
+def bare_constants(text):
     """Names of module-level numbers with neither a docstring below nor a comment."""
     lines, body = text.splitlines(), ast.parse(text).body
     found = []
@@ -135,7 +134,7 @@ def bare_constants(text: str) -> list[str]:
     return found
 
 
-def _constant(statement: ast.stmt) -> str | None:
+def _constant(statement):
     """The name of an upper-case number, if the statement is one."""
     if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name):
         name, value = statement.targets[0].id, statement.value
@@ -152,7 +151,7 @@ def _constant(statement: ast.stmt) -> str | None:
     return name if name.isupper() and is_number else None
 
 
-def _follows(body: list[ast.stmt], position: int) -> bool:
+def _follows(body, position):
     end = body[position].end_lineno or 0
     return body[position + 1].lineno == end + 1
 

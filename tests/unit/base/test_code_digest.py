@@ -72,11 +72,11 @@ def test_a_front_outlives_a_change_of_reports_and_not_one_of_the_model(tmp_path)
     root = Path(codesign.__file__).parent
     shutil.copytree(root, tmp_path / "codesign", ignore=shutil.ignore_patterns("__pycache__"))
 
-    def digest() -> str:
+    def digest():
         words = [sys.executable, "-I", "-c", DIGEST, str(tmp_path)]
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout
 
-    def touch(name: str) -> None:
+    def touch(name):
         with (tmp_path / "codesign" / name).open("a") as file:
             file.write("# touched\n")
 

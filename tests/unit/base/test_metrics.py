@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +27,7 @@ OF_SOMETHING_ELSE = {
 SENSES = {"minimize", "maximize"}
 
 
-def multiplies_by_sign(node: ast.AST) -> bool:
+def multiplies_by_sign(node):
     """``x * item.sign``, ``signs[j] * x`` and the like."""
     if isinstance(node, ast.AugAssign):
         return isinstance(node.op, ast.Mult) and is_sign(node.value)
@@ -39,7 +38,7 @@ def multiplies_by_sign(node: ast.AST) -> bool:
     )
 
 
-def is_sign(node: ast.AST) -> bool:
+def is_sign(node):
     if isinstance(node, ast.Subscript):
         return is_sign(node.value)
     if isinstance(node, ast.Call):  # np.asarray(signs), self._sign(name)
@@ -49,7 +48,7 @@ def is_sign(node: ast.AST) -> bool:
     return not of_numpy and name.strip("_") in ("sign", "signs")
 
 
-def chooses_sign(node: ast.AST) -> bool:
+def chooses_sign(node):
     """``1.0 if sense == "minimize" else -1.0`` and the like."""
     if isinstance(node, ast.Dict):
         keys = {getattr(key, "value", None) for key in node.keys}
@@ -60,12 +59,12 @@ def chooses_sign(node: ast.AST) -> bool:
     return bool(words & SENSES)
 
 
-def is_unit(node: ast.AST) -> bool:
+def is_unit(node):
     value = node.operand if isinstance(node, ast.UnaryOp) else node
     return isinstance(value, ast.Constant) and value.value in (1, 1.0)
 
 
-def flips(text: str) -> Iterator[int]:
+def flips(text):
     """Lines on which a sign is flipped."""
     for node in ast.walk(ast.parse(text)):
         if multiplies_by_sign(node) or chooses_sign(node):

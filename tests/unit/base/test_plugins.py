@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import pytest
 
@@ -75,7 +74,7 @@ SPACE = "description: One\nparameters: {a: {values: [1, 2]}}\ndesigns: {d: {valu
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     """A package with evaluators, none of which keeps the contract, as installers leave it."""
     folder = tmp_path_factory.mktemp("odd")
     (folder / "odd-1.2.dist-info").mkdir()

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codesign.base.columns import Column, Columns, combined, distinct, taken
+from codesign.base.columns import Column, combined, distinct, taken
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Evaluation
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.npu_evaluator import LARGEST_CHUNK
 from codesign.evaluators.npu.preparation import Preparation
@@ -24,7 +23,7 @@ from codesign.models.hardware import formula_operations
 from codesign.models.machines.npu import machine_code
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
-from codesign.space import DesignSpace, load_space
+from codesign.space import load_space
 
 LIBRARY = load_library()
 needs_numba = pytest.mark.skipif(not compiled.has_numba(), reason="numba is not installed")
@@ -49,12 +48,12 @@ SPACES = ("memexplorer", "memexplorer-table2", "h100", "a100")
 
 
 @cache
-def space(name: str) -> DesignSpace:
+def space(name):
     return load_space(name, {"memtech": LIBRARY.catalog()})
 
 
 @cache
-def designs(name: str) -> Columns:
+def designs(name):
     """Random designs of the whole space; one where there is only one."""
     here = space(name)
     n = 400 if here.size > 1 else 1
@@ -62,12 +61,12 @@ def designs(name: str) -> Columns:
 
 
 @cache
-def evaluator(model: str, phase: str, options: int) -> NpuEvaluator:
+def evaluator(model, phase, options):
     request = Request(model=model, phase=phase, trace=MODELS[model])
     return NpuEvaluator(request, NpuOptions(**OPTIONS[options]), library=LIBRARY)
 
 
-def assert_same_bits(one: Evaluation, other: Evaluation) -> None:
+def assert_same_bits(one, other):
     for mine, theirs in ((one.metrics, other.metrics), (one.violations, other.violations)):
         assert list(mine) == list(theirs)
         for name, values in mine.items():
@@ -126,7 +125,7 @@ def test_the_compiled_loop_of_four_tiers_gives_the_same_bits(options, monkeypatc
     assert_same_bits(*answers)
 
 
-def neighbors(n_each: int) -> Columns:
+def neighbors(n_each):
     """Random designs, each followed by others that differ in vector length and formats."""
     here, rng = space("memexplorer"), np.random.default_rng(5)
     rows = np.repeat(here.sample(rng, 100), n_each, axis=0)
@@ -171,7 +170,7 @@ def test_a_chunk_never_grows_past_the_largest(monkeypatch):
     seen = []
     distinct_to_operators = Preparation.distinct_to_operators
 
-    def noting(self: Preparation, columns: Columns, tells_vectors_apart: bool) -> Any:
+    def noting(self, columns, tells_vectors_apart):
         seen.append(len(columns["pe_array"]))
         return distinct_to_operators(self, columns, tells_vectors_apart)
 
@@ -226,7 +225,7 @@ def test_an_operation_on_numbers_is_the_operation_on_arrays(a, b, c):
 
 
 @pytest.fixture
-def fresh(monkeypatch) -> None:
+def fresh(monkeypatch):
     """A process that has evaluated nothing."""
     monkeypatch.delenv(compiled.SWITCH, raising=False)
     monkeypatch.setattr(compiled, "_progress", {"designs": 0})
@@ -266,7 +265,7 @@ def test_a_switch_that_makes_no_sense_is_refused_by_the_evaluator(
         NpuEvaluator(request)
 
 
-def run_python(code: str, **environment: str) -> str:
+def run_python(code, **environment):
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
     )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from codesign.base.columns import Column, Columns, FloatArray, column_of
+from codesign.base.columns import column_of
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
@@ -19,7 +19,7 @@ GAIN = Metric("gain_tokens", "maximize", "token", "the more the better")
 COST = Metric("cost_watts", "minimize", "W", "the less the better")
 
 
-def twelve_designs() -> dict[str, Column]:
+def twelve_designs():
     return {
         "x": column_of([float(x) for x in range(12)]),
         "kind": column_of([None, "a", "b"] * 4),
@@ -39,18 +39,18 @@ class Honest(Evaluator):
     required_parameters: frozenset[str] = frozenset({"x"})
     optional_parameters: frozenset[str] = frozenset({"kind"})
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs):
         return {"size": self.x(designs) / 6.0 - 1.0}
 
-    def x(self, designs: Columns) -> FloatArray:
+    def x(self, designs):
         return designs["x"].lookup(float)
 
-    def values(self, designs: Columns) -> dict[str, FloatArray]:
+    def values(self, designs):
         x = self.x(designs)
         kind = designs["kind"].lookup({"a": 1.0, "b": 2.0}.__getitem__, absent=0.0)
         return {"gain_tokens": np.exp(x) + kind, "cost_watts": np.where(x == 5.0, np.nan, x)}
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         values = self.values(designs)
         asked = list(values) if metrics is None else metrics
         too_big = np.flatnonzero(self.x(designs) == 11.0).tolist()
@@ -60,12 +60,12 @@ class Honest(Evaluator):
             dict.fromkeys(too_big, "too big to simulate"),
         )
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self):
         return {"scale": 2.0, "sources": ["none"]}
 
 
 class Explaining(Honest):
-    def explain(self, designs: Columns) -> Explanation:
+    def explain(self, designs):
         result = self.evaluate(designs)
         metrics = {name: float(values[0]) for name, values in result.metrics.items()}
         return Explanation(metrics, {}, [{"name": "all", "time_s": 1.0}], [], [])
@@ -76,11 +76,11 @@ def test_an_honest_evaluator_passes(stranger):
     check_evaluator(stranger(), twelve_designs())
 
 
-def evaluating(change: Callable[[Honest, Columns, dict[str, FloatArray]], Any]) -> type[Honest]:
+def evaluating(change):
     """An evaluator whose values go through ``change``."""
 
     class Faulty(Honest):
-        def values(self, designs: Columns) -> dict[str, FloatArray]:
+        def values(self, designs):
             values = super().values(designs)
             changed = change(self, designs, values)
             return values if changed is None else changed
@@ -88,22 +88,22 @@ def evaluating(change: Callable[[Honest, Columns, dict[str, FloatArray]], Any]) 
     return Faulty
 
 
-def returning(change: Callable[[Evaluation], Evaluation]) -> type[Honest]:
+def returning(change):
     """An evaluator whose result goes through ``change``."""
 
     class Faulty(Honest):
-        def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+        def evaluate(self, designs, metrics=None):
             return change(super().evaluate(designs, metrics))
 
     return Faulty
 
 
-def having(**attributes: Any) -> type[Honest]:
+def having(**attributes):
     return type("Faulty", (Honest,), attributes)
 
 
 class ChangesItsDesigns(Honest):
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         result = super().evaluate(designs, metrics)
         designs["x"].codes[0] = 1
         return result
@@ -112,7 +112,7 @@ class ChangesItsDesigns(Honest):
 class RemembersItsResult(Honest):
     _kept: ClassVar[dict[bytes, Evaluation]] = {}
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         key = designs["x"].codes.tobytes() + repr(metrics).encode()
         if key not in self._kept:
             self._kept[key] = super().evaluate(designs, metrics)
@@ -120,10 +120,10 @@ class RemembersItsResult(Honest):
 
 
 class ReusesItsMemory(Honest):
-    def __init__(self) -> None:
+    def __init__(self):
         self.buffer = np.zeros(100)
 
-    def values(self, designs: Columns) -> dict[str, FloatArray]:
+    def values(self, designs):
         values = super().values(designs)
         gain = self.buffer[: len(values["gain_tokens"])]
         gain[:] = values["gain_tokens"]
@@ -133,7 +133,7 @@ class ReusesItsMemory(Honest):
 class CountsItsCalls(Honest):
     n_calls = 0
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         result = super().evaluate(designs, metrics)
         self.n_calls += metrics is None
         gain = result.metrics.get("gain_tokens")
@@ -143,12 +143,12 @@ class CountsItsCalls(Honest):
 
 
 class IgnoresTheNames(Honest):
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         return super().evaluate(designs, None)
 
 
 class ComputesASubsetOtherwise(Honest):
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         result = super().evaluate(designs, metrics)
         factor = 1.0 if metrics is None else 1.0 + 1e-15
         return Evaluation(
@@ -159,32 +159,32 @@ class ComputesASubsetOtherwise(Honest):
 
 
 class KnowsOtherViolations(Honest):
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs):
         return {"size": self.x(designs) / 6.0 - 1.1}
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         result = super().evaluate(designs, metrics)
         return Evaluation(result.metrics, {"size": self.x(designs) / 6.0 - 1.0}, result.failures)
 
 
 class FailsByPosition(Honest):
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         result = super().evaluate(designs, metrics)
         return Evaluation(result.metrics, result.violations, {0: "the first always fails"})
 
 
 class ExplainsOtherwise(Explaining):
-    def explain(self, designs: Columns) -> Explanation:
+    def explain(self, designs):
         told = super().explain(designs)
         return Explanation({**told.metrics, "cost_watts": -3.0}, {}, [], [], [])
 
 
 class ExplainsInArrays(Explaining):
-    def explain(self, designs: Columns) -> Explanation:
+    def explain(self, designs):
         return Explanation(super().explain(designs).metrics, {}, [{"time_s": np.ones(2)}], [], [])
 
 
-def raises(*_: object) -> None:
+def raises(*_):
     raise ZeroDivisionError("no such corner")
 
 

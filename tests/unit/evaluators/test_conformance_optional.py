@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping
 
 import numpy as np
 import pytest
 
 from codesign import api
-from codesign.base.columns import Column, Columns, FloatArray, Value, column_of
+from codesign.base.columns import FloatArray, column_of
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
@@ -20,7 +19,7 @@ COST = Metric("cost_watts", "minimize", "W", "the less the better")
 KINDS = {"a": 1.0, "b": 2.0, "also b": 2.0}
 
 
-def designs() -> dict[str, Column]:
+def designs():
     """Of x from 0 to 15 all but the last, too large to be admissible, with every kind."""
     return {
         "x": column_of([float(x) for x in range(16) for _ in range(4)]),
@@ -41,13 +40,13 @@ class Helpful(Evaluator):
     required_parameters: frozenset[str] = frozenset({"x"})
     optional_parameters: frozenset[str] = frozenset({"kind"})
 
-    def x(self, designs: Columns) -> FloatArray:
+    def x(self, designs):
         return designs["x"].lookup(float)
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs):
         return {"size": self.x(designs) / 14.0 - 1.0}
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         kind = designs["kind"].lookup(KINDS.__getitem__)
         x = self.x(designs)
         values = {"gain_tokens": 2.0 ** (x / 2) + kind, "cost_watts": x + 0.5 * kind}
@@ -56,28 +55,26 @@ class Helpful(Evaluator):
             {name: values[name] for name in asked}, dict(self.known_violations(designs))
         )
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self):
         return {}
 
-    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def features(self, designs):
         x = self.x(designs)
         with np.errstate(divide="ignore"):
             # Infinite for a design that no search looks at.
             return {"size": x, "room": np.where(x < 15, 15.0 - x, np.inf)}
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+    def predict(self, designs, metrics):
         x = self.x(designs)
         values = {"gain_tokens": 2.0 ** (x / 2), "cost_watts": 1.1 * x}
         return {name: values[name] for name in metrics}
 
     undecided_parameters: tuple[str, ...] = ("kind",)
 
-    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
+    def interchangeable(self, parameter, values):
         return [KINDS[str(v)] if parameter == "kind" else v for v in values]
 
-    def best_case(
-        self, designs: Columns, undecided: Mapping[str, Sequence[Value]], metrics: Sequence[str]
-    ) -> Mapping[str, FloatArray]:
+    def best_case(self, designs, undecided, metrics):
         x = self.x(designs)
         if "kind" in undecided:
             worth = [KINDS[str(v)] if v is not None else 0.0 for v in undecided["kind"]]
@@ -98,25 +95,23 @@ def test_a_metric_may_be_left_out_of_predictions():
     check_evaluator(PredictsGain(), designs())
 
 
-def having(**attributes: Any) -> type[Helpful]:
+def having(**attributes):
     return type("Faulty", (Helpful,), attributes)
 
 
-def changing(
-    method: str, change: Callable[[dict[str, FloatArray]], Mapping[str, FloatArray]]
-) -> type[Helpful]:
+def changing(method, change):
     """An evaluator of which what a method returns goes through ``change``."""
 
-    def changed(self: Helpful, *arguments: Any) -> Mapping[str, FloatArray]:
+    def changed(self, *arguments):
         return change(dict(getattr(Helpful, method)(self, *arguments)))
 
     return having(**{method: changed})
 
 
-def meddling(method: str) -> type[Helpful]:
+def meddling(method):
     """An evaluator of which a method writes into the designs."""
 
-    def changed(self: Helpful, designs: Columns, *arguments: Any) -> Mapping[str, FloatArray]:
+    def changed(self, designs, *arguments):
         told = getattr(Helpful, method)(self, designs, *arguments)
         designs["x"].codes[0] = 1
         return dict(told)
@@ -124,78 +119,70 @@ def meddling(method: str) -> type[Helpful]:
     return having(**{method: changed})
 
 
-def raises(*_: object) -> None:
+def raises(*_):
     raise ZeroDivisionError("no such corner")
 
 
 class CountsItsCalls(Helpful):
     n_calls = 0
 
-    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def features(self, designs):
         self.n_calls += 1
         return {"size": self.x(designs) + self.n_calls}
 
 
 class HandsOutItsMemory(Helpful):
-    def __init__(self) -> None:
+    def __init__(self):
         self.kept: dict[bytes, Mapping[str, FloatArray]] = {}
 
-    def features(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def features(self, designs):
         return self.kept.setdefault(designs["x"].codes.tobytes(), super().features(designs))
 
 
 class PredictsASubsetOtherwise(Helpful):
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+    def predict(self, designs, metrics):
         told = super().predict(designs, metrics)
         return {name: values + (len(metrics) == 1) for name, values in told.items()}
 
 
 class PredictsOnlyInCompany(Helpful):
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+    def predict(self, designs, metrics):
         return super().predict(designs, metrics if len(metrics) > 1 else [])
 
 
 class PredictsGain(Helpful):
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+    def predict(self, designs, metrics):
         return super().predict(designs, [name for name in metrics if name == "gain_tokens"])
 
 
 class PredictsAllAnyway(Helpful):
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+    def predict(self, designs, metrics):
         return super().predict(designs, ["gain_tokens", "cost_watts"])
 
 
 class BoundsWithTheLastOfSome(Helpful):
     """Right for all kinds together, wrong for some of them."""
 
-    def best_case(
-        self, designs: Columns, undecided: Mapping[str, Sequence[Value]], metrics: Sequence[str]
-    ) -> Mapping[str, FloatArray]:
+    def best_case(self, designs, undecided, metrics):
         if len(undecided.get("kind", ())) in (2, 3):
             undecided = {"kind": undecided["kind"][-1:]}
         return super().best_case(designs, undecided, metrics)
 
 
 class BoundsASubsetOtherwise(Helpful):
-    def best_case(
-        self, designs: Columns, undecided: Mapping[str, Sequence[Value]], metrics: Sequence[str]
-    ) -> Mapping[str, FloatArray]:
+    def best_case(self, designs, undecided, metrics):
         told = super().best_case(designs, undecided, metrics)
         looser = {"gain_tokens": 1.0, "cost_watts": -1.0}
         return {name: v + looser[name] * (len(metrics) == 1) for name, v in told.items()}
 
 
 class BoundsAllAnyway(Helpful):
-    def best_case(
-        self, designs: Columns, undecided: Mapping[str, Sequence[Value]], metrics: Sequence[str]
-    ) -> Mapping[str, FloatArray]:
+    def best_case(self, designs, undecided, metrics):
         return super().best_case(designs, undecided, ["gain_tokens", "cost_watts"])
 
 
 class NeedsWhatIsUndecided(Helpful):
-    def best_case(
-        self, designs: Columns, undecided: Mapping[str, Sequence[Value]], metrics: Sequence[str]
-    ) -> Mapping[str, FloatArray]:
+    def best_case(self, designs, undecided, metrics):
         return self.evaluate(designs, metrics).metrics
 
 

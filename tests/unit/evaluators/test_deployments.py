@@ -9,7 +9,7 @@ import pytest
 
 from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.deployments import Deployment, DeploymentSearch
+from codesign.evaluators.platform.deployments import DeploymentSearch
 from codesign.evaluators.platform.fleet_sizing import simulated_fleet
 from codesign.evaluators.platform.instances import Demand, columns_of, fitting, splits
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
@@ -21,9 +21,7 @@ FP8 = {"weight_format": "fp8", "activation_format": "fp8", "kv_format": "bf16"}
 LIMITS = LatencyLimits(0.5, 0.02)
 
 
-def evaluator_of(
-    model: str = "llama-3-8b", on: tuple[str, ...] = ("h100-sxm",), **tokens: int
-) -> PlatformEvaluator:
+def evaluator_of(model="llama-3-8b", on=("h100-sxm",), **tokens):
     devices = {load_device(name).key: load_device(name) for name in on}
     request = {"prompt_tokens": 1000, "generated_tokens": 200} | tokens
     return PlatformEvaluator(
@@ -31,7 +29,7 @@ def evaluator_of(
     )
 
 
-def best(evaluator: PlatformEvaluator, demand: Demand, **settings: object) -> dict[str, Deployment]:
+def best(evaluator, demand, **settings):
     search = DeploymentSearch(evaluator, FP8, demand, **{"most_devices": 8, **settings})
     return {deployment.policy: deployment for deployment in reversed(search.best())}
 
@@ -96,7 +94,7 @@ def test_pools_carry_the_rate_that_users_ask_for():
 
 
 def test_more_users_and_tighter_limits_never_take_fewer_devices():
-    def devices(users: int, output_s: float) -> dict[str, int]:
+    def devices(users, output_s):
         demand = Demand(LatencyLimits(0.5, output_s), users)
         return {name: each.n_devices for name, each in best(evaluator_of(), demand).items()}
 
@@ -143,7 +141,7 @@ def test_the_search_has_groups_that_share_experts_and_their_copies():
 
 
 def test_a_chunk_of_each_group_s_prompt_passes_beside_the_decode_step():
-    def rate(groups: int) -> float:
+    def rate(groups):
         mixed = evaluator_of("mixtral-8x7b", chunk_tokens=500, mixed=True)
         design = {**FP8, "device": "h100-sxm"}
         degrees, batch = np.array([[1, 1, groups, 1]]), np.array([8 * groups])

@@ -26,7 +26,7 @@ PREFILL_ERROR = 0.04
 
 
 @pytest.fixture(scope="module")
-def times() -> DesignStepTimes:
+def times():
     space = load_space("memexplorer", {"memtech": load_library().catalog()})
     columns = space.columns(space.encode(space.designs["Base"]))
     design = {name: column.values[column.codes[0]] for name, column in columns.items()}

@@ -12,7 +12,7 @@ from codesign.base.columns import Column, column_of
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.evaluators.economics import EconomicsEvaluator
 from codesign.evaluators.economics.buildable import buildable_systems
-from codesign.evaluators.economics.decoding import Decoding, Speculation
+from codesign.evaluators.economics.decoding import Speculation
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Grid, feasible_points, split_of
 from codesign.evaluators.economics.latency import ForwardPass
@@ -42,11 +42,11 @@ SPACE = load_space("economics-llm", {})
 OFFER = device_offer("h100", EconomicsOptions())
 
 
-def serving(model: str = "llama-3.3-70b", speculates: bool = True) -> Decoding:
+def serving(model="llama-3.3-70b", speculates=True):
     return serve(EconomicsWorkload(model=model), OFFER, {"weight_format": "int8"}, speculates)
 
 
-def one(value: float) -> np.ndarray:
+def one(value):
     return np.array([float(value)])
 
 
@@ -60,7 +60,7 @@ def test_a_pass_of_one_node_is_what_the_equations_give_by_hand():
     d, ff, qkv, layers, n = 8192, 28672, 10240, 80, 16
     parameters = layers * (d * qkv + d * d + 3 * d * ff) + 128256 * d
 
-    def slices(m: int, k: int) -> float:  # bytes of inputs and sums over all devices
+    def slices(m, k):  # bytes of inputs and sums over all devices
         cut = min(max(math.sqrt(m * 8 / k), 1), 8)
         return 2 * n * (cut * k + 8 / cut * m)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 from codesign.api import build_evaluator
-from codesign.base.columns import Column, FloatArray, column_of
+from codesign.base.columns import Column, column_of
 from codesign.base.errors import CodesignError, InputError
 from codesign.base.evaluator import Evaluator
 from codesign.evaluators.forecast import ForecastEvaluator
@@ -31,9 +30,7 @@ from codesign.testing import check_evaluator
 from tests.laws import is_at_most
 
 
-def chunk_ratios(
-    inference: Inference, prompt_tokens: int, chunk_tokens: Sequence[int]
-) -> list[dict[str, float]]:
+def chunk_ratios(inference, prompt_tokens, chunk_tokens):
     """Cost of chunks, each quantity over that of a prefill in one pass (LIFE Fig. 6)."""
     quantities = {
         "ops": OPS,
@@ -53,9 +50,7 @@ def chunk_ratios(
     return rows
 
 
-def padded_attention_ops(
-    inference: Inference, contexts: FloatArray, tiles: Sequence[int]
-) -> dict[int, FloatArray]:
+def padded_attention_ops(inference, contexts, tiles):
     """(c,) operations of one layer's two attention products of a decode step, by tile.
 
     A tile of 1 is the ideal (LIFE Fig. 8).
@@ -69,9 +64,7 @@ def padded_attention_ops(
     return ops_by_tile
 
 
-def lora_linear_ops(
-    k: int, n: int, tokens: Sequence[int], ranks: Sequence[int]
-) -> dict[int, FloatArray]:
+def lora_linear_ops(k, n, tokens, ranks):
     """Operations of one product with an adapter merged inline, by rank; 0: none (LIFE Fig. 9)."""
     rows = np.asarray(tokens, dtype=np.float64)
     product = 2.0 * rows * k * n
@@ -92,22 +85,22 @@ WORKLOAD: dict[str, Any] = {
 }
 
 
-def evaluator(options: dict[str, Any] | None = None, **workload: Any) -> ForecastEvaluator:
+def evaluator(options=None, **workload):
     built: Evaluator = build_evaluator("forecast", {**WORKLOAD, **workload}, options or {})
     assert isinstance(built, ForecastEvaluator)
     return built
 
 
-def machine(peak: float = 5e13, bandwidth: float = 1e11, **more: Any) -> dict[str, Column]:
+def machine(peak=5e13, bandwidth=1e11, **more):
     values = {"peak_ops_per_s": peak, "bandwidth_bytes_per_s": bandwidth, **more}
     return {name: column_of([value]) for name, value in values.items()}
 
 
-def metric(built: ForecastEvaluator, name: str, designs: dict[str, Column]) -> float:
+def metric(built, name, designs):
     return float(built.evaluate(designs, [name]).metrics[name][0])
 
 
-def some_designs(n: int, seed: int = 0) -> dict[str, Column]:
+def some_designs(n, seed=0):
     values: dict[str, tuple[Any, ...]] = {
         "peak_ops_per_s": tuple(np.linspace(1e13, 1e14, 40).tolist()),
         "bandwidth_bytes_per_s": tuple(np.linspace(1e10, 1e12, 40).tolist()),
@@ -390,7 +383,7 @@ def test_work_is_counted_once_per_variant_however_many_machines(
     counts: list[Any] = []
     count = ForecastEvaluator._count
 
-    def counting(self: ForecastEvaluator, settings: Any) -> Any:
+    def counting(self, settings):
         counts.append(settings)
         return count(self, settings)
 

@@ -16,7 +16,7 @@ SCENES = {
 WAYS = {"a narrow variant": "--variant", "a smaller batch": "--batch", "only more devices": None}
 
 
-def refusal(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+def refusal(capsys, *words):
     """The message that refuses a forecast; empty if it is made."""
     code = main(["forecast", *words])
     message = capsys.readouterr().err

@@ -12,7 +12,7 @@ from codesign.evaluators.economics.nccl import ALL_REDUCE, ONE_WAY, PROTOCOLS, F
 H100 = Fabric(225e9, 25e9, 8)
 
 
-def time_s(ranks: float, nodes: float, message: float, passes: float = ALL_REDUCE) -> float:
+def time_s(ranks, nodes, message, passes=ALL_REDUCE):
     group = collective(np.array(ranks), np.array(nodes), H100, passes)
     return float(group.time_s(np.array(message)))
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 
-from codesign.base.columns import FloatArray, column_of
+from codesign.base.columns import column_of
 from codesign.base.errors import UnknownNameError
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
@@ -26,12 +25,12 @@ from codesign.space import load_space
 SPACE = load_space("memexplorer", {"memtech": load_library().catalog()})
 
 
-def evaluator(phase: str, **options: Any) -> NpuEvaluator:
+def evaluator(phase, **options):
     request = Request(model="llama-3.3-70b", trace="osworld", phase=phase)
     return NpuEvaluator(request, NpuOptions(**options))
 
 
-def operator(name: str, phase: str, dataflow: str = "os", **options: Any) -> dict[str, Any]:
+def operator(name, phase, dataflow="os", **options):
     base = SPACE.columns(SPACE.encode({**SPACE.designs["Base"], "dataflow": dataflow}))
     rows = evaluator(phase, **options).explain(base).operators
     return dict(next(row for row in rows if row["name"] == name))
@@ -192,7 +191,7 @@ def test_an_operator_bound_by_the_array_exposes_its_first_chunk():
         _check_first_chunk(row, 128 * 16 * columns)
 
 
-def _check_first_chunk(row: dict[str, Any], tile: float) -> None:
+def _check_first_chunk(row, tile):
     first_chunk = (1.5e-9 + tile / 4e12) + (100e-9 + tile / 4e12)
     assert row["bound"] == "compute"
     assert row["time_s"] - row["compute_s"] == pytest.approx(80 * first_chunk, rel=1e-3)
@@ -216,7 +215,7 @@ def test_on_chip_memory_is_shared_like_water_poured_into_vessels():
         np.testing.assert_allclose(given[:, i], expected, atol=1e-9)
 
 
-def water_level(needs: np.ndarray, amount: float) -> float:
+def water_level(needs, amount):
     low, high = 0.0, 1e3
     for _ in range(80):
         middle = (low + high) / 2
@@ -243,7 +242,7 @@ def test_bytes_fill_the_tiers_one_after_the_other_nearest_first():
         last = int(np.flatnonzero(tiers[:, i])[-1])
         ends = np.cumsum(tiers[: last + 1, i])
 
-        def tier_of(byte: int, ends: np.ndarray = ends, last: int = last) -> int:
+        def tier_of(byte, ends=ends, last=last):
             return min(int(np.searchsorted(ends, byte, side="right")), last)
 
         total = int(sizes[:, i].sum())
@@ -260,9 +259,7 @@ def test_bytes_fill_the_tiers_one_after_the_other_nearest_first():
             assert tails[kind, tier, i] == pytest.approx(deeper, abs=1e-12)
 
 
-def loads_of_an_array(
-    m: int, k: int, n: int, depth: int, row_tile: int, column_tile: int, dataflow: str
-) -> tuple[int, int, int]:
+def loads_of_an_array(m, k, n, depth, row_tile, column_tile, dataflow):
     """Elements of weights and inputs that enter the array, and sums that are put back."""
     weights = inputs = sums = 0
     if dataflow == "os":
@@ -303,7 +300,7 @@ def test_the_array_streams_what_a_loop_over_its_tiles_loads(
     assert streamed == [weights, inputs, sums]
 
 
-def room(size: float) -> FloatArray:
+def room(size):
     """This many bytes for tiles."""
     return np.array([[size]])
 
@@ -328,7 +325,7 @@ def test_a_stationary_operand_is_read_once_and_the_other_once_per_block():
 
 
 def test_on_chip_memory_pins_or_caches_whichever_saves_more():
-    def read(passes: float, pinned: float, cache: float) -> float:
+    def read(passes, pinned, cache):
         values = (np.array(value) for value in (100.0, passes, pinned, cache))
         return float(read_off_chip_bytes(*values))
 

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 
-from codesign.base.columns import Value
 from codesign.base.errors import InputError
 from codesign.base.metrics import ACCURACY_METRICS
 from codesign.evaluators.conformance import check_evaluator
@@ -20,9 +17,8 @@ from codesign.models.quantization.loss_rule import estimate
 from codesign.models.quantization.published import FormatChoice
 from codesign.models.workload import Request
 from codesign.search.enumeration import enumerate_front
-from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
-from codesign.space import DesignSpace, load_space, parse_space
+from codesign.space import load_space, parse_space
 
 CATALOG = {"memtech": load_library().catalog()}
 OBJECTIVES = (
@@ -44,18 +40,18 @@ FIXED = {
 
 
 @cache
-def evaluator(model: str = "llama-3.3-70b", **options: Any) -> NpuEvaluator:
+def evaluator(model="llama-3.3-70b", **options):
     request = Request(model=model, trace="osworld", phase="decode")
     return NpuEvaluator(request, NpuOptions(**{"accuracy": True, **options}))
 
 
 @cache
-def space() -> DesignSpace:
+def space():
     return load_space("memexplorer", CATALOG).fix(FIXED)
 
 
 @cache
-def space_with_algorithm() -> DesignSpace:
+def space_with_algorithm():
     overlay = {
         "based_on": "memexplorer",
         "parameters": {"quantization_algorithm": {"values": ["rtn", "gptq", "quarot"]}},
@@ -94,9 +90,7 @@ def test_it_keeps_the_contract_of_evaluators():
 class Wrong(NpuEvaluator):
     """It leaves out the narrow formats, which are worse in accuracy alone."""
 
-    def superseded(
-        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
-    ) -> Mapping[str, Sequence[bool]]:
+    def superseded(self, values, objectives):
         return {"weight_format": [value == "mxfp4" for value in values["weight_format"]]}
 
 
@@ -114,11 +108,11 @@ def test_an_explanation_says_whether_the_number_is_estimated():
     assert any("accuracy_recovery is estimated" in note for note in account.notes)
 
 
-def problem(built: DesignSpace, *constraints: str) -> Problem:
+def problem(built, *constraints):
     return build_problem(built, evaluator(), OBJECTIVES, constraints)
 
 
-def front_of_all(built: Problem) -> set[tuple[float, ...]]:
+def front_of_all(built):
     from codesign.search.pareto import non_dominated
 
     rows = built.space.rows(np.arange(built.space.size))

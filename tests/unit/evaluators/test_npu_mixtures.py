@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-from codesign.base.columns import Columns, FloatArray
 from codesign.base.errors import InputError, UnusableValueError
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
@@ -25,7 +24,7 @@ from codesign.models.workload import Request
 from codesign.search.enumeration import enumerate_front
 from codesign.search.pareto import non_dominated
 from codesign.search.problem_builder import build_problem
-from codesign.space import DesignSpace, load_space, parse_space
+from codesign.space import load_space, parse_space
 from tests.laws import is_at_most
 
 MIXTURE = "0.75*mxfp4+0.25*mxfp8"
@@ -48,22 +47,22 @@ FEW = {
 
 
 @cache
-def space() -> DesignSpace:
+def space():
     return load_space("memexplorer-mixed", {"memtech": load_library().catalog()})
 
 
 @cache
-def evaluator(phase: str = "decode", **options: Any) -> NpuEvaluator:
+def evaluator(phase="decode", **options):
     request = Request(model="llama-3.3-70b", trace="osworld", phase=phase)
     return NpuEvaluator(request, NpuOptions(**options))
 
 
-def designs(n: int, **values: Any) -> Columns:
+def designs(n, **values):
     fixed = space().fix(values)
     return fixed.columns(fixed.sample(np.random.default_rng(3), n))
 
 
-def with_weights(columns: Columns, name: str) -> Columns:
+def with_weights(columns, name):
     mixed = columns["weight_format"]
     return {**columns, "weight_format": replace(mixed, values=(name,) * len(mixed.values))}
 
@@ -76,7 +75,7 @@ def test_a_pass_is_the_sum_over_layers_with_the_format_of_each(phase, options):
     n = len(working)
     assert working.weight_bytes == pytest.approx(5 / 8)  # scales left out
 
-    def seconds(weight_bytes: float) -> FloatArray:
+    def seconds(weight_bytes):
         of_layers = WeightGroups(np.ones((1, n)), np.full((1, n), weight_bytes))
         changed = replace(working)
         vars(changed)["weight_groups"] = of_layers  # as if looked up before

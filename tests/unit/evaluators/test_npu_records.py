@@ -11,7 +11,7 @@ from codesign.evaluators import npu as evaluator
 from codesign.models.machines import npu as machine
 
 
-def definitions() -> dict[str, object]:
+def definitions():
     """What the modules of the evaluator and of its machine define, by name."""
     names = [
         f"{package.__name__}.{item.name}"
@@ -27,7 +27,7 @@ def definitions() -> dict[str, object]:
     }
 
 
-def is_record(value: object) -> bool:
+def is_record(value):
     return isinstance(value, type) and (is_dataclass(value) or issubclass(value, tuple))
 
 

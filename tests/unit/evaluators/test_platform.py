@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from pydantic import ValidationError
 
 from codesign import api
 from codesign.base import resources
-from codesign.base.columns import Columns, FloatArray, column_of
+from codesign.base.columns import FloatArray, column_of
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.metrics import PLATFORM_METRICS
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
@@ -37,13 +36,13 @@ from tests.laws import is_at_most, never_rises
 IDEAL = {"profile": "ideal", "warm_up": "5 us"}
 
 
-def build(model: str = "llama-3-8b", options: dict[str, Any] | None = None, **asked: Any) -> Any:
+def build(model="llama-3-8b", options=None, **asked):
     tokens = {"prompt_tokens": 1024, "generated_tokens": 64} if "use_case" not in asked else {}
     request = PlatformRequest.model_validate({"model": model, **tokens, **asked})
     return PlatformEvaluator(request, PlatformOptions.model_validate(options or {}))
 
 
-def designs(**values: Any) -> Columns:
+def designs(**values):
     given = {"device": "h100-sxm", "batch_size": 1} | values
     n = max(len(value) if isinstance(value, list) else 1 for value in given.values())
     return {
@@ -52,7 +51,7 @@ def designs(**values: Any) -> Columns:
     }
 
 
-def metric(evaluator: Any, name: str, **values: Any) -> FloatArray:
+def metric(evaluator, name, **values):
     found: FloatArray = evaluator.evaluate(designs(**values), [name]).metrics[name]
     return found
 
@@ -219,7 +218,7 @@ def test_one_chunk_is_the_whole_prefill_and_more_chunks_read_the_weights_again()
 
 
 def test_chunks_of_a_prompt_have_the_arithmetic_of_the_whole():
-    def macs(**asked: Any) -> float:
+    def macs(**asked):
         serving = build(prompt_tokens=1000, **asked).serving(designs())
         return sum(
             n * sum(float(item.mac[0]) for item in one.operators if item.name != "lm_head")
@@ -255,7 +254,7 @@ def test_a_mixed_pass_costs_less_than_a_chunk_and_a_step_apart():
 
 
 def test_mixed_passes_keep_the_cache_of_the_prompt_in_progress_too():
-    def cache(**asked: Any) -> float:
+    def cache(**asked):
         serving = build(prompt_tokens=1000, generated_tokens=200, **asked).serving(
             designs(batch_size=4)
         )
@@ -370,7 +369,7 @@ def test_what_16_devices_exchange_in_a_prefill_is_what_their_links_take():
 def test_an_exchange_brings_a_device_no_pairs_of_others():
     formats = dict.fromkeys(("weight_format", "activation_format"), "fp8")
 
-    def experts_s(**values: Any) -> float:
+    def experts_s(**values):
         serving = build("deepseek-v3", prompt_tokens=4096).serving(designs(**values, **formats))
         rows = {row.name: row.time_s[0] for row in serving.decode_pass.operators}
         return float(rows["experts"])
@@ -449,7 +448,7 @@ def test_narrow_formats_use_the_device_s_faster_rate_where_it_has_one():
         "activation_format": ["bf16", "fp8", "int4"],
     }
 
-    def rates(**values: Any) -> list[float]:
+    def rates(**values):
         peaks: FloatArray = build().platform(designs(**values)).products.peak_flop_per_s
         return peaks.tolist()
 

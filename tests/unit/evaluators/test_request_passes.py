@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 import pytest
 
-from codesign.base.columns import Columns, FloatArray
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation
 from codesign.base.metrics import METRICS
@@ -34,16 +30,16 @@ class Counted(PhaseMachine):
     n_passes = 0
     least_batch = 1
 
-    def __init__(self, workload: Request, options: Record) -> None:
+    def __init__(self, workload, options):
         self.workload, self.options = workload, options
         is_prefill = workload.phase == "prefill"
         self.time = "time_to_first_token_s" if is_prefill else "time_per_output_token_s"
         self.metrics = tuple(METRICS[name] for name in (self.time, *self.names))
 
-    def known_violations(self, designs: Columns) -> Mapping[str, FloatArray]:
+    def known_violations(self, designs):
         return {}
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         assert isinstance(self.workload.batch, int)
         type(self).n_passes += 1
         batch = max(self.workload.batch, self.least_batch)
@@ -56,7 +52,7 @@ class Counted(PhaseMachine):
         }
         return Evaluation({name: np.array([values[name]]) for name in metrics or values})
 
-    def provenance(self) -> dict[str, Any]:
+    def provenance(self):
         return {}
 
 
@@ -75,13 +71,13 @@ class Forgetful(Counted):
 class Predicted(Slow):
     """Its cheaper model is a tenth off, and does not count as a pass."""
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Mapping[str, FloatArray]:
+    def predict(self, designs, metrics):
         values = self.evaluate(designs, metrics).metrics
         type(self).n_passes -= 1
         return {name: 0.9 * x for name, x in values.items()}
 
 
-def machine(kind: type[Counted]) -> Counted:
+def machine(kind):
     kind.n_passes = 0
     return kind(Request.model_validate(REQUEST), Record())
 
@@ -126,7 +122,7 @@ class Other(Counted):
 
 
 class Careless(Counted):
-    def __init__(self, workload: Request, options: Record) -> None:
+    def __init__(self, workload, options):
         super().__init__(workload, options)
         del self.options
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -19,12 +17,12 @@ INTERPOLATION_ERROR = 0.005
 """Most that interpolation changes a step; see docs/serving.md."""
 
 
-def evaluator_of(model: str, **options: Any) -> PlatformEvaluator:
+def evaluator_of(model, **options):
     request = PlatformRequest(model=model, prompt_tokens=1, generated_tokens=1)
     return PlatformEvaluator(request, PlatformOptions.model_validate(options))
 
 
-def whole_pass_s(times: DeviceStepTimes, step: EngineStep) -> float:
+def whole_pass_s(times, step):
     """A step as one pass of all its streams, without tables."""
     serving = times._serving(1)
     streams = [times._chunk(chunk.tokens, chunk.past_tokens) for chunk in step.chunks]

@@ -47,7 +47,7 @@ FEW = STATED.model_copy(
 """With energies of an operation alone that vary."""
 
 
-def only(**ranges: dict[str, tuple[float, float, float]]) -> dict:
+def only(**ranges):
     """The library without a range but those given, by technology and number."""
     changed = {}
     for key, item in LIBRARY.items():
@@ -59,17 +59,17 @@ def only(**ranges: dict[str, tuple[float, float, float]]) -> dict:
     return changed
 
 
-def base(library: dict, options: NpuOptions = STATED):
+def base(library, options=STATED):
     return api.evaluate(design="Base", evaluator=NpuEvaluator(REQUEST, options, library=library))
 
 
-def quantile_of(share: float, low: float, middle: float, high: float) -> float:
+def quantile_of(share, low, middle, high):
     if share <= 0.5:
         return low + math.sqrt(2 * share) * (middle - low)
     return high - math.sqrt(2 * (1 - share)) * (high - middle)
 
 
-def share_below(x: float, low: float, middle: float, high: float) -> float:
+def share_below(x, low, middle, high):
     if x <= middle:
         return ((x - low) / (middle - low)) ** 2 / 2
     return 1 - ((high - x) / (high - middle)) ** 2 / 2

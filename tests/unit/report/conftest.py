@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 import pytest
 
-from codesign.base.columns import BoolArray, Column, IntArray
+from codesign.base.columns import Column
 from codesign.base.failures import Failure
 from codesign.base.metrics import METRICS
 from codesign.search.campaign import Results
@@ -43,16 +43,16 @@ class Space:
     names = tuple(_LEVELS)
     parameters = tuple(Parameter(name, values) for name, values in _LEVELS.items())
 
-    def columns(self, rows: IntArray) -> dict[str, Column]:
+    def columns(self, rows):
         return {
             parameter.name: Column(parameter.values, rows[:, at])
             for at, parameter in enumerate(self.parameters)
         }
 
-    def keys(self, rows: IntArray) -> IntArray:
+    def keys(self, rows):
         return (rows + 1) @ 8 ** np.arange(rows.shape[1])
 
-    def decode(self, rows: IntArray) -> list[dict]:
+    def decode(self, rows):
         columns = {name: column.to_list() for name, column in self.columns(rows).items()}
         return [
             dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)
@@ -66,7 +66,7 @@ class ByHand(Results):
     exact_hypervolume: float | None = None
 
     @property
-    def reading(self) -> dict[str, Any]:
+    def reading(self):
         return {"name": "npu", "profile": "plain"}
 
 
@@ -96,10 +96,10 @@ _PROBLEM = SimpleNamespace(
 
 
 @pytest.fixture(scope="session")
-def with_observations() -> Callable[..., Results]:
+def with_observations():
     """The same results with other observations; of these, those keep every limit that are named."""
 
-    def changed(results: Results, feasible: BoolArray | None = None, **changes: Any) -> Results:
+    def changed(results, feasible=None, **changes):
         observations = replace(results.observations, **changes)
         if feasible is not None:
             excess = np.where(feasible[:, None], -1.0, np.ones_like(observations.violations))
@@ -110,7 +110,7 @@ def with_observations() -> Callable[..., Results]:
 
 
 @pytest.fixture
-def results() -> Results:
+def results():
     """Two optimizers, two seeds, four evaluations each; one failed, one over the limit."""
     n = 16
     rng = np.random.default_rng(3)

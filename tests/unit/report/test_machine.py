@@ -9,7 +9,7 @@ from codesign.report.machine import machine_of
 
 
 def test_a_simulated_design_is_the_same_machine_as_a_computed_one():
-    def machine(evaluator: str) -> dict[str, object]:
+    def machine(evaluator):
         evaluated = codesign.evaluate(
             space="memexplorer",
             design="P1",

@@ -43,13 +43,13 @@ def plateaus(results, with_observations):
     )  # fmt: skip
 
 
-def _lines(table) -> str:
+def _lines(table):
     file = io.StringIO()
     Console(width=140, file=file).print(table)
     return file.getvalue()
 
 
-def _numbers(table) -> list[int]:
+def _numbers(table):
     return [int(cell) for cell in table.columns[0].cells]
 
 

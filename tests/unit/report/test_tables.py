@@ -33,7 +33,7 @@ _ROWS = [
 ]
 
 
-def _printed(table, width: int) -> str:
+def _printed(table, width):
     file = io.StringIO()
     Console(width=width, file=file).print(table)
     return file.getvalue()

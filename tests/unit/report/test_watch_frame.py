@@ -13,7 +13,7 @@ from codesign.search.campaign.status import RunStatus
 from codesign.search.campaign.store import BatchTiming
 
 
-def _status(states: list[str], done: int = 40) -> CampaignStatus:
+def _status(states, done=40):
     runs = tuple(
         RunStatus(SimpleNamespace(optimizer=f"method-{at}", seed=0), state, done=done, failed=1)
         for at, state in enumerate(states)
@@ -22,13 +22,13 @@ def _status(states: list[str], done: int = 40) -> CampaignStatus:
 
 
 @pytest.fixture
-def frame(results) -> Frame:
+def frame(results):
     states = ["complete"] * 6 + ["running"] * 2 + ["not started"] * 4
     status = _status(states)
     return Frame(status, results, {"name": "npu", "profile": "plain"}, paces_of(status, []), 5.0)
 
 
-def _shown(frame: Frame, width: int, height: int) -> list[str]:
+def _shown(frame, width, height):
     console = Console(width=width, height=height)
     with console.capture() as captured:
         for part in frame_tables(frame, console):

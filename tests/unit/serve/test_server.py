@@ -20,7 +20,7 @@ TOKEN, PORT = "t0ken", 8765
 
 
 @pytest.fixture(scope="module")
-def session() -> Session:
+def session():
     prepared = api.prepare(model="llama-3.3-70b", workload="osworld", phase="decode")
     return Session(prepared, "decode")
 

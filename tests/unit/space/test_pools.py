@@ -40,11 +40,11 @@ designs:
 """
 
 
-def read(text: str):
+def read(text):
     return parse_space(text, {"memtech": load_library().catalog()}, "a.yaml")
 
 
-def problem(text: str) -> str:
+def problem(text):
     with pytest.raises(InputError) as caught:
         read(text)
     return str(caught.value)

@@ -40,7 +40,7 @@ forecast.broken = no_such_module:Count
 
 
 @pytest.fixture(autouse=True)
-def _installed(tmp_path, monkeypatch) -> None:
+def _installed(tmp_path, monkeypatch):
     """A package with conventions, two of which cannot be imported, as installers leave it."""
     (tmp_path / "half_rules.py").write_text(RULES, encoding="utf-8")
     (tmp_path / "half_count.py").write_text(COUNT, encoding="utf-8")
@@ -51,12 +51,12 @@ def _installed(tmp_path, monkeypatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
 
 
-def platform(profile: str) -> PlatformEvaluator:
+def platform(profile):
     request = PlatformRequest(model="llama-3-8b", prompt_tokens=512, generated_tokens=16)
     return PlatformEvaluator(request, PlatformOptions(profile=profile))
 
 
-def forecast(profile: str) -> ForecastEvaluator:
+def forecast(profile):
     request = ForecastRequest(model="llama-3-8b", prompt_tokens=512, generated_tokens=16)
     return ForecastEvaluator(request, ForecastOptions(profile=profile))
 

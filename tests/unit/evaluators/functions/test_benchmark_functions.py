@@ -16,7 +16,7 @@ from codesign.testing import check_evaluator
 FUNCTIONS = [("zdt1", "zdt", 2), ("zdt2", "zdt", 2), ("zdt3", "zdt", 2), ("dtlz2", "dtlz2", 3)]
 
 
-def _grid(n: int, dimensions: int) -> np.ndarray:
+def _grid(n, dimensions):
     axis = np.linspace(0.0, 1.0, n + 1)
     return np.stack(np.meshgrid(*[axis] * dimensions, indexing="ij"), -1).reshape(-1, dimensions)
 

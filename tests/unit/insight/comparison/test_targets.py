@@ -11,7 +11,7 @@ from codesign.insight.comparison.run_time import RunTime
 from codesign.insight.comparison.targets import solved_share, target_record
 
 
-def _run(seed: int, share: list[float]) -> RunOutcome:
+def _run(seed, share):
     values = np.array(share)
     return RunOutcome(
         problem="p",

@@ -14,7 +14,6 @@ from codesign.base.metrics import Metric
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.insight.decisions.box import box_of, rivals_over
 from codesign.insight.decisions.decide import (
-    DecidedDesign,
     check_decidable,
     decide,
     decide_front,
@@ -41,10 +40,10 @@ class _Watts(Evaluator):
     )
     required_parameters = frozenset({"flash", "lanes"})
 
-    def __init__(self, library=_LIBRARY) -> None:
+    def __init__(self, library=_LIBRARY):
         self._library = library
 
-    def evaluate(self, designs, metrics=None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         """Power by the idle power of HBM3E, in mW/GB."""
         idle = self._library["hbm3e_8h"].background_power.typical * 1e12
         lanes = designs["lanes"].lookup(float)
@@ -64,7 +63,7 @@ class _Watts(Evaluator):
         return {"idle": self._library["hbm3e_8h"].background_power.typical}
 
 
-def _planted(space: str = "flash: [0, 1]\n  lanes: [1, 2]"):
+def _planted(space="flash: [0, 1]\n  lanes: [1, 2]"):
     parsed = parse_space(f"parameters:\n  {space}\n")
     return build_problem(parsed, _Watts(), ["maximize rate", "minimize watts"], ())
 
@@ -104,7 +103,7 @@ def test_objectives_that_are_not_positive_are_refused():
 
 
 @cache
-def _small() -> tuple[DecidedDesign, np.ndarray]:
+def _small():
     """A sub-space of 1,680 designs decided, and all its designs."""
     absent = {f"tier{i}_{x}": None for i in (2, 3) for x in ("technology", "stacks")}
     formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "mxint8")
@@ -121,7 +120,7 @@ def _small() -> tuple[DecidedDesign, np.ndarray]:
     return decided, rows[problem.admits(rows)]
 
 
-def _margin(decided: DecidedDesign, rows: np.ndarray, values: np.ndarray, trait) -> float:
+def _margin(decided, rows, values, trait):
     """Lead of the best design without a decision over the best with it, by all designs."""
     burdens = decided.rivals.box.burdens(rows, values)
     products = np.where((burdens[:, 1:] <= 0).all(axis=1), burdens[:, 0], np.inf)
@@ -185,7 +184,7 @@ def test_stored_parts_of_the_box_give_the_same_rivals(tmp_path):
 _SENSES = ("maximize", "minimize")
 
 
-def _front(*points: tuple[float, float]) -> np.ndarray:
+def _front(*points):
     return np.array([(-rate, watts) for rate, watts in points])
 
 

@@ -65,7 +65,7 @@ def test_the_border_of_two_memories_that_idle_alike_is_the_diagonal(tmp_path):
 class _Between(_Idle):
     """LPDDR6 draws 60 W, and less than both rivals only while HBM3E idles at 60 to 70 mW/GB."""
 
-    def evaluate(self, designs, metrics=None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         """Power by the idle powers of HBM3E and of flash."""
         x, y = (1e12 * self._library[key].background_power.typical for key in ("hbm3e_8h", "hbf"))
         power = {"hbm3e_8h": x, "hbf": 130 - x + 1e-3 * y, "lpddr6": 60.0}

@@ -9,14 +9,14 @@ from codesign.search.problem_builder import build_problem
 from codesign.space import load_space
 
 
-def _problem(limit: str):
+def _problem(limit):
     workload = {"model": "llama-3.3-70b", "trace": "osworld", "phase": "prefill"}
     evaluator = api.build_evaluator("npu", workload, {"profile": "plain"})
     space = load_space("memexplorer", {"memtech": load_library().catalog()})
     return build_problem(space, evaluator, ["minimize tdp_watts"], [limit])
 
 
-def _shares(limit: str) -> dict[str, float]:
+def _shares(limit):
     problem = _problem(limit)
     return binding_shares(problem, problem.space.encode(problem.space.designs["Base"])[0])
 

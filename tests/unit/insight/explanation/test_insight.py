@@ -290,7 +290,7 @@ def test_what_only_folded_designs_have_stands_apart_from_what_no_design_has(lush
     assert "junk" not in absent.replace("junk=", "") and "kind = bad" in absent
 
 
-def _lines(said) -> list[str]:
+def _lines(said):
     return [line for section in sections(said) for line in section.lines]
 
 
@@ -496,7 +496,7 @@ def test_a_variation_reaches_another_process_and_names_a_front_of_its_own(part):
 # What is not searched
 
 
-def whole_fronts(monkeypatch) -> None:
+def whole_fronts(monkeypatch):
     """Ask for all of every front, as if nothing were known."""
     of = Fronts.of
     monkeypatch.setattr(Fronts, "of", lambda self, variation, label, wanted=None: of(

@@ -12,7 +12,6 @@ from codesign import api
 from codesign.insight.explanation import Fronts, explain_front
 from codesign.report.front_explanation import sections
 from codesign.search.enumeration import enumerate_front
-from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
 
 STEP = 0.2
@@ -25,7 +24,7 @@ LIMITS = {
 OBJECTIVES = ("maximize throughput_tokens_per_s", "minimize tdp_watts")
 
 
-def problem(limit: str) -> Problem:
+def problem(limit):
     space = api.load_space("memexplorer")
     design = space.designs["D1"]
     open_ones = ("tier1_technology", "tier1_stacks", "tier2_technology", "tier2_stacks")
@@ -37,7 +36,7 @@ def problem(limit: str) -> Problem:
 
 
 @cache
-def lines(limit: str) -> list[str]:
+def lines(limit):
     asked = problem(limit)
     front = enumerate_front(asked)
     explanation = explain_front(Fronts(asked), front, np.array([0.0, 700.0]), STEP, 0.0)
@@ -45,7 +44,7 @@ def lines(limit: str) -> list[str]:
     return [line for line in section.lines if line.startswith(limit)]
 
 
-def best_rate(limit: str) -> float:
+def best_rate(limit):
     """Of all designs within the limit, one by one."""
     asked = problem(limit)
     observed = asked.evaluate(asked.space.rows(np.arange(asked.space.size)))

@@ -32,7 +32,7 @@ class _Lanes(Evaluator):
     )
     required_parameters = frozenset({"lanes", "layers", "array", "policy"})
 
-    def evaluate(self, designs, metrics=None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         """Rate and power."""
         lanes, layers = (designs[name].lookup(float) for name in ("lanes", "layers"))
         depth, width = (designs["array"].lookup(lambda x, k=k: float(x[k])) for k in (0, 1))

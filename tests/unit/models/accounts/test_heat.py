@@ -22,18 +22,16 @@ from tests.laws import never_falls
 N7 = constants_at("n7")
 
 
-def sources(
-    base: float, layers: float = 0.0, n: int = 0, array: float = 0.0, dram: float = 0.0
-) -> Sources:
+def sources(base, layers=0.0, n=0, array=0.0, dram=0.0):
     watts = [np.array([float(value)]) for value in (base - array, layers, n, dram, dram > 0)]
     return Sources({"array": np.array([array])}, *watts)
 
 
-def mean(of: Sources, mm2: float, cooling: str = "liquid") -> float:
+def mean(of, mm2, cooling="liquid"):
     return float(of.mean_celsius(np.array([mm2]), N7, cooling)[0])
 
 
-def square_with_a_band(mm2: float, band_mm: float) -> Placement:
+def square_with_a_band(mm2, band_mm):
     """A base whose array is a band across its middle."""
     side = mm2**0.5
     x, y, width, height, none = (
@@ -46,7 +44,7 @@ def square_with_a_band(mm2: float, band_mm: float) -> Placement:
     )
 
 
-def hottest(of: Sources, place: Placement, cooling: str = "liquid") -> float:
+def hottest(of, place, cooling="liquid"):
     return float(temperatures(of, place, N7, cooling).hottest_celsius[0])
 
 

@@ -1,7 +1,5 @@
 """Dated prices of memories, shipped and quoted."""
 
-from pathlib import Path
-
 import pytest
 
 from codesign.base.errors import InputError
@@ -34,7 +32,7 @@ def test_lpddr_nearly_doubles_over_hbm_in_the_first_quarter_of_2026():
     assert ratios[1] / ratios[0] == pytest.approx(1.9, abs=0.02)
 
 
-def quoted(tmp_path: Path, text: str) -> str:
+def quoted(tmp_path, text):
     path = tmp_path / "prices.yaml"
     path.write_text(text, "utf-8")
     return str(path)

@@ -6,16 +6,14 @@ import numpy as np
 import pytest
 
 from codesign.models.accounts.account_constants import constants_at
-from codesign.models.accounts.area import Floorplan, floorplan
+from codesign.models.accounts.area import floorplan
 from codesign.models.accounts.placement import (
     RETICLE_SHORT_SIDE_MM,
-    Placement,
-    Rectangle,
     place,
     rectangles,
 )
 from codesign.models.accounts.price import cheapest_unit
-from codesign.models.hardware.accelerator import AcceleratorBatch, build_accelerators
+from codesign.models.hardware.accelerator import build_accelerators
 from codesign.models.memtech import load_library
 from codesign.space import load_space
 
@@ -23,7 +21,7 @@ LIBRARY = load_library()
 SPACE = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
 
 
-def placed(hardware: AcceleratorBatch, level: str) -> tuple[Floorplan, Placement, np.ndarray]:
+def placed(hardware, level):
     constants, widths = constants_at("n7", level), np.full(len(hardware.n_layers), 8.0)
     plan = floorplan(hardware, widths, widths, constants)
     stacks = cheapest_unit(plan, hardware.levels, constants).stacks
@@ -31,7 +29,7 @@ def placed(hardware: AcceleratorBatch, level: str) -> tuple[Floorplan, Placement
     return plan, place(plan, hardware.levels, stacks.n_dies, area, constants), area
 
 
-def overlap(first: Rectangle, second: Rectangle) -> float:
+def overlap(first, second):
     return min(
         min(first.x + first.width, second.x + second.width) - max(first.x, second.x),
         min(first.y + first.height, second.y + second.height) - max(first.y, second.y),

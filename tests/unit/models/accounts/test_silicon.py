@@ -12,7 +12,7 @@ from codesign.models.accounts.account_constants import PROCESSES, constant_range
 from codesign.models.accounts.area import RETICLE_MM2, floorplan
 from codesign.models.accounts.dies import die_usd, die_yield, dies_per_wafer
 from codesign.models.accounts.price import cheapest_unit
-from codesign.models.hardware.accelerator import AcceleratorBatch, build_accelerators
+from codesign.models.hardware.accelerator import build_accelerators
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.space import load_space
@@ -27,22 +27,22 @@ BASE = {
 }  # fmt: skip
 
 
-def build(**changes: object) -> AcceleratorBatch:
+def build(**changes):
     columns = {name: column_of([value]) for name, value in (BASE | changes).items()}
     return build_accelerators(columns, LIBRARY)
 
 
-def bits(width: float) -> np.ndarray:
+def bits(width):
     return np.array([width])
 
 
-def price(constants=N7, width=8.0, **changes: object) -> float:
+def price(constants=N7, width=8.0, **changes):
     hardware = build(**changes)
     plan = floorplan(hardware, bits(width), bits(width), constants)
     return float(cheapest_unit(plan, hardware.levels, constants).usd[0])
 
 
-def area(width=8.0, **changes: object) -> float:
+def area(width=8.0, **changes):
     hardware = build(**changes)
     return float(floorplan(hardware, bits(width), bits(width), N7).base_mm2[0])
 
@@ -189,7 +189,7 @@ def test_dies_of_a_design_with_a_memory_without_a_price_are_cut_as_if_it_were_fr
     assert np.isnan(unit.usd[0])
 
 
-def _by_hand(macs, lanes, planar_gb, layers, tiers) -> tuple[float, float]:
+def _by_hand(macs, lanes, planar_gb, layers, tiers):
     """Area and price in plain arithmetic; a tier is (stacks, GB, USD/GB, mm2, on package)."""
     phys = sum(stacks * mm2 for stacks, _, _, mm2, _ in tiers)
     blocks = macs * 2.1 * 4606e-6 * 0.01524 + lanes * 0.42 * 0.01524 + planar_gb * 536
@@ -200,7 +200,7 @@ def _by_hand(macs, lanes, planar_gb, layers, tiers) -> tuple[float, float]:
     packaged = sum(usd for usd, tier in zip(memory, tiers, strict=True) if tier[4])
     n_beside = sum(tier[0] for tier in tiers if tier[4])
 
-    def good(mm2: float) -> float:
+    def good(mm2):
         per_wafer = np.pi * 150**2 / mm2 - np.pi * 300 / np.sqrt(2 * mm2)
         return (9346 / per_wafer + 0.03 * mm2) / (1 + mm2 / 100 * 0.09 * 0.5 / 10) ** -10
 

@@ -44,7 +44,7 @@ def test_what_is_published_of_devices_is_of_known_ones():
     assert device_account("rubin") is None
 
 
-def npu(**changes) -> NpuEvaluator:
+def npu(**changes):
     library = dict(load_library())
     library["hbf"] = library["hbf"].model_copy(update=changes)
     request = Request(model="llama-3-8b", phase="prefill", trace="gsm8k")

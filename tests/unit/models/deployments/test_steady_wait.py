@@ -19,7 +19,7 @@ def test_erlang_c_is_that_of_the_textbook():
     assert probability_of_wait(np.array([1.5]), np.array([2.0])) == pytest.approx(expected)
 
 
-def simulated_waits(load: float, machines: int, n: int = 40_000) -> np.ndarray:
+def simulated_waits(load, machines, n=40_000):
     """Waits of requests for machines that serve each in one second."""
     rng = np.random.default_rng(0)
     arrivals = np.cumsum(rng.exponential(1.0 / (load * machines), n))

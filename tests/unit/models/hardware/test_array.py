@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from codesign.models.hardware.array import (
     DATAFLOWS,
@@ -32,13 +31,13 @@ SHAPES = [
 
 
 def multiply_by_blocks(
-    a: NDArray[np.float64],
-    b: NDArray[np.float64],
-    depth: int,
-    width: int,
-    slots: int = 1,
-    is_padded: bool = False,
-) -> tuple[NDArray[np.float64], int]:
+    a,
+    b,
+    depth,
+    width,
+    slots=1,
+    is_padded=False,
+):
     """The product on a flattened array: a cycle makes one column of ``width`` rows, ``depth``
     products deep, or ``slots`` columns side by side, for which it takes ``depth`` operands at most;
     padded, blocks have as many cycles as rows."""
@@ -55,14 +54,12 @@ def multiply_by_blocks(
     return product, cycles
 
 
-def slots_of(k: float, depth: float, organization: str, is_per_head: bool) -> float:
+def slots_of(k, depth, organization, is_per_head):
     code = np.array(ORGANIZATIONS.index(organization))
     return float(column_slots(np.array(k), np.array(depth), code, np.array(is_per_head)))
 
 
-def multiply_output_stationary(
-    a: NDArray[np.float64], b: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], int]:
+def multiply_output_stationary(a, b):
     """One fold: operands march right and down through an R x C grid, then the sums drain."""
     (rows, steps), columns = a.shape, b.shape[1]
     sums, cycles = np.zeros((rows, columns)), 0
@@ -88,9 +85,7 @@ def multiply_output_stationary(
     return sums, cycles + rows  # one row leaves at a time
 
 
-def multiply_weight_stationary(
-    a: NDArray[np.float64], b: NDArray[np.float64]
-) -> tuple[NDArray[np.float64], int]:
+def multiply_weight_stationary(a, b):
     """One fold: (R x C) weights are loaded row by row, inputs march right, sums march down."""
     (steps, rows), columns = a.shape, b.shape[1]
     product = np.full((steps, columns), np.nan)

@@ -18,7 +18,7 @@ FAST, SLOW, UNSTATED = Link(450e9, 1e-6), Link(50e9, 5e-6), Link(np.nan, 5e-6)
 WARM_UP_S = 5e-6
 
 
-def steps_of_a_ring(message_bytes: float, n_ranks: int, link: Link) -> float:
+def steps_of_a_ring(message_bytes, n_ranks, link):
     """A ring all-reduce played step by step: every rank sends one shard a step."""
     held = np.zeros((n_ranks, n_ranks), dtype=int)  # contributions in each rank's shards
     held += 1
@@ -40,9 +40,7 @@ def steps_of_a_ring(message_bytes: float, n_ranks: int, link: Link) -> float:
     return seconds
 
 
-def ring_all_reduce_s(
-    message_bytes: float, n_ranks: float, link: Link, warm_up_s: float = WARM_UP_S
-) -> float:
+def ring_all_reduce_s(message_bytes, n_ranks, link, warm_up_s=WARM_UP_S):
     """A ring within a node, of which no network is stated."""
     return float(all_reduce_s(message_bytes, n_ranks, 1.0, link, UNSTATED, warm_up_s))
 
@@ -60,7 +58,7 @@ def test_the_ring_is_genz_equation_3():
     assert ring_all_reduce_s(32 * 2**20, 8, link) == pytest.approx(expected, rel=1e-12)
 
 
-def tree_all_reduce_s(message_bytes: float, n_ranks: float, warm_up_s: float = WARM_UP_S) -> float:
+def tree_all_reduce_s(message_bytes, n_ranks, warm_up_s=WARM_UP_S):
     """A tree within a node."""
     time = all_reduce_s(message_bytes, n_ranks, 1.0, FAST, SLOW, warm_up_s, "tree")
     return float(time)

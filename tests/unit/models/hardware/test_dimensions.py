@@ -27,7 +27,7 @@ CROSSING, OWNED = [10.0, 6.0, 1.0], [4.0, 5.0, 1.0]
 SECONDS_PER_BYTE, LATENCY, CHUNK = [0.25, 0.5, 2.0], [0.1, 0.2, 0.4], 0.25
 
 
-def times(values: list[float], factor: float) -> list[float]:
+def times(values, factor):
     return [value * factor for value in values]
 
 

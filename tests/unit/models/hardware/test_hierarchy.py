@@ -35,7 +35,7 @@ class Simulation:
     its latency and fill the slots above it.
     """
 
-    def __init__(self, owners: list[int], bandwidth: list[float], latency: list[float]) -> None:
+    def __init__(self, owners, bandwidth, latency):
         self.owners = owners
         self.service = [1.0 / rate for rate in bandwidth]
         self.latency = latency
@@ -53,7 +53,7 @@ class Simulation:
         self.n_events = 0
         self.now = 0.0
 
-    def run(self) -> float:
+    def run(self):
         """When the last chunk has reached the compute."""
         finished = 0.0
         levels = range(len(self.service))
@@ -81,7 +81,7 @@ class Simulation:
                     self.start(near)
         return finished
 
-    def start(self, level: int) -> None:
+    def start(self, level):
         """Give the port its next chunk, if there is one; landing comes first."""
         if self.is_busy[level]:
             return
@@ -98,16 +98,16 @@ class Simulation:
             self.outstanding[level] += 1
             self.serve("read", level, chunk)
 
-    def serve(self, kind: str, level: int, chunk: int) -> None:
+    def serve(self, kind, level, chunk):
         self.is_busy[level] = True
         self.schedule(self.service[level], kind, level, chunk)
 
-    def schedule(self, delay: float, kind: str, level: int, chunk: int) -> None:
+    def schedule(self, delay, kind, level, chunk):
         self.n_events += 1
         heapq.heappush(self.events, (self.now + delay, self.n_events, kind, level, chunk))
 
 
-def interleaved(shares: list[float], n_chunks: int) -> list[int]:
+def interleaved(shares, n_chunks):
     """The owner of each chunk, every level's spread evenly over the transfer."""
     owed = np.zeros(len(shares))
     owners = []
@@ -119,11 +119,11 @@ def interleaved(shares: list[float], n_chunks: int) -> list[int]:
     return owners
 
 
-def crossings(owners: list[int], n_levels: int) -> list[float]:
+def crossings(owners, n_levels):
     return [float(sum(owner >= level for owner in owners)) for level in range(n_levels)]
 
 
-def random_hierarchies(n: int) -> list[tuple[list[int], list[float], list[float]]]:
+def random_hierarchies(n):
     rng = np.random.default_rng(0)
     made = []
     for _ in range(n):
@@ -145,28 +145,26 @@ def random_hierarchies(n: int) -> list[tuple[list[int], list[float], list[float]
 HIERARCHIES = random_hierarchies(200)
 
 
-def staged_time_s(
-    crossing: Numbers, bandwidth: Numbers, latency: Numbers, chunk: FloatArray | float
-) -> FloatArray:
+def staged_time_s(crossing, bandwidth, latency, chunk):
     return staged_time_s_at(crossing, [inverse(rate) for rate in bandwidth], latency, chunk)
 
 
-def parallel_time_s(owned: Numbers, bandwidth: Numbers, latency: Numbers) -> FloatArray:
+def parallel_time_s(owned, bandwidth, latency):
     return parallel_time_s_at(owned, [inverse(rate) for rate in bandwidth], latency)
 
 
-def closed_form(owners: list[int], bandwidth: list[float], latency: list[float]) -> float:
+def closed_form(owners, bandwidth, latency):
     crossing = crossings(owners, len(bandwidth))
     return float(staged_time_s(crossing, bandwidth, latency, 1.0))
 
 
-def excess(owners: list[int], bandwidth: list[float], latency: list[float]) -> float:
+def excess(owners, bandwidth, latency):
     simulated = Simulation(list(owners), bandwidth, latency).run()
     return simulated / closed_form(owners, bandwidth, latency) - 1.0
 
 
 @pytest.fixture(scope="module")
-def excesses() -> np.ndarray:
+def excesses():
     return np.array([excess(*hierarchy) for hierarchy in HIERARCHIES])
 
 

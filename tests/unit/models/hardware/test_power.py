@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from codesign.base.columns import FloatArray, column_of
+from codesign.base.columns import column_of
 from codesign.base.errors import UnknownNameError
-from codesign.models.hardware.accelerator import AcceleratorBatch, MemoryLevels, build_accelerators
+from codesign.models.hardware.accelerator import MemoryLevels, build_accelerators
 from codesign.models.hardware.power import (
     OPERATIONS_PER_LANE,
     OperationEnergies,
@@ -23,7 +22,7 @@ EIGHT = np.array([8.0])
 ENERGIES = OperationEnergies(0.7e-12, 0.3e-12, 0.4e-12)
 
 
-def technology(**changes: Any) -> MemoryTechnology:
+def technology(**changes):
     given = {
         "key": "x", "name": "x", "place": "off-chip", "unit": "stack", "latency": "100 ns",
         "capacity": "10 GB", "bandwidth": "1000 GB/s", "shoreline": "11 mm",
@@ -49,7 +48,7 @@ LIBRARY = {
 }  # fmt: skip
 
 
-def build(**changes: Any) -> AcceleratorBatch:
+def build(**changes):
     values = {
         "pe_array": (2048, 128), "vector_length": 1024, "sram_dies": 1, "sram_3d_layers": 0,
         "tier1_technology": "near", "tier1_stacks": 4,
@@ -58,11 +57,11 @@ def build(**changes: Any) -> AcceleratorBatch:
     return build_accelerators(columns, LIBRARY)
 
 
-def properties(levels: MemoryLevels) -> dict[str, FloatArray]:
+def properties(levels):
     return {field.name: getattr(levels, field.name) for field in fields(MemoryLevels)}
 
 
-def tdp(accelerators: AcceleratorBatch) -> dict[str, float]:
+def tdp(accelerators):
     parts = thermal_design_watts(accelerators, EIGHT, EIGHT, ENERGIES)
     return {name: float(watts[0]) for name, watts in parts.items()}
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
-from codesign.base.columns import Column, Columns
+from codesign.base.columns import Column
 from codesign.cli.app import main
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
@@ -67,7 +65,7 @@ def test_flash_at_rest_draws_less_than_its_kin():
     assert peak[0] < 1.5 * peak[1]
 
 
-def design(**changes: Any) -> Columns:
+def design(**changes):
     space = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
     columns = dict(space.columns(space.encode(space.designs["D2"])))
     for name, value in changes.items():

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from codesign.models.quantization.decoder import Decoder
-    from codesign.models.quantization.measurement import Sequences
+    pass
 
 BYTE_MODEL = Path(__file__).parent / "byte_model"
 
 
 @pytest.fixture(scope="session")
-def byte_model() -> Decoder:
+def byte_model():
     pytest.importorskip("safetensors")
     torch = pytest.importorskip("torch")
     from codesign.models.quantization.model_checkpoint import load_checkpoint
@@ -26,13 +25,13 @@ def byte_model() -> Decoder:
 
 
 @pytest.fixture(scope="session")
-def held_out() -> Path:
+def held_out():
     """A module of the standard library that the model has not seen."""
     return Path(argparse.__file__)
 
 
 @pytest.fixture(scope="session")
-def sequences(byte_model, held_out) -> Sequences:
+def sequences(byte_model, held_out):
     from codesign.models.quantization.measurement import split_text
     from codesign.models.quantization.model_checkpoint import read_tokens
 

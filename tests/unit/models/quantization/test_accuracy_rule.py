@@ -111,7 +111,7 @@ def test_unknown_names_are_refused():
 
 
 @pytest.fixture(scope="module")
-def fit() -> LossFit:
+def fit():
     return LossFit(usable_scores())
 
 
@@ -163,7 +163,7 @@ def test_agentic_scores_are_checked_and_change_no_constant(fit):
     )
 
 
-def mixed(share: float) -> str:
+def mixed(share):
     return f"{1 - share:g}*mxfp4+{share:g}*mxfp8"
 
 

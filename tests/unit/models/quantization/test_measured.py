@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import math
 from functools import cache
-from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -24,7 +22,6 @@ from codesign.models.memtech import load_library
 from codesign.models.quantization.loss_rule import noise_shares
 from codesign.models.quantization.measured import (
     ADDITIVITY_ERROR,
-    MeasuredTable,
     read_measured_table,
 )
 from codesign.models.quantization.published import FormatChoice
@@ -32,14 +29,14 @@ from codesign.models.workload import Request
 from codesign.search.enumeration import enumerate_front
 from codesign.search.pareto import non_dominated
 from codesign.search.problem_builder import build_problem
-from codesign.space import DesignSpace, load_space
+from codesign.space import load_space
 
 N_PARAMETERS = 70_553_706_496
 COSTS = {"mxfp4": 0.08, "mxfp8": 0.004, "mxint8": 0.0005, "mxint4": 0.1}
 SHARES = (1.0, 1.5, 0.5)
 
 
-def row(*names: str, divergence: float, algorithm: str = "rtn") -> dict[str, Any]:
+def row(*names, divergence, algorithm="rtn"):
     ends = {"mean": divergence, "low": 0.9 * divergence, "high": 1.1 * divergence}
     ratio = {key: math.exp(value) for key, value in ends.items()}
     keys = ("weight_format", "activation_format", "kv_format", "quantization_algorithm")
@@ -53,7 +50,7 @@ def row(*names: str, divergence: float, algorithm: str = "rtn") -> dict[str, Any
     }
 
 
-def document(**changed: Any) -> dict[str, Any]:
+def document(**changed):
     rows = [
         row(*("bf16",) * place, name, *("bf16",) * (2 - place), divergence=cost * SHARES[place])
         for name, cost in COSTS.items()
@@ -79,18 +76,18 @@ def document(**changed: Any) -> dict[str, Any]:
     return {**head, "rows": rows, **changed}
 
 
-def write(path: Path, **changed: Any) -> Path:
+def write(path, **changed):
     path.write_text(json.dumps(document(**changed)), "utf-8")
     return path
 
 
 @pytest.fixture(scope="module")
-def path(tmp_path_factory) -> Path:
+def path(tmp_path_factory):
     return write(tmp_path_factory.mktemp("tables") / "table.json")
 
 
 @pytest.fixture(scope="module")
-def table(path) -> MeasuredTable:
+def table(path):
     return read_measured_table(path)
 
 
@@ -190,14 +187,14 @@ def test_what_is_no_table_is_refused_in_a_line(tmp_path):
 
 
 @cache
-def space() -> DesignSpace:
+def space():
     formats = {"weight_format": "mxfp4", "kv_format": "mxint8"}
     fixed = {"tier2_technology": None, "tier3_technology": None, "sram_dies": 0}
     built = load_space("memexplorer", {"memtech": load_library().catalog()})
     return built.fix({**formats, **fixed, "pe_array": (512, 64), "vector_length": 512})
 
 
-def evaluator(path: Path, **options: Any) -> NpuEvaluator:
+def evaluator(path, **options):
     request = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
     return NpuEvaluator(request, NpuOptions(accuracy_table=str(path), **options))
 

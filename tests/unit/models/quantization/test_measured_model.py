@@ -9,7 +9,6 @@ import math
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -27,9 +26,8 @@ import torch
 from codesign.models.quantization.accuracy_table import TableSettings, measure_table, parse_choice
 from codesign.models.quantization.decoder import Decoder
 from codesign.models.quantization.measured import ADDITIVITY_ERROR
-from codesign.models.quantization.measurement import Fidelity, Sequences, measure, split_text
+from codesign.models.quantization.measurement import measure, split_text
 from codesign.models.quantization.mixture import (
-    Sensitivity,
     best_mixture,
     mixed_decoder,
     narrowest_mixture,
@@ -46,34 +44,30 @@ BYTE_MODEL = Path(__file__).parent / "byte_model"
 DOWN = "model.layers.1.mlp.down_proj"
 
 
-def fidelity(
-    decoder: Decoder, sequences: Sequences, *formats: str, algorithm: str = "rtn"
-) -> Fidelity:
+def fidelity(decoder, sequences, *formats, algorithm="rtn"):
     choice = FormatChoice(*(formats * 3 if len(formats) == 1 else formats), algorithm=algorithm)
     trial = quantized(decoder, choice, sequences.calibration)
     return measure(decoder, trial, sequences.evaluation)
 
 
-def divergence(
-    decoder: Decoder, sequences: Sequences, *formats: str, algorithm: str = "rtn"
-) -> float:
+def divergence(decoder, sequences, *formats, algorithm="rtn"):
     return fidelity(decoder, sequences, *formats, algorithm=algorithm).divergence_nats.mean
 
 
-def second_moment(inputs: torch.Tensor) -> torch.Tensor:
+def second_moment(inputs):
     """(in, in) mean outer product of (..., in) inputs, in float32."""
     flat = inputs.flatten(0, -2).float()
     return flat.T @ flat / len(flat)
 
 
-def output_error(weights: torch.Tensor, stored: torch.Tensor, moment: torch.Tensor) -> float:
+def output_error(weights, stored, moment):
     """Mean squared error of the outputs, summed over them."""
     error = (stored - weights).double()
     return float(((error @ moment.double()) * error).sum())
 
 
 @pytest.fixture(scope="module")
-def inputs(byte_model, sequences) -> dict[str, torch.Tensor]:
+def inputs(byte_model, sequences):
     """Inputs of every product over the calibration text."""
     kept: dict[str, torch.Tensor] = {}
     with torch.no_grad():
@@ -164,7 +158,7 @@ def test_a_hadamard_matrix_is_orthogonal(size):
         np.testing.assert_allclose(abs(matrix.numpy() @ theirs.T), np.eye(size), atol=1e-12)
 
 
-def with_outlier(decoder: Decoder) -> Decoder:
+def with_outlier(decoder):
     """The same function with an outlier channel, as large models have them: a norm's gain is
     raised and the products behind it take it back."""
     weights = dict(decoder.weights)
@@ -201,7 +195,7 @@ def test_gptq_helps_the_whole_model(byte_model, sequences):
     assert helped.high < nearest.low
 
 
-def settings(held_out: Path, **changed: Any) -> TableSettings:
+def settings(held_out, **changed):
     values = {"context_length": 64, "n_evaluation": 3, "n_calibration": 2, **changed}
     return TableSettings(**{"model": BYTE_MODEL, "text": held_out, **values})
 
@@ -231,7 +225,7 @@ def test_a_table_is_resumed_and_equals_an_uninterrupted_one(tmp_path, held_out):
             measure_table(settings(held_out), choices, whole)
 
 
-def changed_folder(folder: Path, **keys: Any) -> Path:
+def changed_folder(folder, **keys):
     shutil.copytree(BYTE_MODEL, folder)
     path = folder / "config.json"
     path.write_text(json.dumps({**json.loads(path.read_text("utf-8")), **keys}), "utf-8")
@@ -343,7 +337,7 @@ def test_a_table_is_of_every_byte_that_was_read(tmp_path, held_out, file):
 
 
 @pytest.fixture(scope="module")
-def measured(byte_model, sequences) -> list[Sensitivity]:
+def measured(byte_model, sequences):
     formats = ["mxfp4", "mxfp8"]
     return sensitivities(byte_model, formats, sequences.calibration, sequences.evaluation[6:])
 
@@ -390,7 +384,7 @@ class KillError(Exception):
     """A measurement ends here."""
 
 
-def mixture_settings(held_out: Path, formats: tuple[str, ...]) -> MixtureSettings:
+def mixture_settings(held_out, formats):
     return MixtureSettings(
         BYTE_MODEL, held_out, formats, context_length=32, n_sequences=2, n_calibration=1
     )
@@ -407,7 +401,7 @@ def test_a_mixture_that_was_killed_goes_on_and_writes_the_same_bytes(tmp_path, h
         assert bits == pytest.approx(mixture["average_bits"] - 0.25, abs=1e-5)
     steps: list[int] = []
 
-    def die_at_the_fifth() -> None:
+    def die_at_the_fifth():
         steps.append(1)
         if len(steps) == 5:
             raise KillError

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import torch
 from safetensors.torch import save_file
-from torch import Tensor
 from torch.nn import functional
 
 from codesign.models.quantization.decoder import Decoder, DecoderShape, layer_prefix
@@ -33,7 +32,7 @@ _PRODUCTS = {
 }
 
 
-def library_bytes() -> Tensor:
+def library_bytes():
     """(n,) bytes of the modules of the standard library, the held-out one apart."""
     folder = Path(sysconfig.get_paths()["stdlib"])
     files = [path for path in sorted(folder.glob("*.py")) if path.name != HELD_OUT]
@@ -41,7 +40,7 @@ def library_bytes() -> Tensor:
     return torch.frombuffer(bytearray(joined), dtype=torch.uint8).long()
 
 
-def fresh_weights() -> dict[str, Tensor]:
+def fresh_weights():
     hidden = SHAPE.hidden_size
     weights = {
         "model.embed_tokens.weight": torch.randn(256, hidden) * 0.05,
@@ -59,7 +58,7 @@ def fresh_weights() -> dict[str, Tensor]:
     return weights
 
 
-def train(steps: int = _STEPS, seed: int = 0) -> Decoder:
+def train(steps=_STEPS, seed=0):
     """A decoder after so many steps; the rate falls to nothing by a cosine."""
     torch.manual_seed(seed)
     data, weights = library_bytes(), fresh_weights()
@@ -83,7 +82,7 @@ def train(steps: int = _STEPS, seed: int = 0) -> Decoder:
     return Decoder(SHAPE, {name: weight.detach() for name, weight in weights.items()})
 
 
-def write(decoder: Decoder, folder: Path) -> None:
+def write(decoder, folder):
     """The decoder as a folder of Hugging Face's, in float16."""
     folder.mkdir(parents=True, exist_ok=True)
     save_file(

@@ -13,7 +13,6 @@ import yaml
 
 from codesign.base.errors import InputError
 from codesign.models.workload import (
-    LanguageModel,
     Request,
     active_parameter_count,
     kv_elements_per_token,
@@ -39,7 +38,7 @@ SHAPES = {
 }  # fmt: skip
 
 
-def read(folder: Path, config: dict[str, Any]) -> LanguageModel:
+def read(folder, config):
     file = folder / "config.json"
     data = {key: value for key, value in config.items() if value != "absent"}
     file.write_text(json.dumps(data, indent=2), encoding="utf-8")
@@ -196,7 +195,7 @@ def test_the_page_about_models_names_every_type():
 # Models that change from layer to layer ------------------------------------------------------
 
 
-def block(kv_group: int | None, ffn_mult: float | None, **attention: Any) -> dict[str, Any]:
+def block(kv_group, ffn_mult, **attention):
     """A layer as Nemotron NAS writes it."""
     return {
         "attention": {"n_heads_in_group": kv_group, "no_op": False, "replace_with_linear": False}
@@ -305,7 +304,7 @@ MAMBA1 = {"model_type": "mamba", "hidden_size": 64, "intermediate_size": 128, "s
           "num_hidden_layers": 2, "time_step_rank": 4, "vocab_size": 1000}  # fmt: skip
 
 
-def column(table: Any, name: str, what: str) -> float:
+def column(table, name, what):
     return float(getattr(table, what)[table.names.index(name)])
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from codesign.models.workload import (
     LanguageModel,
-    OperatorTable,
     Request,
     kv_elements_per_token,
     load_model,
@@ -23,7 +22,7 @@ KEY_HEADS, VALUE_HEADS, KEY, VALUE, TAPS, HIDDEN = 3, 6, 8, 20, 5, 64
 LINEAR_LAYERS = 4
 
 
-def hybrid(**changes: object) -> LanguageModel:
+def hybrid(**changes):
     dimensions = {
         "name": "hybrid", "hidden_size": HIDDEN, "intermediate_size": 160, "num_hidden_layers": 6,
         "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 16, "vocab_size": 1000,
@@ -34,15 +33,15 @@ def hybrid(**changes: object) -> LanguageModel:
     return LanguageModel.model_validate(dimensions | changes)
 
 
-def value(operators: OperatorTable, name: str, column: str) -> float:
+def value(operators, name, column):
     return float(getattr(operators, column)[operators.names.index(name)])
 
 
-def total(operators: OperatorTable, column: str) -> float:
+def total(operators, column):
     return float((operators.count * getattr(operators, column)).sum())
 
 
-def scan_macs(operators: OperatorTable) -> float:
+def scan_macs(operators):
     is_linear = operators.is_kind("linear_attention")
     return float((operators.count * operators.mac_per_request)[is_linear].sum())
 
@@ -229,7 +228,7 @@ PATTERNS = {  # gpt-oss: every second layer slides; Gemma 3: five of six
 }
 
 
-def alternating(pattern: str) -> tuple[LanguageModel, LanguageModel, LanguageModel]:
+def alternating(pattern):
     """The model, and the same with its full and with its sliding layers alone."""
     kinds, window = PATTERNS[pattern]
     definition = {**LLAMA, "num_hidden_layers": len(kinds), "layer_types": kinds}

@@ -10,7 +10,6 @@ import pytest
 
 from codesign.models.workload import (
     LanguageModel,
-    OperatorTable,
     active_parameter_count,
     expected_distinct_experts,
     kv_elements_per_token,
@@ -28,15 +27,15 @@ EVERY_MODEL = pytest.mark.parametrize("name", list_models())
 EVERY_PHASE = pytest.mark.parametrize("phase", PHASES)
 
 
-def total(operators: OperatorTable, column: str) -> float:
+def total(operators, column):
     return float((operators.count * getattr(operators, column)).sum())
 
 
-def value(operators: OperatorTable, name: str, column: str) -> float:
+def value(operators, name, column):
     return float(getattr(operators, column)[operators.names.index(name)])
 
 
-def tiny(**changes: object) -> LanguageModel:
+def tiny(**changes):
     dimensions = {
         "name": "tiny", "hidden_size": 64, "intermediate_size": 160, "num_hidden_layers": 3,
         "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 1000,

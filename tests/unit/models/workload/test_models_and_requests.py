@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -38,14 +36,14 @@ LINEAR = (
 )
 
 
-def config(tmp_path: Path, **changes: Any) -> str:
+def config(tmp_path, **changes):
     file = tmp_path / "config.json"
     data = {key: value for key, value in (LLAMA | changes).items() if value != "absent"}
     file.write_text(json.dumps(data, indent=2), encoding="utf-8")
     return str(file)
 
 
-def request(text: str) -> Request:
+def request(text):
     return to_record(parse_document(text, "campaign.yaml"), Request)
 
 

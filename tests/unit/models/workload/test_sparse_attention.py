@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from codesign.base.errors import InputError
 from codesign.base.schema import Document, to_record
-from codesign.models.workload import LanguageModel, OperatorTable, load_model, lower
+from codesign.models.workload import LanguageModel, load_model, lower
 from codesign.models.workload.storage import state_bytes_per_token
 
 DENSE, SPARSE = load_model("deepseek-v3"), load_model("deepseek-v3.2")
 TOP = 2048
 
 
-def column(table: OperatorTable, operator: str, name: str) -> float:
+def column(table, operator, name):
     position = table.names.index(operator)
     return float(getattr(table, name)[position])
 
 
-def changed(**changes: Any) -> LanguageModel:
+def changed(**changes):
     values = SPARSE.model_dump(mode="json", exclude={"parameters"}) | changes
     return to_record(Document(values, "model.yaml", {}), LanguageModel, values)
 

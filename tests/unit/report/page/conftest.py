@@ -38,14 +38,14 @@ Make = Callable[..., Results]
 
 
 @pytest.fixture(scope="session")
-def make_results(tmp_path_factory) -> Make:
+def make_results(tmp_path_factory):
     """Results with so many observations per run; the designs of all runs may repeat."""
     path = tmp_path_factory.mktemp("definition") / "by-hand.yaml"
     path.write_text(_CAMPAIGN, encoding="utf-8")
     resolved = load_definition(path)
     definition, problem = resolved.definition, resolved.problem
 
-    def make(per_run: int, optimizers=("nsga2", "random"), seeds=(0, 1, 2)) -> Results:
+    def make(per_run, optimizers=("nsga2", "random"), seeds=(0, 1, 2)):
         runs = tuple(Run(name, seed) for name in optimizers for seed in seeds)
         n = per_run * len(runs)
         rng = np.random.default_rng(7)
@@ -83,15 +83,15 @@ def _hypervolumes(found, run_index, reference):
 
 
 @pytest.fixture(scope="session")
-def results(make_results) -> Results:
+def results(make_results):
     return make_results(30)
 
 
 @pytest.fixture
-def status(results) -> Callable[[str], CampaignStatus]:
+def status(results):
     """The status of the campaign in a given state."""
 
-    def make(state: str) -> CampaignStatus:
+    def make(state):
         runs = tuple(RunStatus(run, state, done=30, seconds=1.5) for run in results.runs)
         return CampaignStatus("by-hand", Path("runs/by-hand"), state, 60, runs)
 

@@ -6,7 +6,7 @@ import pytest
 from codesign.report.page.carried_designs import carry, design_document, parameter_document
 
 
-def _distinct(results, positions) -> set[bytes]:
+def _distinct(results, positions):
     return {results.rows[position].tobytes() for position in positions.tolist()}
 
 

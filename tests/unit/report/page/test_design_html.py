@@ -12,7 +12,7 @@ from codesign.report.pass_account import pass_account
 from codesign.report.roofline_picture import operator_documents, roofline
 
 
-def _evaluated(design: str, phase: str):
+def _evaluated(design, phase):
     return codesign.evaluate(design=design, model="llama-3.3-70b", workload="osworld", phase=phase)
 
 

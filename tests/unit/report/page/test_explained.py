@@ -20,12 +20,12 @@ from codesign.report.page.carried_designs import carry
 from codesign.report.page.explained import Explained, Explainer, parse_design_numbers
 
 
-def _unpacked(text: str) -> dict:
+def _unpacked(text):
     return json.loads(gzip.decompress(base64.b64decode(text)))
 
 
 @pytest.fixture
-def asked() -> list:
+def asked():
     """The designs that were explained."""
     return []
 
@@ -34,8 +34,8 @@ def asked() -> list:
 def explained(results, asked):
     """Accounts of designs without anything in them."""
 
-    def make(numbers=(), named=None, knees=(), vary=None, explain=None) -> Explained:
-        def blank(design) -> EvaluatedDesign:
+    def make(numbers=(), named=None, knees=(), vary=None, explain=None):
+        def blank(design):
             asked.append(design)
             said = Explanation({}, {}, [], [], [], [str(len(asked))])
             return EvaluatedDesign(
@@ -48,7 +48,7 @@ def explained(results, asked):
     return make
 
 
-def _named(results, *names) -> MarkedDesigns:
+def _named(results, *names):
     designs = [results.problem.space.designs.get(name, {}) for name in names]
     return MarkedDesigns(names, {}, np.ones(len(names), dtype=bool), designs)
 

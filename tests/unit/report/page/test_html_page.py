@@ -17,14 +17,14 @@ from codesign.report.page.facts import digest
 from codesign.report.page.html_page import write_page
 
 
-def _packed(text: str, name: str) -> str:
+def _packed(text, name):
     found = re.search(rf'<script type="application/octet-stream" id="{name}">([^<]*)<', text)
     return gzip.decompress(base64.b64decode(found[1])).decode("utf-8")
 
 
 @pytest.fixture
 def written(results, status, tmp_path):
-    def write(state="complete", changed=None) -> str:
+    def write(state="complete", changed=None):
         path = write_page(
             tmp_path / "page.html", results if changed is None else changed, status(state)
         )

@@ -40,7 +40,7 @@ class _Results:
         self.broke = ~self.feasible
 
 
-def _three(seeds: int, exact=None) -> _Results:
+def _three(seeds, exact=None):
     steps = np.array([1.0, 2.0, 3.0])
     return _Results(
         {

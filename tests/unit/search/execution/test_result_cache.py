@@ -13,14 +13,12 @@ import numpy as np
 import pytest
 import yaml
 
-from codesign.base.columns import IntArray
 from codesign.base.errors import InputError
 from codesign.base.failures import Failure
 from codesign.search.campaign import load_definition
 from codesign.search.execution.answers import observed_answers
 from codesign.search.execution.result_cache import ResultCache, source_of
 from codesign.search.execution.result_store import ResultStore, canonical, new_owner
-from codesign.search.observations import Observations
 
 PLUGINS = Path(__file__).parents[1] / "campaign" / "plugins"
 SPACE = "parameters:\n  x: {low: 0, high: 29}\n  y: {low: 0, high: 29}\n"
@@ -60,7 +58,7 @@ def rows_of(problem, n=12, seed=0):
     return problem.space.sample(np.random.default_rng(seed), n)
 
 
-def same(first: Observations, second: Observations) -> bool:
+def same(first, second):
     return (
         np.array_equal(first.rows, second.rows)
         and first.objectives.tobytes() == second.objectives.tobytes()
@@ -71,7 +69,7 @@ def same(first: Observations, second: Observations) -> bool:
     )
 
 
-def refuse(rows: IntArray) -> Observations:
+def refuse(rows):
     raise AssertionError(f"{len(rows)} designs were computed again")
 
 

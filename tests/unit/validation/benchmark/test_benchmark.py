@@ -33,7 +33,7 @@ SMALL = replace(QUICK, n_designs=256)
 
 
 @pytest.fixture(scope="module")
-def measured() -> dict:
+def measured():
     return benchmark(SMALL)
 
 
@@ -134,7 +134,7 @@ def test_the_fastest_of_the_repeats_counts_and_the_first_call_does_not(
     now = [0.0]
     takes = iter([1.0, 5.0, 3.0, 4.0])
 
-    def call() -> None:
+    def call():
         now[0] += next(takes)
 
     monkeypatch.setattr(timing, "_seconds", lambda: now[0])
@@ -163,7 +163,7 @@ def test_the_command_prints_its_tables(measured, capsys, monkeypatch):
 
     efforts = []
 
-    def remembered(effort: object) -> dict:
+    def remembered(effort):
         efforts.append(effort)
         return measured
 

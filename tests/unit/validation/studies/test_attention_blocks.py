@@ -18,7 +18,7 @@ ROW = {
 }  # fmt: skip
 
 
-def table_of(*rows: dict[str, str]) -> KernelTable:
+def table_of(*rows):
     columns = {name: np.array([(ROW | row)[name] for row in rows]) for name in ROW}
     return KernelTable(columns, np.arange(2, len(rows) + 2))
 

@@ -10,7 +10,7 @@ from codesign.insight.explanation.absence import recoded
 from codesign.models.workload.lowering import Phase
 from codesign.search.pareto import non_dominated
 from validation.__main__ import main as run_validation
-from validation.conclusions import CLAIMS, Answer, answer_claims, conclusions_page
+from validation.conclusions import CLAIMS, answer_claims, conclusions_page
 from validation.conclusions.claims import (
     ACTIVATIONS_FIRST,
     HBF,
@@ -20,7 +20,6 @@ from validation.conclusions.claims import (
     STACKED,
     STRATEGY,
     WEIGHT_STATIONARY,
-    Claim,
 )
 from validation.conclusions.loss import Curve, Loss
 from validation.conclusions.setting import FrontStore, Setting, problem_of, varied
@@ -47,12 +46,12 @@ LOCAL = Setting("plain", fixed=PREFILL_ARRAY, options=(("score_path", "local"),)
 CLAIM_OF = {claim.key: claim for claim in CLAIMS}
 
 
-def only(key: str, *settings: str) -> Claim:
+def only(key, *settings):
     """A claim that is asked in few settings."""
     return replace(CLAIM_OF[key], varied=settings)
 
 
-def answer(base: Setting, claim: Claim) -> Answer:
+def answer(base, claim):
     """The answer of one setting."""
     (found,) = answer_claims(FrontStore(), [claim], [base])
     return found

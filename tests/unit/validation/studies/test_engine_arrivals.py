@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import gzip
-from pathlib import Path
 
 import pytest
 
@@ -12,7 +11,7 @@ from codesign.base.errors import InputError
 from validation.studies.engine_arrivals import SERVED_FILE, compare, read_experiments, run
 
 
-def table(path: Path, n: int | None = 12, **changes: str) -> Path:
+def table(path, n=12, **changes):
     """The first requests of the last experiment, with other settings."""
     with gzip.open(SERVED_FILE, "rt", encoding="utf-8") as file:
         rows = [row | changes for row in csv.DictReader(file) if row["device"] == "RTX PRO 6000"]

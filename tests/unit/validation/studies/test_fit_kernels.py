@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -38,7 +36,7 @@ RECORDS: dict[str, type[Record]] = {
 }
 
 
-def shipped(family: str, device_class: str) -> dict[str, Any]:
+def shipped(family, device_class):
     file = fit_kernels.file_of(family)
     constants: Record = load_constants(file, RECORDS[family], device_class)
     return constants.model_dump()

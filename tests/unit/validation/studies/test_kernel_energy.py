@@ -9,7 +9,7 @@ from validation.studies.study import Study
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
+def study():
     return kernel_energy.run()
 
 

@@ -10,21 +10,20 @@ import pytest
 from codesign.models.hardware.device import load_device
 from validation.studies import kernels
 from validation.studies.kernel_table import KERNELS_FILE, KernelTable, read_kernel_table
-from validation.studies.study import Study
 
 
 @pytest.fixture(scope="module")
-def sample() -> KernelTable:
+def sample():
     table, _ = kernels.measured_kernels()
     return table.take(np.arange(0, len(table), 250))
 
 
 @pytest.fixture(scope="module")
-def study(sample) -> Study:
+def study(sample):
     return kernels.study_of(sample, ["the host waits"], has_folds=True)
 
 
-def with_text(table: KernelTable, **columns: str) -> KernelTable:
+def with_text(table, **columns):
     text = {name: np.full(len(table), value) for name, value in columns.items()}
     return KernelTable(table.text | text, table.lines)
 

@@ -7,11 +7,10 @@ from dataclasses import replace
 import pytest
 
 from validation.studies.life_study import LifeCell, compute, load_cells, run
-from validation.studies.study import Study
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
+def study():
     return run()
 
 

@@ -14,11 +14,10 @@ from validation.studies.memexplorer_study import (
     ratios,
     run,
 )
-from validation.studies.study import Study
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
+def study():
     return run()
 
 

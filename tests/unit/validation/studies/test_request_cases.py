@@ -37,7 +37,7 @@ DEPLOYMENT = {
 TABLES = {"calibration": CALIBRATION, "splitwise": SPLITWISE, "deployment": DEPLOYMENT}
 
 
-def read(tmp_path: Path, table: str, **changes: str) -> list[RequestCase | LeftOut]:
+def read(tmp_path, table, **changes):
     row = TABLES[table] | changes
     path = tmp_path / "table.csv"
     with path.open("w", newline="") as file:
@@ -47,7 +47,7 @@ def read(tmp_path: Path, table: str, **changes: str) -> list[RequestCase | LeftO
     return read_requests(path)
 
 
-def only(entries: list[RequestCase | LeftOut]) -> RequestCase:
+def only(entries):
     assert len(entries) == 1
     assert isinstance(entries[0], RequestCase)
     return entries[0]

@@ -1,7 +1,6 @@
 """Predicted requests beside measured ones."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,11 +19,11 @@ from validation.studies.requests import command, compare, predict
 from validation.studies.studies import compare_table
 
 
-def cases(path: Path) -> list[RequestCase]:
+def cases(path):
     return [entry for entry in read_requests(path) if isinstance(entry, RequestCase)]
 
 
-def deployment(source: str, quantity: str, prompt: int = 4096) -> RequestCase:
+def deployment(source, quantity, prompt=4096):
     (case,) = (
         case
         for case in cases(DEPLOYMENTS_FILE)

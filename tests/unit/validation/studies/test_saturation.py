@@ -16,7 +16,6 @@ from validation.studies.request_cases import LeftOutError
 from validation.studies.saturation import (
     MOST_REQUESTS,
     THROUGHPUT_FILE,
-    SaturatedCase,
     compare,
     read_case,
     run,
@@ -27,12 +26,12 @@ with THROUGHPUT_FILE.open(encoding="utf-8") as _file:
     PUBLISHED = {row["id"]: row for row in csv.DictReader(_file)}
 
 
-def published(**cells: str) -> list[dict[str, str]]:
+def published(**cells):
     """Rows of the shipped table with these cells."""
     return [row for row in PUBLISHED.values() if cells.items() <= row.items()]
 
 
-def write(path: Path, rows: list[dict[str, str]]) -> Path:
+def write(path, rows):
     with path.open("w", encoding="utf-8") as file:
         writer = csv.DictWriter(file, list(rows[0]))
         writer.writeheader()
@@ -40,13 +39,13 @@ def write(path: Path, rows: list[dict[str, str]]) -> Path:
     return path
 
 
-def case_of(**cells: str) -> SaturatedCase:
+def case_of(**cells):
     (row,) = published(**cells)
     return read_case(row)
 
 
 @pytest.fixture
-def small_steps(monkeypatch) -> None:
+def small_steps(monkeypatch):
     """Steps of fewer tokens, whose tables are made sooner."""
     monkeypatch.setattr(saturation, "BATCHED_TOKENS", 1024)
 

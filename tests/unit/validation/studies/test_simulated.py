@@ -14,7 +14,6 @@ from codesign.models.hardware.array import ORGANIZATIONS
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.report.block_timeline import (
-    Timeline,
     block_timeline,
     occupancy,
     occupancy_chart,
@@ -23,18 +22,17 @@ from codesign.report.block_timeline import (
 from codesign.report.paper import save_plain
 from codesign.space import load_space
 from validation.studies import simulated
-from validation.studies.study import Study
 
 SPACE = load_space("memexplorer", {"memtech": load_library().catalog()})
 
 
 @pytest.fixture(scope="module")
-def study() -> Study:
+def study():
     return simulated.run(seed=3, size=72)
 
 
 @pytest.fixture(scope="module")
-def timeline() -> Timeline:
+def timeline():
     request = Request(
         model="llama-3-8b", phase="prefill", prompt_tokens=256, generated_tokens=16, batch=1
     )

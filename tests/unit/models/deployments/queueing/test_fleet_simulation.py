@@ -16,7 +16,6 @@ from codesign.models.deployments.queueing import (
     EngineStep,
     Fleet,
     MachinePool,
-    ServedRequests,
     poisson_arrivals,
     simulate,
 )
@@ -32,7 +31,7 @@ class LinearStepTimes:
     request_s: float = 0.0
     context_token_s: float = 0.0
 
-    def step_s(self, step: EngineStep) -> float:
+    def step_s(self, step):
         prompt = sum(chunk.tokens for chunk in step.chunks)
         decode = self.request_s * step.n_decoding + self.context_token_s * step.context_tokens
         return self.start_s + self.prompt_token_s * prompt + decode
@@ -48,26 +47,26 @@ class Recorder:
 
     steps: list[EngineStep] = field(default_factory=list)
 
-    def step_s(self, step: EngineStep) -> float:
+    def step_s(self, step):
         self.steps.append(step)
         return MACHINE.step_s(step)
 
 
-def requests(*rows: tuple[float, int, int]) -> Arrivals:
+def requests(*rows):
     times, prompts, generated = zip(*rows, strict=True)
     return Arrivals(np.array(times, dtype=float), np.array(prompts), np.array(generated))
 
 
-def mixed(n: int, rate: float, seed: int = 0) -> Arrivals:
+def mixed(n, rate, seed=0):
     draw = np.random.default_rng(seed)
     times = np.cumsum(draw.exponential(1 / rate, n))
     return Arrivals(times, draw.integers(1, 900, n), draw.integers(1, 300, n))
 
 
 def serve(
-    arrivals: Arrivals, limits: EngineLimits = LIMITS, n_machines: int = 1, routing: str = "",
-    machine: object = MACHINE,
-) -> ServedRequests:  # fmt: skip
+    arrivals, limits = LIMITS, n_machines = 1, routing = "",
+    machine = MACHINE,
+):  # fmt: skip
     pool = MachinePool("serve", n_machines, machine, limits)
     fleet = Fleet((pool,))
     return simulate(replace(fleet, routing=routing) if routing else fleet, arrivals)
@@ -225,7 +224,7 @@ def test_doubling_every_count_doubles_the_rates():
     assert large.tokens_per_s == 2 * small.tokens_per_s
 
 
-def split(link: CacheLink, n_prefill: int = 1, n_decode: int = 1) -> Fleet:
+def split(link, n_prefill=1, n_decode=1):
     prefill = MachinePool("prefill", n_prefill, MACHINE, LIMITS)
     return Fleet((prefill, MachinePool("decode", n_decode, MACHINE, LIMITS)), link)
 

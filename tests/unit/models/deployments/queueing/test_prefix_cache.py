@@ -12,7 +12,6 @@ from codesign.models.deployments.cache_levels import CachedTurns, CacheLevels, T
 from codesign.models.deployments.queueing import (
     Arrivals,
     EngineLimits,
-    EngineStep,
     Fleet,
     MachinePool,
     simulate,
@@ -41,10 +40,10 @@ class Machine:
     pair_s: float = 4e-9
     decode_s: float = 1e-6
 
-    def prompt_s(self, tokens: float, past: float) -> float:
+    def prompt_s(self, tokens, past):
         return tokens * (self.token_s + self.pair_s * (past + tokens / 2))
 
-    def step_s(self, step: EngineStep) -> float:
+    def step_s(self, step):
         prompts = sum(self.prompt_s(*chunk) for chunk in step.chunks)
         return prompts + self.decode_s * (step.n_decoding > 0)
 
@@ -54,7 +53,7 @@ def serve(arrivals, limits=LIMITS, stores=(), machine=None, n=1, routing="sessio
     return simulate(Fleet((pool,), routing=routing), arrivals)
 
 
-def trace(n: int, seed: int, gap_s: float = 100.0, n_sessions: int = 12) -> Arrivals:
+def trace(n, seed, gap_s=100.0, n_sessions=12):
     """Sessions that grow by some blocks a turn, in random order; some prompts come twice."""
     rng = np.random.default_rng(seed)
     grown = [[1_000_000 * i] for i in range(n_sessions)]
@@ -70,7 +69,7 @@ def trace(n: int, seed: int, gap_s: float = 100.0, n_sessions: int = 12) -> Arri
     return Arrivals(np.arange(n) * gap_s, counts, np.ones(n, dtype=int), blocks)
 
 
-def replayed(arrivals: Arrivals, capacities: list[int]) -> np.ndarray:
+def replayed(arrivals, capacities):
     """Tokens of each prompt found in levels of so many blocks, by one list in order of use."""
     used: OrderedDict[int, None] = OrderedDict()
     ends = np.cumsum(capacities)

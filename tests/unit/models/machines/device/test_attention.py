@@ -60,16 +60,16 @@ SHAPES = (
 )
 
 
-def rates_of(name: str) -> DeviceRates:
+def rates_of(name):
     return device_rates(lambda number: number(load_device(name)))
 
 
-def shipped() -> AttentionConstants:
+def shipped():
     constants: AttentionConstants = load_constants("attention", AttentionConstants, "gpu")
     return constants
 
 
-def seconds(shape: Attention, rates: DeviceRates = MACHINE, **how: Any) -> float:
+def seconds(shape, rates=MACHINE, **how):
     return float(attention_time_s(shape, rates, how.pop("constants", shipped()), **how))
 
 

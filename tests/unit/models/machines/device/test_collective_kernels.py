@@ -29,7 +29,7 @@ CONSTANTS = load_constants("collectives", CollectiveConstants, "gpu")
 EXCHANGE = load_constants("expert_exchange", ExchangeConstants, "gpu")
 
 
-def links_of(name: str) -> LinkRates:
+def links_of(name):
     """The links of one device."""
     device = load_device(name)
     return link_rates(lambda number: number(device), device.link_kind or "")

@@ -41,7 +41,7 @@ def test_a_batch_is_its_kernels_one_by_one():
     devices = ["GH100", "AD102", "v100-sxm"] * 20
     m, n = 2.0 ** rng.uniform(0, 14, 60), 2.0 ** rng.uniform(6, 14, 60)
 
-    def factors(chosen: slice) -> np.ndarray:
+    def factors(chosen):
         case = gemm_case(Products(m=m[chosen], n=n[chosen], k=4096.0, peak_flop_per_s=1e15))
         return correction("gemm", column_of(list(devices[chosen])), case)
 

@@ -14,7 +14,7 @@ from codesign.models.machines.device.elementwise import (
     row_time_s,
     stream_time_s,
 )
-from codesign.models.machines.device.rates import DeviceRates, device_rates
+from codesign.models.machines.device.rates import device_rates
 from tests.laws import is_at_most, never_falls
 from validation.studies.kernel_families.elementwise import mixing_bytes
 
@@ -29,7 +29,7 @@ PLAIN = ElementwiseConstants.model_validate(
 )
 
 
-def rates_of(name: str, cache_bytes: float = 40e6) -> DeviceRates:
+def rates_of(name, cache_bytes=40e6):
     device = load_device(name)
     return replace(device_rates(lambda number: number(device)), cache_bytes=cache_bytes)
 

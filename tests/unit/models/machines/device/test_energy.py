@@ -32,12 +32,12 @@ RATES = DeviceRates(
 )
 
 
-def joules(flop: float, traffic: float, bits: float = 16, scores: float = 0) -> float:
+def joules(flop, traffic, bits=16, scores=0):
     work = KernelWork(flop, traffic, bits, scores)
     return float(kernel_energy_joules(1e-3, work, RATES, CONSTANTS))
 
 
-def sustained(flop: float, traffic: float, bits: float = 16) -> float:
+def sustained(flop, traffic, bits=16):
     return float(sustained_time_s(1e-3, KernelWork(flop, traffic, bits), RATES, CONSTANTS))
 
 
@@ -100,7 +100,7 @@ def test_large_products_take_the_picojoules_that_the_table_shows(
     assert energy / (sustained * peak) * 1e12 == pytest.approx(expected_pj, rel=0.1)
 
 
-def rates_of(name: str) -> DeviceRates:
+def rates_of(name):
     device = load_device(name)
     return device_rates(lambda number: number(device))
 

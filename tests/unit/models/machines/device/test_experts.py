@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +17,7 @@ from codesign.models.machines.device.experts import (
     rank_load,
 )
 from codesign.models.machines.device.formats import product_format
-from codesign.models.machines.device.rates import DeviceRates, device_rates
+from codesign.models.machines.device.rates import device_rates
 from tests.laws import is_at_most, never_falls
 
 CONSTANTS = load_constants("experts", ExpertConstants, "gpu")
@@ -33,7 +32,7 @@ PLAIN = ExpertConstants.model_validate(
 )
 
 
-def rates_of(name: str) -> DeviceRates:
+def rates_of(name):
     device = load_device(name)
     rates = device_rates(lambda number: number(device))
     return replace(rates, cache_bytes=40e6, sustained_fraction=1.0)
@@ -46,7 +45,7 @@ WORK = ExpertWork(
 )  # fmt: skip
 
 
-def time_s(constants: ExpertConstants = CONSTANTS, **changed: Any) -> np.ndarray[Any, Any]:
+def time_s(constants=CONSTANTS, **changed):
     return experts_time_s(replace(WORK, **changed), 989.4e12, RATES, constants)
 
 

@@ -51,16 +51,16 @@ PLAIN = DeviceRates(
 )
 
 
-def rates_of(name: str) -> DeviceRates:
+def rates_of(name):
     return device_rates(lambda number: number(load_device(name)))
 
 
-def shipped(name: str) -> GemmConstants:
+def shipped(name):
     constants: GemmConstants = load_constants("gemm", GemmConstants, load_device(name).device_class)
     return constants
 
 
-def sizes(n_products: int = 400) -> Products:
+def sizes(n_products=400):
     """Products of all kinds, the same in every run."""
     rng = np.random.default_rng(7)
     m, n, k = (np.ceil(2 ** rng.uniform(0, 15, n_products)) for _ in range(3))
@@ -123,7 +123,7 @@ def test_other_formats_start_later_by_what_their_constants_say():
     plain = Products(m=1.0, n=16.0, k=16.0, peak_flop_per_s=100e12)
     base = float(gemm_time_s(plain, PLAIN, IDEAL))
 
-    def later_s(**fields: bool) -> float:
+    def later_s(**fields):
         return float(gemm_time_s(replace(plain, **fields), PLAIN, IDEAL)) - base
 
     assert later_s(is_input_quantized=True) == pytest.approx(2e-6, rel=1e-2)

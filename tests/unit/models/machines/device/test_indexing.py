@@ -17,7 +17,7 @@ from codesign.models.machines.device.indexing import (
     index_score_time_s,
     selection_time_s,
 )
-from codesign.models.machines.device.rates import DeviceRates, device_rates
+from codesign.models.machines.device.rates import device_rates
 
 DEVICES = ("a100-sxm-80gb", "l40s", "h100-sxm", "b200-sxm")
 STEP = Index(sequences=64, new_tokens=1, context=131072, heads=64, head_dim=128)
@@ -25,11 +25,11 @@ PROMPT = Index(sequences=1, new_tokens=8192, context=100_000, heads=64, head_dim
 ATTENTION = load_constants("mla", AttentionConstants, "gpu")
 
 
-def rates_of(name: str) -> DeviceRates:
+def rates_of(name):
     return device_rates(lambda number: number(load_device(name)))
 
 
-def score_s(shape: Index, device: str) -> float:
+def score_s(shape, device):
     return float(index_score_time_s(shape, rates_of(device), ATTENTION))
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -19,7 +18,7 @@ from codesign.models.machines.device.absorbing import (
     absorbing_traffic_bytes,
 )
 from codesign.models.machines.device.constants import load_constants
-from codesign.models.machines.device.rates import DeviceRates, device_rates
+from codesign.models.machines.device.rates import device_rates
 from codesign.models.machines.device.scan import (
     Convolution,
     Scan,
@@ -49,11 +48,11 @@ SHAPES = (
 Shape = Convolution | Scan | Absorbing
 
 
-def rates_of(name: str) -> DeviceRates:
+def rates_of(name):
     return device_rates(lambda number: number(load_device(name)))
 
 
-def times_s(shape: Shape, rates: DeviceRates, **how: Any) -> FloatArray:
+def times_s(shape, rates, **how):
     laws: dict[type, tuple[Callable[..., FloatArray], str, type]] = {
         Convolution: (convolution_time_s, "scan", ScanConstants),
         Scan: (scan_time_s, "scan", ScanConstants),
@@ -63,7 +62,7 @@ def times_s(shape: Shape, rates: DeviceRates, **how: Any) -> FloatArray:
     return law(shape, rates, load_constants(family, record, "gpu"), **how)
 
 
-def traffic_bytes(shape: Shape) -> float:
+def traffic_bytes(shape):
     if isinstance(shape, Convolution):
         return float(convolution_traffic_bytes(shape))
     return float(
@@ -71,7 +70,7 @@ def traffic_bytes(shape: Shape) -> float:
     )
 
 
-def work_flop(shape: Shape) -> float:
+def work_flop(shape):
     if isinstance(shape, Convolution):
         return 0.0
     return float(scan_work_flop(shape) if isinstance(shape, Scan) else absorbing_work_flop(shape))

@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 
 from codesign.models.hardware.device import list_devices, load_device
-from codesign.models.machines.device.rates import DeviceRates, device_rates
+from codesign.models.machines.device.rates import device_rates
 from codesign.models.machines.device.sustained import CEILING, sustained_share
 from tests.laws import never_falls, never_rises
 
 WIDTHS = np.array([16.0, 8.0, 4.5])
 
 
-def rates_of(name: str) -> DeviceRates:
+def rates_of(name):
     device = load_device(name)
     return device_rates(lambda number: number(device))
 

@@ -59,14 +59,14 @@ DOCUMENTED = {
 """Median error of the shipped constants on H100: rows of which none is near the cache's size."""
 
 
-def table_of(*rows: dict[str, str]) -> KernelTable:
+def table_of(*rows):
     names = sorted(set().union(*rows))
     text = {name: np.array([row.get(name, "") for row in rows]) for name in names}
     return KernelTable(text, np.arange(2, len(rows) + 2))
 
 
 @pytest.fixture(scope="module")
-def measured() -> KernelTable:
+def measured():
     table = read_kernel_table()
     return table.take(table.words("device") == "H100")
 

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from types import ModuleType
-
 import numpy as np
 import pytest
 
 from codesign.base.errors import InputError
 from codesign.base.schema import Record
 from codesign.models.machines.device.expert_exchange import EXCHANGE_KINDS
-from codesign.models.machines.device.experts import ExpertWork
 from validation.studies.kernel_families import (
     collectives,
     elementwise,
@@ -26,23 +23,23 @@ FAMILIES = (collectives, elementwise, expert_exchange, experts)
 
 
 @pytest.fixture(scope="module")
-def table() -> KernelTable:
+def table():
     return read_kernel_table()
 
 
-def rows(operator: str, **columns: str) -> KernelTable:
+def rows(operator, **columns):
     """One row, as the file writes it."""
     basic = {"device": "H100", "operator": operator, "activation_dtype": "bf16", "latency_s": "1"}
     text = {name: np.array([value]) for name, value in (basic | columns).items()}
     return KernelTable(text, np.array([2]))
 
 
-def median_error(family: ModuleType, sample: KernelTable) -> float:
+def median_error(family, sample):
     """Median of the error's size, as a part of the measured time."""
     return float(np.nanmedian(np.abs(family.FAMILY.predict(sample) / sample["latency_s"] - 1)))
 
 
-def changed(sample: KernelTable, **columns: str) -> KernelTable:
+def changed(sample, **columns):
     text = {name: np.array([value]) for name, value in columns.items()}
     return KernelTable(sample.text | text, sample.lines)
 
@@ -142,7 +139,7 @@ def test_balanced_and_skewed_draws_of_the_source():
 
 
 def test_sglang_measures_only_tokens_of_the_first_device_and_their_remote_pairs_too():
-    def work(**columns: str) -> ExpertWork:
+    def work(**columns):
         return experts.expert_work(changed(MOE, **columns))
 
     # 256 tokens, 8 of 256 experts 32 apart, 8 devices of 32: each token has one expert here.

@@ -16,7 +16,7 @@ from validation.studies.kernel_table import KernelTable
 
 
 @pytest.fixture(scope="module")
-def products() -> KernelTable:
+def products():
     """Products in 16 bits of L40S."""
     table, _ = kernels.measured_kernels()
     formats = table.words("weight_dtype") == "bf16"
@@ -40,7 +40,7 @@ def test_corrections_help_shapes_that_they_have_not_seen(
 ):
     family = kernels.family_of("gemm")
 
-    def median(seconds: np.ndarray) -> float:
+    def median(seconds):
         return float(np.nanmedian(np.abs(kernels.relative_errors(products, seconds))))
 
     assert median(cross_validated_s(family, products)) < 0.9 * median(family.predict(products))

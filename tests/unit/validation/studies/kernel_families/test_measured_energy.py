@@ -29,7 +29,7 @@ GEMM = {
 }
 
 
-def rows(*records: dict[str, str]) -> KernelTable:
+def rows(*records):
     text = {name: np.array([record.get(name, "") for record in records]) for name in NAMES}
     return KernelTable(text, np.arange(len(records)))
 

@@ -22,14 +22,14 @@ COLUMNS = {
 }
 
 
-def rows(*changes: dict[str, str]) -> KernelTable:
+def rows(*changes):
     records = [COLUMNS | change for change in changes]
     text = {name: np.array([record[name] for record in records]) for name in COLUMNS}
     return KernelTable(text, np.arange(len(records)))
 
 
 @pytest.fixture(scope="module")
-def products() -> KernelTable:
+def products():
     return read_kernel_table().of(family.FAMILY.operators)
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 
-from codesign.base.columns import first_values
 from codesign.base.errors import InputError
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
@@ -163,7 +162,7 @@ def _answer(
         ForecastStep,
         LoraUpdate,
     )
-    from codesign.base.columns import design_columns
+    from codesign.base.columns import design_columns, first_values
     from codesign.evaluators.forecast.forecast_explanation import notes
     from codesign.evaluators.forecast.scenarios import lora_update_ops, ratio_grid, timeline
 

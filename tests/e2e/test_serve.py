@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
@@ -199,7 +200,8 @@ def test_an_agent_lists_evaluates_and_changes_no_file(folder):
             tools = (await client.list_tools()).tools
             return tools, [await client.call_tool(name, arguments) for name, arguments in calls]
 
-    tools, results = asyncio.run(answers())  # the client checks answers by the tools' schemas
+    with ThreadPoolExecutor() as pool:  # the browser of the tests before has a loop in this thread
+        tools, results = pool.submit(asyncio.run, answers()).result()
     assert [tool.name for tool in tools] == list(TOOLS)
     assert all(tool.annotations.read_only_hint for tool in tools)
     on_front, changed, exact, device, shipped, *mistakes = results

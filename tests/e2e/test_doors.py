@@ -263,7 +263,7 @@ def test_a_metric_of_the_package_is_a_record_and_a_property(
 ) -> None:
     for table in (METRICS, ALL_METRICS):  # both are made of the records of one file
         monkeypatch.setitem(table, BUILT_IN.name, BUILT_IN)
-    share = property(lambda self: self.memory_used_bytes / self.memory_capacity_bytes)
+    share = property(lambda self: self.memory_used_bytes / self.silicon.memory_capacity_bytes)
     monkeypatch.setattr(DesignMetrics, BUILT_IN.name, share, raising=False)
 
     def document(*words: str) -> Any:

@@ -85,12 +85,8 @@ def dense_loads(share: RankShare, slices: Sequence[StreamPart]) -> Loads:
     """Every token meets all weights; of a table, only the rows that it looks up are read."""
     table, i = slices[0].stream.table, slices[0].position
     looked_up = total_of(slices, lambda t, j: float(t.lookup_elements_per_request[j]))
-    return Loads(
-        mac=total_of(slices, _mac) * share.work,
-        weights=(table.weight_elements[i] * table.n_experts[i] + looked_up) * share.work,
-        input_elements=total_of(slices, read_elements) * share.input,
-        output_elements=total_of(slices, written_elements) * share.output,
-    )
+    stored = table.weight_elements[i] * table.n_experts[i]
+    return _loads(share, slices, (stored + looked_up) * share.work)
 
 
 def expected_expert_loads(sharding: Sharding, slices: Sequence[StreamPart]) -> Loads:
@@ -102,9 +98,19 @@ def expected_expert_loads(sharding: Sharding, slices: Sequence[StreamPart]) -> L
         np.asarray(float(moe.n_routed_experts)),
         np.asarray(float(moe.num_experts_per_tok)),
     )
+    return _loads(share, slices, table.weight_elements[i] * touched / ep * share.work, ep)
+
+
+def _loads(
+    share: RankShare,
+    slices: Sequence[StreamPart],
+    weights: FloatArray,
+    n_groups: FloatArray | float = 1.0,
+) -> Loads:
+    """Loads of a rank, whose tokens are those of its group alone."""
     return Loads(
-        mac=total_of(slices, _mac) * share.work / ep,
-        weights=table.weight_elements[i] * touched / ep * share.work,
-        input_elements=total_of(slices, read_elements) * share.input / ep,
-        output_elements=total_of(slices, written_elements) * share.output / ep,
+        mac=total_of(slices, _mac) * share.work / n_groups,
+        weights=weights,
+        input_elements=total_of(slices, read_elements) * share.input / n_groups,
+        output_elements=total_of(slices, written_elements) * share.output / n_groups,
     )

@@ -53,13 +53,13 @@ def build_platform(
         name: _format(designs, name, machines.n).lookup(lambda word: bits_per_element(word) / 8.0)
         for name in FORMAT_KEYS
     }
-    slow = machines.number("slow_bandwidth", "slow_bandwidth_bytes_per_s", np.nan)
+    slow = machines.number("slow_bandwidth", "slow_bandwidth_bytes_per_s")
     if options.slow_bandwidth is not None:
         slow = np.full(machines.n, options.slow_bandwidth)
     rates = device_rates(machines.lookup)
-    near = machines.number("link_bandwidth", "link_bandwidth_bytes_per_s", np.nan)
+    near = machines.number("link_bandwidth", "link_bandwidth_bytes_per_s")
     latency = machines.number("link_latency", "link_latency_s", options.link_latency)
-    far = machines.number("network_bandwidth", None, np.nan)
+    far = machines.number("network_bandwidth", None)
     far_latency = machines.number("network_latency", None, options.network_latency)
     node_size = np.full(machines.n, np.inf)
     if options.has_nodes and options.node_size is not None:
@@ -122,17 +122,14 @@ class _Chosen:
         words = [word(self.find(str(name))) for name in self.column.values]
         return Column(tuple(words), self.column.codes)
 
-    def number(self, field: str, override: str | None, absent: float | None = None) -> FloatArray:
+    def number(self, field: str, override: str | None, absent: float = np.nan) -> FloatArray:
         """A number of the device's file, or the number that the design sets instead."""
 
-        def of(device: Device) -> float:
+        def stated_number(device: Device) -> float:
             value = getattr(device, field)
-            if value is None:
-                assert absent is not None  # the record requires the others
-                return absent
-            return float(value)
+            return absent if value is None else float(value)
 
-        stated = self.lookup(of)
+        stated = self.lookup(stated_number)
         return stated if override is None else self.or_own(stated, override)
 
     def or_own(self, stated: Floats, override: str) -> FloatArray:

@@ -117,12 +117,14 @@ def _check_devices(pool: PoolDescription, platform: PlatformEvaluator) -> None:
     """Try every device with every format, the rest being what is listed first."""
     if not pool.choices:  # as where designs come from no space
         return
-    tried = {name: list(pool.choices.get(name, ())) for name in ("device", *FORMAT_KEYS)}
-    rows = list(itertools.product(*(values or [None] for values in tried.values())))
+    tried = {
+        name: tuple(values)
+        for name in ("device", *FORMAT_KEYS)
+        if (values := pool.choices.get(name))
+    }
+    rows = np.array(list(itertools.product(*(range(len(values)) for values in tried.values()))))
     columns = {
-        name: Column(tuple(values), np.array([values.index(row[place]) for row in rows]))
-        for place, (name, values) in enumerate(tried.items())
-        if values
+        name: Column(values, rows[:, place]) for place, (name, values) in enumerate(tried.items())
     }
     for name, values in pool.choices.items():
         if name not in columns and values:

@@ -65,10 +65,8 @@ class FrontDistance(Entry):
         """The distance in a sentence."""
         if not self.n_dominating:
             return "no design of the space dominates this one"
-        amount = f"factor {self.regret:.4g}"
-        if self.improvement != "factor":
-            amount = f"{self.regret:.2%} of the range of the front"
-        return f"{self.n_dominating:,} points dominate this design; it lacks {amount}"
+        measure = f"regret {self.regret:.4g}, a {self.improvement}"
+        return f"{self.n_dominating:,} points dominate this design ({measure})"
 
     @classmethod
     def describe(cls, problem: Problem, front: ExactFront, metrics: Numbers) -> Self:

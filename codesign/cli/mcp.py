@@ -197,14 +197,10 @@ def words_of(
     values = to_record(Document(name, dict(arguments), {}), record)
     names: list[str] = []
     options = ["--json"]
-    for key in record.model_fields:
-        value = getattr(values, key)
+    for key, value in values.model_dump(mode="json", exclude_defaults=True).items():
         for element in value if isinstance(value, list) else [value]:
-            if element is True:
-                options.append(flags[key])
-            elif element is not None and element is not False:
-                text = f"{flags[key]}={element}" if flags[key] else str(element)
-                (options if flags[key] else names).append(text)
+            text = f"{flags[key]}={element}" if flags[key] else str(element)
+            (options if flags[key] else names).append(flags[key] if element is True else text)
     campaign = arguments.get("campaign", arguments.get("name"))
     if campaign is not None or arguments.get("group") == "campaigns":
         place = _shadow(str(campaign), folder, private) if campaign and private else folder

@@ -6,9 +6,8 @@ The stored file stands for the campaign's file wherever that is read again, as b
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
@@ -17,7 +16,7 @@ from typing import Any
 import yaml
 
 from codesign.base.columns import Fields, JsonObject
-from codesign.base.errors import CodesignError, InputError, Mistake, check_known
+from codesign.base.errors import CodesignError, InputError, Mistake, check_known, mistakes_at
 from codesign.base.files import write_text
 from codesign.base.schema import Document, KeyPath, parse_document, read_document
 from codesign.search.campaign.store_file import STORE
@@ -67,9 +66,7 @@ class _SetDocument(Document):
         for key, name in (self.settings or {}).items():
             is_new = path not in self.lines and key[: len(path)] == path
             if path[: len(key)] == key or is_new:
-                inner = ".".join(map(str, path[len(key) :]))
-                text = ": ".join(filter(None, (inner, message)))
-                return Mistake(text, place=f"{FLAG} {name}")
+                return Mistake(message, path[len(key) :], f"{FLAG} {name}")
         return super().mistake(message, path)
 
 
@@ -79,35 +76,29 @@ def replace_values(document: Document, settings: Fields) -> Document:
     Raises:
         InputError: A key leads to nothing in the document.
     """
-    data = deepcopy(document.data)
+    data: Any = document.data
     paths: dict[KeyPath, str] = {}
     for name, value in settings.items():
-        place: Any = data
-        path: list[str | int] = []
-        *outer, last = name.split(".")
-        for key in outer:
-            path.append(_position(place, key, name))
-            if isinstance(place, dict):
-                place.setdefault(key, {})
-            place = place[path[-1]]
-        path.append(_position(place, last, name, is_last=True))
-        if isinstance(place, list) and path[-1] == len(place):
-            place.append(value)
-        else:
-            place[path[-1]] = value
-        paths[tuple(path)] = name
+        with mistakes_at(f"{FLAG} {name}"):
+            data, path = _replaced(data, name.split("."), value)
+        paths[path] = name
     return _SetDocument(document.source, data, document.lines, document.base, paths)
 
 
-def _position(place: Any, key: str, name: str, is_last: bool = False) -> str | int:
-    """The key or the position in a value of the document; a list may be longer by one value."""
-    if isinstance(place, dict):
-        return key
-    if not isinstance(place, list):
-        raise InputError(f"{key!r} is below {place!r}, which has no keys", f"{FLAG} {name}")
-    positions = [str(position) for position in range(len(place) + is_last)]
-    check_known("position", key, positions, f"{FLAG} {name}")
-    return int(key)
+def _replaced(place: Any, keys: Sequence[str], value: Any) -> tuple[Any, KeyPath]:
+    """A value with another one inside, and the path to that; a list may grow by one value."""
+    if not keys:
+        return value, ()
+    first, *rest = keys
+    is_list = isinstance(place, list)
+    if not isinstance(place, dict | list):
+        raise InputError(f"{first!r} is below {place!r}, which has no keys")
+    if is_list:
+        check_known("position", first, list(map(str, range(len(place) + (not rest)))))
+    values, key = (dict(enumerate(place)), int(first)) if is_list else (place, first)
+    inner, path = _replaced(values.get(key, {}), rest, value)
+    changed = values | {key: inner}
+    return list(changed.values()) if is_list else changed, (key, *path)
 
 
 def read_campaign(path: Path, settings: Fields | None = None) -> Document:

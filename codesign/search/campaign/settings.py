@@ -90,15 +90,16 @@ def _replaced(place: Any, keys: Sequence[str], value: Any) -> tuple[Any, KeyPath
     if not keys:
         return value, ()
     first, *rest = keys
-    is_list = isinstance(place, list)
-    if not isinstance(place, dict | list):
-        raise InputError(f"{first!r} is below {place!r}, which has no keys")
-    if is_list:
+    key: str | int = first
+    values: Any = place
+    if isinstance(place, list):
         check_known("position", first, list(map(str, range(len(place) + (not rest)))))
-    values, key = (dict(enumerate(place)), int(first)) if is_list else (place, first)
+        values, key = dict(enumerate(place)), int(first)
+    elif not isinstance(place, dict):
+        raise InputError(f"{first!r} is below {place!r}, which has no keys")
     inner, path = _replaced(values.get(key, {}), rest, value)
     changed = values | {key: inner}
-    return list(changed.values()) if is_list else changed, (key, *path)
+    return list(changed.values()) if isinstance(place, list) else changed, (key, *path)
 
 
 def read_campaign(path: Path, settings: Fields | None = None) -> Document:

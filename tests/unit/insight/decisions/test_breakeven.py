@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,12 +21,15 @@ from codesign.insight.decisions.recommendation import recommended_point
 from codesign.models.memtech import Range, load_library, load_technology
 from codesign.models.memtech.technology_library import TechnologyLibrary
 from codesign.models.workload import Request
+from codesign.report.decisions import quantity_text
 from codesign.search.enumeration import enumerate_front
 from codesign.search.pareto import fold, non_dominated
 from codesign.search.problem_builder import build_problem
 from codesign.space import load_space, parse_space
 from tests.unit.insight.decisions.test_decide import _Watts
 
+_STORED = Path(__file__).parents[3] / "golden/breakevens"
+"""Answers of ``codesign explain breakeven osworld-prefill --technology T --free F --json``."""
 _LIBRARY = load_library()
 _FIXED = {
     "weight_format": "mxint8", "activation_format": "mxint8", "kv_format": "mxint8",
@@ -178,3 +183,25 @@ def test_a_technology_without_a_place_is_refused():
     flat = api.load_campaign("problem-zdt1").problem
     with pytest.raises(InputError, match="has no memory technologies to compete with"):
         breakeven(flat, _LIBRARY["hbf"], "latency", _find)
+
+
+@pytest.mark.parametrize("path", sorted(_STORED.glob("*.json")), ids=lambda path: path.stem)
+def test_the_page_states_the_stored_break_even(path):
+    answer = json.loads(path.read_text())
+    amount = partial(quantity_text, answer["quantity"], typical=answer["stated"])
+    cells = [f"`{answer['technology']}`", answer["quantity"].replace("_", " ")]
+    cells.append(amount(answer["stated"]))
+    first, last = (answer["values"][end]["value"] for end in (0, -1))
+    for reach in answer["reaches"]:
+        intervals = [
+            "at every value" if (low, high) == (first, last)
+            else f"from {amount(low)} up" if high == last
+            else f"from {amount(high)} down" if low == first
+            else f"from {amount(low)} to {amount(high)}"
+            for low, high in reach["intervals"]
+        ]  # fmt: skip
+        cells.append(" and ".join(intervals) or "at no value")
+    page = Path("docs/how-to/decide.md").read_text()
+    assert f"| {' | '.join(cells)} |" in page
+    stated = load_technology(answer["technology"])
+    assert getattr(stated, answer["quantity"]).typical == answer["stated"]

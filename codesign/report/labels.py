@@ -274,6 +274,7 @@ def describe_design(design: Fields, technologies: Iterable[str] = ()) -> str:
     settings = {name: value for name, value in design.items() if value is not None}
     array, lanes = settings.pop("pe_array", None), settings.pop("vector_length", None)
     dies, layers = settings.pop("sram_dies", 0), settings.pop("sram_3d_layers", 0)
+    clock = settings.pop("clock_hz", None)
     names = ("storage_priority", "dataflow", "bandwidth_priority")
     choices = [str(settings.pop(name)) for name in names if name in settings]
     words = [
@@ -284,6 +285,7 @@ def describe_design(design: Fields, technologies: Iterable[str] = ()) -> str:
         *_tier_words(settings, technologies),
         *_format_words(settings),
         "/".join(_SHORT_PRIORITY.get(choice, choice) for choice in choices),
+        " ".join(setting_words("clock_hz", clock)) if clock else "",
         *(f"{name}={format_setting(value)}" for name, value in settings.items()),
     ]
     return ", ".join(filter(None, words))
@@ -348,7 +350,7 @@ def spoken_design(space: DesignSpace, design: Fields) -> str:
         *_tier_words(settings, _technologies(space)),
         *_format_words(settings),
         *spoken(_SPOKEN_RULES),
-        *(f"{k.replace('_', ' ')} {format_setting(v)}" for k, v in settings.items()),
+        *(" ".join(setting_words(name, value)) for name, value in settings.items()),
     ])  # fmt: skip
 
 
@@ -400,7 +402,7 @@ def part_words(space: DesignSpace, design: Fields) -> dict[str, str]:
         words[name] = " ".join(filter(None, [count and f"{count}×", machine and f"[{machine}]"]))
     for link in space.links:
         values = [
-            (settings.pop(f"{link.name}_{name}", None), unit, x) for name, unit, x in _LINK_UNITS
+            (settings.pop(f"{link.name}_{name}", None), unit, x) for name, unit, x in _SETTING_UNITS
         ]
         words[link.name] = ", ".join(
             format_engineering(value * factor, unit, 4)
@@ -411,7 +413,8 @@ def part_words(space: DesignSpace, design: Fields) -> dict[str, str]:
     return {name: text for name, text in words.items() if text}
 
 
-_LINK_UNITS = (
+_SETTING_UNITS = (
+    ("clock_hz", "Hz", 1.0),
     ("bandwidth_bytes_per_s", "B/s", 1.0),
     ("latency_s", "s", 1.0),
     ("energy_joules_per_byte", "J/bit", 1.0 / 8.0),
@@ -438,8 +441,10 @@ def setting_words(parameter: str, value: Any) -> tuple[str, str]:
 
     >>> setting_words("tier1_technology", "hbm4_12h"), setting_words("pe_array", (2048, 256))
     (('tier1 technology', 'HBM4, 12-high'), ('matrix array', '2048x256'))
+    >>> setting_words("clock_hz", 0.7e9)
+    ('clock', '700 MHz')
     """
-    for name, unit, factor in _LINK_UNITS:
+    for name, unit, factor in _SETTING_UNITS:
         if parameter.endswith(name) and isinstance(value, int | float):
             title = parameter[: len(parameter) - len(name)] + name.partition("_")[0]
             return title.replace("_", " "), format_engineering(value * factor, unit, 4)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
-from itertools import groupby
+from itertools import chain, groupby, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +27,17 @@ if TYPE_CHECKING:
     from codesign.search.campaign import Results
 
 
-def plane_chart(plane: DecisionPlane) -> Chart:
-    """The plane with an area for each choice of memories, and the typical constants."""
+def plane_chart(plane: DecisionPlane, hues: Mapping[tuple[str, ...], str] | None = None) -> Chart:
+    """The plane with an area for each choice of memories, and the typical constants.
+
+    Args:
+        hues: Hue of each choice; without it, areas have hues of their own and labels.
+    """
     (x_title, x_scale), (y_title, y_scale) = _axis(plane.x), _axis(plane.y)
     n = len({strip.x for strip in plane.strips}) - 1
     half = (plane.x.high - plane.x.low) / n / 2
-    hues = dict(zip(plane.shares, (*palette.SERIES, *["gray"] * len(plane.shares)), strict=False))
+    labeled = plane.shares if hues is None else ()
+    hues = hues or _hues(plane.shares)
     marks: list[Mark] = []
     columns = {x: tuple(strips) for x, strips in groupby(plane.strips, lambda strip: strip.x)}
 
@@ -53,7 +58,7 @@ def plane_chart(plane: DecisionPlane) -> Chart:
             )
             for strip in columns[xs[0]]
         ]
-    for memories in plane.shares:
+    for memories in labeled:
         strips = [strip for strip in plane.strips if plane.memories_at(strip) == memories]
         widest = max(strip.y_high - strip.y_low for strip in strips)
         middles = [strip for strip in strips if strip.y_high - strip.y_low > 0.95 * widest]
@@ -76,6 +81,10 @@ def plane_chart(plane: DecisionPlane) -> Chart:
     )
 
 
+def _hues(choices: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+    return dict(zip(choices, chain(palette.SERIES, repeat("gray")), strict=False))
+
+
 def _axis(number: RangedNumber) -> tuple[str, float]:
     """The title of an axis, and the unit of its ticks in coherent SI units."""
     unit = quantity_unit(number.number, number.typical)
@@ -85,9 +94,15 @@ def _axis(number: RangedNumber) -> tuple[str, float]:
 def write_page(planes: Sequence[DecisionPlane], path: Path, results: Results) -> None:
     """Write maps as one HTML page that opens offline."""
     name, evaluator = results.definition.name, evaluator_words(results.reading)
+    hues = _hues(dict.fromkeys(memories for plane in planes for memories in plane.shares))
+    legend = ", ".join(
+        f'<span style="color: var(--{hue})" aria-hidden="true">■</span> '
+        f"{escape(memory_words(memories))}"
+        for memories, hue in hues.items()
+    )
     blocks = []
     for plane in planes:
-        chart = plane_chart(plane)
+        chart = plane_chart(plane, hues)
         charts = "".join(
             f'<div class="{size}">{draw(chart, width)}</div>'
             for size, width in (("wide", _WIDE), ("narrow", _NARROW))
@@ -108,8 +123,8 @@ def write_page(planes: Sequence[DecisionPlane], path: Path, results: Results) ->
         "<h1>Which memories does the recommended design have?</h1></header><main>"
         f'<p class="hint">Campaign {escape(name)}, evaluated by {escape(evaluator)}. Each map '
         "varies two constants over their ranges; the diamond marks the typical values. The pair "
-        f"whose changes flip a decision first comes first.</p>{''.join(blocks)}</main></body>"
-        "</html>\n",
+        f"whose changes flip a decision first comes first.</p>"
+        f"<p>{legend}</p>{''.join(blocks)}</main></body></html>\n",
     )
 
 

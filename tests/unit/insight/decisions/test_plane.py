@@ -60,6 +60,8 @@ def test_the_border_of_two_memories_that_idle_alike_is_the_diagonal(tmp_path):
     drawing = draw(plane_chart(plane), 600.0)
     assert "HBF" in drawing
     assert "typical constants" in drawing
+    bare = draw(plane_chart(plane, dict.fromkeys(plane.shares, "green")), 600.0)
+    assert "HBF</text>" not in bare
 
 
 class _Between(_Idle):

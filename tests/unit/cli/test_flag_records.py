@@ -36,7 +36,7 @@ class Required:
 def _run(*arguments):
     received = []
 
-    def command(*, first="x", box, required):
+    def command(*, first: Annotated[str, typer.Option()] = "x", box: Box, required: Required):
         received.append((first, box, required))
 
     app = typer.Typer(rich_markup_mode=None)
@@ -82,7 +82,7 @@ def test_keys_are_those_of_the_flags_that_are_set():
 
 
 def test_two_records_with_the_same_flag_are_refused():
-    def command(*, box, again):
+    def command(*, box: Box, again: Box) -> None:
         """Never called."""
 
     with pytest.raises(ValueError, match="duplicate parameter name"):
@@ -115,7 +115,7 @@ class EngineFlags:
 
 
 def test_the_help_of_an_option_is_what_its_record_says():
-    def command(*, engine):
+    def command(*, engine: EngineFlags) -> None:
         """Never called."""
 
     app = typer.Typer(rich_markup_mode=None, add_completion=False)

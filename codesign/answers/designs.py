@@ -10,11 +10,10 @@ from pydantic import SkipValidation
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.uncertainty import Uncertainty
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject
 from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.explanation.distance import Measure
-from codesign.search.enumeration.front import ExactFront
 from codesign.search.problem import Problem
 
 
@@ -64,23 +63,30 @@ class FrontDistance(Entry):
     def words(self) -> str:
         """The distance in a sentence."""
         if not self.n_dominating:
-            return "no design of the space dominates this one"
+            return "Nothing on the front dominates this design."
         measure = f"regret {self.regret:.4g}, a {self.improvement}"
-        return f"{self.n_dominating:,} points dominate this design ({measure})"
+        return f"{self.n_dominating:,} points of the front dominate this design: {measure}."
 
     @classmethod
-    def describe(cls, problem: Problem, front: ExactFront, metrics: Numbers) -> Self:
-        """The distance of a design with these metrics."""
+    def describe(
+        cls, problem: Problem, front: FloatArray, rows: IntArray, metrics: Numbers
+    ) -> Self:
+        """The distance of a design with these metrics.
+
+        Args:
+            front: (p, m) points, minimized.
+            rows: (p, d) a design of each point.
+        """
         natural = np.array([[metrics[name] for name in problem.objective_names]], dtype=float)
-        point, measure = problem.flipped(natural), Measure.of(front.objectives, problem.senses)
+        point, measure = problem.flipped(natural), Measure.of(front, problem.senses)
         regret = float(measure.regret(point)[0])
         places = measure.dominating(point[0]) if measure.matters(regret) else ()
         fields: JsonObject = {"dominator": None, "objectives": None}
         if len(places):
-            leads = [measure.between(point[0], front.objectives[k]).max() for k in places]
+            leads = [measure.between(point[0], front[k]).max() for k in places]
             place = places[int(np.argmax(leads))]
-            (design,) = problem.space.decode(front.representatives()[[place]])
-            values = problem.flipped(front.objectives[place]).tolist()
+            (design,) = problem.space.decode(rows[[place]])
+            values = problem.flipped(front[place]).tolist()
             fields = {
                 "dominator": {key: value for key, value in design.items() if value is not None},
                 "objectives": dict(zip(problem.objective_names, values, strict=True)),

@@ -212,7 +212,8 @@ def _distance(campaign: Campaign, result: EvaluatedDesign) -> FrontDistance | No
     front = stored_front(campaign.problem, campaign.folder) if result.is_feasible else None
     if front is None:
         return None
-    return FrontDistance.describe(campaign.problem, front, result.metrics)
+    points, rows = front.objectives, front.representatives()
+    return FrontDistance.describe(campaign.problem, points, rows, result.metrics)
 
 
 def _report(
@@ -243,7 +244,7 @@ def _report(
         lambda: [
             *explanation.evaluation_tables(title, result, make_console().width),
             *(design_tables(intervals, result) if intervals else ()),
-            *([text_line(f"Exact front: {distance.words}")] if distance else ()),
+            *([text_line(distance.words)] if distance else ()),
         ],
     )
     if result.broken:

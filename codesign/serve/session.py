@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from codesign.answers.designs import FrontDistance
 from codesign.api import PreparedEvaluator, load_compiled_loop, prepare_campaign
 from codesign.base.columns import FloatArray, IntArray, JsonObject
 from codesign.base.errors import InputError, JobError
@@ -158,7 +159,10 @@ class Session:
         charts = design_html(Account(evaluated), (), scales_of([evaluated]))
         if line is not None:
             charts += f"<h4>Time line of one pass</h4>{draw(line, WIDTH)}"
-        place = None
+        place, words = None, ""
+        if self._front is not None and not evaluated.broken:
+            points, rows = self._front.objectives, self._front.rows
+            words = FrontDistance.describe(self._prepared.problem, points, rows, metrics).words
         if self._chart is not None and evaluated.metrics:
             y, x = (float(metrics[self._axes[k].metric.name]) for k in (0, -1))
             place = place_on(self._chart, WIDE, x, y)
@@ -174,7 +178,7 @@ class Session:
                 for name in names
             ],
             "broken": evaluated.broken,
-            "place": self._place(metrics) if not evaluated.broken else "",
+            "place": words,
             "charts": charts,
             "at": place,
         }
@@ -195,22 +199,6 @@ class Session:
             if structure.is_lacking(row, column)[0]:
                 row[0, column] = 0
         return structure.canonical(row)
-
-    def _place(self, metrics: Mapping[str, float]) -> str:
-        """The place of a design against the front, in words."""
-        if self._front is None:
-            return ""
-        objectives = np.array(
-            [neighbor.flipped(metrics[neighbor.metric.name]) for neighbor in self._axes]
-        )
-        as_good = (self._front.objectives <= objectives).all(axis=1)
-        if (self._front.objectives == objectives).all(axis=1).any():
-            return "It is a point of the front."
-        if not as_good.any():
-            return "Nothing on the front is at least as good in every objective."
-        better = self._front.objectives[np.flatnonzero(as_good)[0]]
-        n, gains = int(as_good.sum()), _gains(self._axes, objectives, better)
-        return f"It is dominated by {n:,} of the front's points: one has {gains}."
 
     def _nearest(self, row: IntArray) -> JsonObject | None:
         """The valid design that takes the fewest changes; of several the one most like it."""
@@ -340,13 +328,3 @@ def _axes(prepared: PreparedEvaluator) -> tuple[Objective, ...]:
 
 def _text(parameter: Parameter, code: int) -> str:
     return "none" if code < 0 else setting_words(parameter.name, parameter.values[code])[1]
-
-
-def _gains(axes: Sequence[Objective], objectives: FloatArray, better: FloatArray) -> str:
-    words = []
-    for axis, mine, theirs in zip(axes, objectives.tolist(), better.tolist(), strict=True):
-        change = abs(theirs - mine) / abs(mine) if mine else 0.0
-        if change:
-            side = "more" if axis.sense == "maximize" else "less"
-            words.append(f"{100.0 * change:.2g} % {side} {metric_title(axis.metric)}")
-    return ", ".join(words)

@@ -6,15 +6,12 @@ import asyncio
 import json
 
 import httpx
-import numpy as np
 import pytest
 
 from codesign import api
 from codesign.base.errors import InputError
-from codesign.base.metrics import METRICS
-from codesign.search.problem import Objective
 from codesign.serve import server
-from codesign.serve.session import Session, _gains
+from codesign.serve.session import Session
 
 TOKEN, PORT = "t0ken", 8765
 
@@ -132,8 +129,3 @@ def test_a_port_in_use_is_one_line():
 def test_tokens_differ_and_cannot_be_guessed():
     first, second = server.new_token(), server.new_token()
     assert first != second and len(first) >= 43
-
-
-def test_a_place_against_the_front_names_metrics_as_elsewhere():
-    items = [Objective(METRICS["throughput_tokens_per_s"], "maximize")]
-    assert _gains(items, np.array([-100.0]), np.array([-107.1])) == "7.1 % more throughput"

@@ -8,7 +8,8 @@ from functools import cache
 import numpy as np
 import pytest
 
-from codesign.base.errors import InfeasibleError
+from codesign.base.errors import InfeasibleError, InputError
+from codesign.base.evaluator import PoolDescription
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.system import SystemEvaluator
@@ -191,6 +192,50 @@ def test_the_composed_front_is_that_of_every_system_evaluated(seed):
 )
 def test_the_same_with_three_pools(seed, roles):
     assert_composition_is_exact(seed, roles)
+
+
+def session_problem(objectives, session="coding-agent"):
+    """Systems whose machines that prefill keep contexts, in caches of several kinds."""
+    machine = {
+        "pe_array": [4096, 128], "clock_hz": 1.4e9, "process": "n3e", "vector_length": 16384,
+        "score_path": "local", "sram_technology": "sram_bank_512k", "sram_dies": 512,
+        "sram_3d_layers": 0, "topology": "staged", "weight_format": "mxfp8",
+        "activation_format": "mxfp8", "kv_format": "mxfp8", "storage_priority": "kv",
+        "dataflow": "ws", "bandwidth_priority": "shared", "tier1_technology": "hbm3e_12h",
+        "tier2_technology": "none", "cache2_technology": "none",
+    }  # fmt: skip
+    prefill = {"space": "mix-caches", "fixed": machine, "machines": [1, 2]}
+    pools = {"prefill": prefill, "decode": random_pool(np.random.default_rng(1))}
+    ends = {"from": "prefill", "to": "decode", **{"bandwidth": "50 GB/s", "latency": "1 us"}}
+    text = {"pools": pools, "links": {"link": {**ends, "energy": "1.3 pJ/bit"}}}
+    space = parse_space(json.dumps(text), catalogs(), "sessions")
+    workload = SystemWorkload(model="llama-3.3-70b", session=session, concurrent_sessions=64)
+    options = SystemOptions(npu=NpuOptions(memory_edge_m="132 mm"))
+    return build_problem(space, SystemEvaluator(workload, options), objectives, (), "system")
+
+
+def test_devices_that_prefill_keep_no_contexts_yet():
+    workload = SystemWorkload(model="llama-3.3-70b", session="coding-agent", phases=("prefill",))
+    pools = [PoolDescription("prefill", "prefill", ("device",), {})]
+    with pytest.raises(InputError, match="expected designs that prefill all layers where"):
+        SystemEvaluator(workload).with_pools(pools, [])
+    with pytest.raises(ValueError, match="expected trace, session, or both"):
+        SystemWorkload(model="llama-3.3-70b", session="chat", trace="osworld")
+    with pytest.raises(ValueError, match=r"session: expected at most the 8,192 tokens"):
+        SystemWorkload(model="llama-3-8b", session="coding-agent")
+
+
+@pytest.mark.parametrize("objectives", [OBJECTIVES[0], (THROUGHPUT, PRICE), OBJECTIVES[3]])
+def test_the_same_with_sessions_whose_contexts_the_prefill_pool_keeps(objectives):
+    problem = session_problem(objectives)
+    expected = brute_force_front(problem)
+    assert {tuple(point) for point in composed_front(problem).objectives.tolist()} == expected
+    rows = every_system(problem)
+    columns = problem.space.columns(rows)
+    seconds = problem.evaluator.evaluate(columns, ["time_to_first_token_s"]).metrics
+    units = columns["prefill_cache1_units"].lookup(float, 0.0)
+    none, most = (seconds["time_to_first_token_s"][units == n].min() for n in (0, units.max()))
+    assert most < none  # contexts that are found are not computed anew
 
 
 @pytest.mark.parametrize("seed", range(3))

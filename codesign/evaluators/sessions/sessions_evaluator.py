@@ -88,6 +88,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 
     Args:
         is_always_busy: True if work never runs out, as with a trace or in a mix.
+        machine: Options of the machines; those of ``options.machine`` if None.
 
     Raises:
         InputError: The machines cannot serve the model, or report too little.
@@ -104,13 +105,16 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         workload: SessionWorkload,
         options: SessionsOptions | None = None,
         is_always_busy: bool = False,
+        machine: Record | None = None,
     ) -> None:
         self.workload = workload
         self._is_always_busy = is_always_busy or workload.trace is not None
         self.options = options or SessionsOptions()
         self._reuse, classes = workload.reuse, workload.reuse.classes
         factory = machine_class(self.options.machine.name)
-        record = to_record(Document("", self.options.machine.options, {}), factory.Options)
+        record = machine or to_record(
+            Document("", self.options.machine.options, {}), factory.Options
+        )
         answers = classes.turns * classes.generated_tokens
         prompts = classes.context_tokens + classes.new_tokens
         mean_prompt = round(float(answers @ prompts / answers.sum()))
@@ -352,8 +356,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         computed = classes.total(classes.new_tokens) + cached.total(lost * recomputed)
         usd_per_hour, life_years = self._price(machine, memory, cached, rate)
         watts = machine["idle_watts"] + memory.background_watts
-        session_joules = cached.session_joules(energy_costs) + answers * machine[_JOULES]
-        session_joules = session_joules + watts / rate
+        dynamic_joules = cached.session_joules(energy_costs) + answers * machine[_JOULES]
+        session_joules = dynamic_joules + watts / rate
         tokens = prompt_total + answers
         prices = self.first.prices
         usd = usd_per_hour / 3600.0 / rate + session_joules * (prices.usd_per_joule if prices else
@@ -379,7 +383,20 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             "tdp_watts": machine["tdp_watts"] + memory.peak_watts,
             "unit_cost_usd": machine["unit_cost_usd"] + sum_of(tuple(memory.price_usd)),
             "cache_lifetime_years": life_years,
+            **self._of_pool(machine, memory, cached, rate, cached.total(turn_s), dynamic_joules),
         }
+
+    def _of_pool(
+        self,
+        machine: Arrays,
+        memory: DesignLevels,
+        cached: CachedTurns,
+        rate: FloatArray,
+        turns_s: FloatArray,
+        session_joules: FloatArray,
+    ) -> dict[str, FloatArray]:
+        """(n,) further metrics of machines that only prefill."""
+        return {}
 
     def _cached_turns(
         self, memory: DesignLevels, sessions: FloatArray, kv_bytes: FloatArray

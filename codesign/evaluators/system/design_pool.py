@@ -90,10 +90,10 @@ class DesignPool(Evaluator):
     Workload: ClassVar[type[Record]] = Request
     Options: ClassVar[type[Record]] = Record
 
-    def __init__(self, evaluator_name: str, evaluator: PhaseMachine, handed: HandOverBytes) -> None:
+    def __init__(self, evaluator_name: str, evaluator: Evaluator, handed: HandOverBytes) -> None:
         self.evaluator_name = evaluator_name
         self._hand_over = handed
-        self._use(evaluator)
+        self._use(cast("PhaseMachine", evaluator))
 
     def _use(self, evaluator: PhaseMachine) -> None:
         self.evaluator = evaluator

@@ -27,9 +27,11 @@ class HandOverBytes:
     """Bytes that a request takes along when it leaves a stage."""
 
     def __init__(self, stage: StageRequest, workload: SystemWorkload) -> None:
-        model = workload.language_model
-        self._elements = float(kv_elements(model, stage.cached_tokens))
-        self._state_bytes = float(state_bytes(model, stage.cached_tokens))
+        model, tokens = workload.language_model, stage.cached_tokens
+        if workload.session is not None and stage.phase == "prefill":
+            tokens += stage.generated_tokens  # answers come back, to be contexts of later turns
+        self._elements = float(kv_elements(model, tokens))
+        self._state_bytes = float(state_bytes(model, tokens))
 
     def bytes_of(self, format_: object) -> float:
         """Bytes of the KV cache in a format, and of what is in the model's own."""

@@ -15,8 +15,14 @@ from codesign.evaluators.phase_machine import machine_class
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.system.design_pool import DesignPool, design_pool
 from codesign.evaluators.system.device_pool import DevicePool
+from codesign.evaluators.system.hand_over import HandOverBytes
 from codesign.evaluators.system.roles import PoolTask
-from codesign.evaluators.system.system_options import DEVICES, MachineOptions, SystemOptions
+from codesign.evaluators.system.system_options import (
+    DEVICES,
+    MachineChoice,
+    MachineOptions,
+    SystemOptions,
+)
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.models.workload.precision import FORMAT_KEYS, bits_per_element, bits_per_weight
 
@@ -37,6 +43,8 @@ def pool_machine(
     name = _evaluator_name(pool, options)
     _check_formats(pool, name)
     with mistakes_at(_place(pool, options)):
+        if workload.session is not None and task.stage.phase == "prefill":
+            return _session_pool(name, task, workload, options)
         if name != DEVICES:
             choice = options.machine
             if choice is None or name == "npu":
@@ -59,6 +67,30 @@ def pool_machine(
     machine = DevicePool(task.stage, workload, options)
     _check_devices(pool, machine.platform)
     return machine
+
+
+def _session_pool(
+    name: str, task: PoolTask, workload: SystemWorkload, options: MachineOptions
+) -> DesignPool:
+    """Machines that prefill the turns of sessions and keep their contexts."""
+    # The evaluator of sessions is composed of machines that are chosen as those of pools.
+    from codesign.evaluators.sessions.session_prefill import PrefillWorkload, SessionPrefill
+    from codesign.evaluators.sessions.session_workload import SessionsOptions
+
+    if name == DEVICES or task.layers != "all":
+        raise InputError("expected designs that prefill all layers where the workload has sessions")
+    evaluator = SessionPrefill(
+        PrefillWorkload(
+            model=workload.model,
+            session=workload.session,
+            concurrent_sessions=workload.concurrent_sessions,
+            turn_tokens=task.stage.prompt_tokens,
+            beyond_context=True,  # the system's workload was checked
+        ),
+        SessionsOptions(machine=options.machine or MachineChoice(name=name)),
+        options.npu if name == "npu" else None,
+    )
+    return DesignPool(name, evaluator, HandOverBytes(task.stage, workload))
 
 
 def _evaluator_name(pool: PoolDescription, options: MachineOptions) -> str:

@@ -15,8 +15,10 @@ from codesign.models.workload.request import (
     TOKEN_KEYS,
     ModelName,
     SequenceRecord,
+    SessionName,
     TraceName,
 )
+from codesign.models.workload.sessions import load_session
 from codesign.models.workload.traces import Trace, load_trace
 
 
@@ -31,6 +33,11 @@ class SystemWorkload(SequenceRecord):
     """Tokens of the prompt; instead of ``trace``."""
     generated_tokens: Positive | None = None
     """Tokens generated after it; instead of ``trace``."""
+    session: Annotated[SessionName | None, unstored_at(None)] = None
+    """A session instead of ``trace``: a request is its mean turn, and the prefill pool has caches
+    (parameters ``cache1_technology``, ``cache1_units`` and so on)."""
+    concurrent_sessions: Annotated[Positive, unstored_at(1)] = 1
+    """Sessions at a time on each machine that prefills, unless its designs state them."""
     phases: Annotated[tuple[Literal["prefill", "decode"], ...], Field(min_length=1)] = (
         "prefill",
         "decode",
@@ -49,14 +56,19 @@ class SystemWorkload(SequenceRecord):
 
     @model_validator(mode="after")
     def _check(self) -> SystemWorkload:
-        if (self.trace is None) == (self.prompt_tokens is None and self.generated_tokens is None):
-            raise KeyedValueError("", f"expected trace, or {BOTH_COUNTS}", TOKEN_KEYS)
-        if self.trace is None and None in (self.prompt_tokens, self.generated_tokens):
+        counts = (self.prompt_tokens, self.generated_tokens)
+        n_stated = (self.trace is not None) + (self.session is not None) + (counts != (None, None))
+        if n_stated != 1:
+            message = f"expected trace, session, or {BOTH_COUNTS}"
+            raise KeyedValueError("", message, ("session", *TOKEN_KEYS))
+        if counts != (None, None) and None in counts:
             raise KeyedValueError("", f"expected {BOTH_COUNTS}", TOKEN_KEYS)
         if len(set(self.phases)) < len(self.phases):
             raise KeyedValueError("phases", f"expected each phase once, got {list(self.phases)}")
         n_tokens = self.tokens.prompt_tokens + self.tokens.generated_tokens
-        self.check_context(n_tokens, self.language_model, *TOKEN_KEYS)
+        if self.session is not None:
+            n_tokens = load_session(self.session).longest_tokens
+        self.check_context(n_tokens, self.language_model, "session", *TOKEN_KEYS)
         return self
 
     @cached_property
@@ -69,5 +81,12 @@ class SystemWorkload(SequenceRecord):
         """Prompt and generated token counts, from the trace or as given."""
         if self.trace is not None:
             return load_trace(self.trace)
+        if self.session is not None:
+            session = load_session(self.session)
+            added, answers = map(session.turn_values, ("new_tokens", "generated_tokens"))
+            prompt = float((session.context_tokens + added).mean())
+            return Trace(
+                prompt_tokens=round(prompt), generated_tokens=max(round(float(answers.mean())), 1)
+            )
         assert self.prompt_tokens is not None and self.generated_tokens is not None  # checked
         return Trace(prompt_tokens=self.prompt_tokens, generated_tokens=self.generated_tokens)

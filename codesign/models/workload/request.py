@@ -17,7 +17,7 @@ from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
 from codesign.models.workload.operators import OperatorTable
 from codesign.models.workload.precision import Convention
-from codesign.models.workload.sessions import check_length
+from codesign.models.workload.sessions import check_length, load_session
 from codesign.models.workload.storage import (
     stored_kv_elements,
     stored_operators,
@@ -46,6 +46,8 @@ ModelName: TypeAlias = Annotated[str, checked(_usable(load_model))]
 """A bundled language model, or the path of a ``config.json`` or YAML file."""
 TraceName: TypeAlias = Annotated[str, checked(_usable(load_trace))]
 """A named pair of token counts."""
+SessionName: TypeAlias = Annotated[str, checked(_usable(load_session))]
+"""A named session, or a YAML file with one."""
 
 
 def _is_count(value: object) -> bool:

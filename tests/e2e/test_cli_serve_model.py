@@ -98,7 +98,7 @@ TRACE = "arrival_s,prompt_tokens,generated_tokens\n"
         (TRACE + "1,5,5\n0,5,5\n", "trace.csv:3: arrival_s: expected times that do not fall"),
         (TRACE + "-1,5,5\n", "trace.csv:2: arrival_s: expected a time from 0, got -1"),
         ("arrival_s\n1\n", "trace.csv:1: no column prompt_tokens, generated_tokens"),
-        (TRACE + "0,900000,5\n", "trace.csv: request 1: expected at most the"),
+        (TRACE + "0,900000,5\n", "--trace: expected at most the 8,192 tokens"),
     ],
 )
 def test_a_wrong_trace_file_is_one_line(capsys, tmp_path, text, words):

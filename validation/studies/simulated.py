@@ -60,6 +60,7 @@ class StudySetting:
             phase=self.phase,
             prompt_tokens=self.prompt_tokens,
             generated_tokens=1024,
+            beyond_context=True,  # GPT-3 as a model of a size; its kernels know no limit
         )
         return SimulationEvaluator(
             request,

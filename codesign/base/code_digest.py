@@ -42,7 +42,7 @@ def code_digest(modules: tuple[str, ...]) -> str:
 
 def imported_files(modules: Iterable[str]) -> dict[str, Path]:
     """The source and data files behind modules, by the module's or the file's name."""
-    files: dict[str, Path] = {}
+    files = {}
     waiting, looked_at = list(modules), set[str]()
     while waiting:
         name = waiting.pop()

@@ -65,8 +65,8 @@ def build_problem(
     if metrics:
         problems.raise_any()  # what follows would call them unknown
     is_known = (*evaluator.metrics, *(derived_metric.metric for derived_metric in derived))
-    problem_objectives: list[Objective] = []
-    conditions: list[Constraint] = []
+    problem_objectives = []
+    conditions = []
     for i, text in enumerate(objectives):
         with problems.caught():
             problem_objectives.append(

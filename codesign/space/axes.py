@@ -133,7 +133,7 @@ def _prerequisites(structure: Structure, axes: Sequence[ComponentAxis]) -> list[
 
 
 def _axes(structure: Structure, columns: Sequence[int]) -> Iterator[ComponentAxis]:
-    done: set[str] = set()
+    done = set()
     for column in columns:
         part = structure.columns_in_parts.get(column)
         if part is None:

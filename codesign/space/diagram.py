@@ -260,8 +260,8 @@ def _expanded(
     ending = [term for term in terms if term.last == place]
     still_open = [term for term in terms if term.is_open(place)]
     onward = np.full(n_states * n_choices, -1, dtype=np.int64)
-    survivors: list[IntArray] = []
-    memories: list[dict[Cell, FloatArray]] = []
+    survivors = []
+    memories = []
     size = max(_CHUNK // n_choices, 1)
     for start in range(0, n_states, size):
         states = np.arange(start, min(start + size, n_states))

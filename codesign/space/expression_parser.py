@@ -173,7 +173,7 @@ class _Parser:
     def _negation(self) -> Operand:
         if self._take("not") is None:
             left = self._sum()
-            compared: list[Operand] = []
+            compared = []
             while True:
                 if operator := self._take("<=", ">=", "==", "!=", "<", ">"):
                     right = self._sum()

@@ -67,7 +67,7 @@ def _next_codes(structure: Structure, code: int, column: int) -> Iterator[int]:
 def _completed(structure: Structure, components: Sequence[Component], moved: IntArray) -> IntArray:
     """Canonical rows, with what a move has made necessary filled in in every way, or in some."""
     rows, move = moved, np.arange(len(moved))
-    with_many: list[int] = []
+    with_many = []
     for step in structure.steps:
         # What a condition depends on has had its step before.
         rows = structure.canonical(rows, [step])

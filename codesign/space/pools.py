@@ -381,7 +381,7 @@ def _expanded_design(
 ) -> Any:
     """A design of the system whose values name designs of its pools, with these written out."""
     by_name = {pool.name: pool for pool in pools}
-    values: JsonObject = {}
+    values = {}
     for key, value in design.get("values", {}).items():
         if key not in by_name:
             values[key] = value

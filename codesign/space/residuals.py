@@ -217,7 +217,7 @@ class Candidates:
         if term.is_known(self._place):
             yield Cell(term, False), is_relevant
             return
-        folded: set[int] = set()
+        folded = set()
         if isinstance(term.node, Fold):
             folded = set(term.folded(self._place))
             if any(term.operands[position].first >= 0 for position in folded):

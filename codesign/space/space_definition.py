@@ -185,7 +185,7 @@ def _add_designs(
     own or break a constraint of its own.
     """
     problems = ProblemList()
-    designs: dict[str, Mapping[str, Value]] = {}
+    designs = {}
     for name, design in record.designs.items():
         where = document.where("designs", name)
         is_optional = is_fixed or not where.startswith(f"{document.source}:")

@@ -295,7 +295,7 @@ class Structure:
 
     def roots(self, names: frozenset[str]) -> frozenset[int]:
         """Columns that an expression depends on, derived quantities looked through."""
-        columns: set[int] = set()
+        columns = set()
         pending, seen = list(names), set(names)
         while pending:
             name = pending.pop()

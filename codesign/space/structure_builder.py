@@ -325,7 +325,7 @@ class StructureBuilder:
 
     def _steps(self, structure: Structure) -> Iterator[Step]:
         """Conditions and parts in an order in which each comes after what it depends on."""
-        done: set[object] = set()
+        done = set()
         path: list[str] = []
 
         def visit(step: Step) -> Iterator[Step]:
@@ -348,7 +348,7 @@ class StructureBuilder:
             yield from visit(step)
 
     def _derived(self) -> dict[str, Derived]:
-        derived: dict[str, Derived] = {}
+        derived = {}
         for name, record in self.record.derived.items():
             with self.problems.caught():
                 where = self.where("derived", name)
@@ -368,7 +368,7 @@ class StructureBuilder:
         return derived
 
     def _constraints(self, structure: Structure) -> tuple[SpaceConstraint, ...]:
-        constraints: dict[str, SpaceConstraint] = {}
+        constraints = {}
         for number, record in enumerate(self.record.constraints):
             with self.problems.caught():
                 where = self.where("constraints", number)

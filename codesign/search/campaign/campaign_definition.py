@@ -501,7 +501,7 @@ def _reference_point(
         for name in definition.reference_point
         if name not in names
     )
-    point: dict[str, float] = {}
+    point = {}
     for objective in problem.objectives:
         name = objective.metric.name
         with problems.caught(), mistakes_at(document.where("reference_point", name)):

@@ -91,7 +91,7 @@ def find_reference(
     if stated_point is None:
         observations = evaluate(rows)
     else:  # designs up to the first that can be evaluated
-        batches: list[Observations] = []
+        batches = []
         for row in rows:
             batches.append(evaluate(row[None, :]))
             if not batches[-1].failed.any():
@@ -162,7 +162,7 @@ def admissible_sample(problem: Problem, n: int) -> IntArray:
         InfeasibleError: None was found; says which limits stand in the way.
     """
     rng = np.random.default_rng(SEED)
-    admitted_rows: list[IntArray] = []
+    admitted_rows = []
     missing = n
     for _ in range(MOST_ROUNDS):
         rows = problem.space.sample(rng, DRAWS)
@@ -185,7 +185,7 @@ def admissible_sample(problem: Problem, n: int) -> IntArray:
 
 def _bounds(problem: Problem) -> dict[str, float]:
     """Tightest bound from the bad side that a constraint sets, by objective."""
-    tightest: dict[str, float] = {}
+    tightest = {}
     for objective in problem.objectives:
         bounds = [
             objective.flipped(bound)

@@ -31,7 +31,7 @@ def parse_settings(pairs: Iterable[str]) -> JsonObject:
     Raises:
         InputError: A text is no KEY=VALUE, repeats a key, or has no YAML value.
     """
-    settings: JsonObject = {}
+    settings = {}
     for pair in pairs:
         key, equals, text = (word.strip() for word in pair.partition("="))
         if not (equals and all(key.split("."))):
@@ -77,7 +77,7 @@ def replace_values(document: Document, settings: Fields) -> Document:
         InputError: A key leads to nothing in the document.
     """
     data: Any = document.data
-    paths: dict[KeyPath, str] = {}
+    paths = {}
     for name, value in settings.items():
         with mistakes_at(f"{FLAG} {name}"):
             data, path = _replaced(data, name.split("."), value)

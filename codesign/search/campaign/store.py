@@ -326,7 +326,7 @@ class Store:
 
     def verify(self) -> list[str]:
         """Damages, one line each; empty if the store is as it was written."""
-        lines: list[str] = []
+        lines = []
         try:
             with explained(self.path), self._snapshot():
                 verdicts = [row[0] for row in self._connection.execute("PRAGMA integrity_check(9)")]
@@ -375,7 +375,7 @@ class Store:
                     "SELECT run, sum(ask_seconds + evaluate_seconds) FROM timings GROUP BY run"
                 )
             )
-            by_status: dict[tuple[int, int], int] = {}
+            by_status = {}
             for run, status, number in self._connection.execute(
                 "SELECT run, status, count(*) FROM observations GROUP BY run, status"
             ):

@@ -142,7 +142,7 @@ def carry_on(site: Site, run_slice: RunSlice) -> SliceResult:
     """Further batches of a run, the same as anywhere else."""
     end = time.monotonic() + run_slice.seconds
     result = partial(SliceResult, run_slice.run, len(run_slice.history))
-    batches: list[ObservationBatch] = []
+    batches = []
     try:
         plan = plan_at(site, run_slice.layout, run_slice.reference)
         for batch in run_batches(plan, run_slice.run, run_slice.history):

@@ -104,8 +104,8 @@ class Decomposition:
         if problem.has_bounds:
             order = problem.evaluator.undecided_parameters
             order = tuple(name for name in order if name not in always_decided)
-        decided: list[EnumerationAxis] = []
-        undecided: list[tuple[int, EnumerationAxis]] = []
+        decided = []
+        undecided = []
         stride = 1
         for component in reversed(self.space.components):
             axis = _axis(problem, component.columns, component.rows, stride)
@@ -149,7 +149,7 @@ class Decomposition:
     def columns(self, partials: Part, level: int) -> tuple[Columns, Mapping[str, Sequence[Value]]]:
         """Decided parameters at a level, and the values of all others."""
         columns: dict[str, Column] = dict(self.space.columns(partials.rows))
-        undecided: dict[str, list[Value]] = {}
+        undecided = {}
         for axis in self.undecided[level:]:
             for place, column in enumerate(axis.columns.tolist()):
                 parameter = self.space.parameters[column]

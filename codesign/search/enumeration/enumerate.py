@@ -205,7 +205,7 @@ def _distributed(
     """The fronts of blocks as they come; a block that is lost is searched again."""
     pickled = pickle.dumps(setup)
     losses: Counter[int] = Counter()
-    blocks: dict[Future[tuple[int, PartialFront] | Refusal], int] = {}
+    blocks = {}
 
     def submit(block: int) -> None:
         try:

@@ -26,7 +26,7 @@ def find_incumbents(problem: Problem) -> FloatArray:
     """(p, m) objectives of feasible designs, non-dominated, in lexicographic order."""
     rng = np.random.default_rng(SEED)
     archive = Archive(len(problem.objectives))
-    explored: set[int] = set()
+    explored = set()
     rows = problem.space.sample(rng, min(SAMPLE, -(-problem.space.size // _SHARE)))
     for _ in range(_MOST_ROUNDS):
         seen = _take(problem, archive, rows)

@@ -113,7 +113,7 @@ class ResultStore:
 
     def look_up(self, keys: Sequence[str]) -> dict[str, Answer | Failure]:
         """The answers that are stored, by key; one that does not fit its checksum is none."""
-        answers: dict[str, Answer | Failure] = {}
+        answers = {}
         with self._connected() as connection:
             for key in keys:
                 row = _intact_row(connection, key)

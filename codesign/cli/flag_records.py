@@ -51,7 +51,7 @@ def spread(command: Callable[..., None], has_help: bool = True) -> Callable[...,
     Args:
         has_help: Whether to load the records that say what options mean.
     """
-    parameters: list[inspect.Parameter] = []
+    parameters = []
     records: JsonObject = {}
     for parameter in inspect.signature(command, eval_str=True).parameters.values():
         if is_dataclass(parameter.annotation):

@@ -278,7 +278,7 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags, as_json: bool) -> None:
     needed = sizing.size_requirements(evaluator, demand.limits, others)
     if demand.burst is None:
         needed = sizing.size_steady_state(evaluator, demand.limits, at_once, fleet.formats)
-    more: JsonObject = {}
+    more = {}
     if study.launch is not None:
         model = evaluator.workload.model
         more["launch"] = launch_lines(study.launch, model, fleet.formats, best)

@@ -146,7 +146,7 @@ def _tabulate(
     largest: int, seconds_of: Callable[[int], list[float]]
 ) -> tuple[list[int], list[list[float]]]:
     """Points from 1 on, and rows of seconds, between which linear interpolation is good enough."""
-    rows: dict[int, list[float]] = {}
+    rows = {}
     grid = token_grid(largest, _RATIO)
     gaps = list(pairwise(grid))
     for point in grid:

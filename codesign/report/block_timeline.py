@@ -71,8 +71,8 @@ def block_timeline(evaluator: SimulationEvaluator, designs: Columns) -> Timeline
     Args:
         designs: A batch of one.
     """
-    operators: list[tuple[str, float, float]] = []
-    transactions: list[Transaction] = []
+    operators = []
+    transactions = []
     instances = np.rint(block_instances(evaluator)).astype(int)
     now = 0.0
     for (name, _, run), n in zip(evaluator.timeline(designs), instances, strict=True):
@@ -113,7 +113,7 @@ def occupancy(timeline: Timeline, n_intervals: int = 400) -> Occupancy:
 def occupancy_chart(timeline: Timeline, shares: Occupancy) -> Chart:
     """Operators above, and below them the share of time for which each resource is busy."""
     end = float(shares.edges_s[-1])
-    marks: list[Mark] = []
+    marks = []
     for i, (name, begin, stop) in enumerate(timeline.operators):
         words = f"{name.replace('_', ' ')}: {format_value(begin, 's')} to {format_value(stop, 's')}"
         marks.append(Box((begin, stop), (-0.42, 0.42), "gray", (0.2, 0.4)[i % 2],

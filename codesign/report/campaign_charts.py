@@ -284,13 +284,13 @@ def bands_chart(picture: FrontPicture) -> Chart | None:
         axis = Axis((0.0, float(len(places))), f"Designs to choose from, by {metric_title(metric)}",
                     ticks=())  # fmt: skip
     designs = problem.space.decode(picture.results.rows[picture.positions[places]])
-    rows: dict[str, list[str]] = {}
+    rows = {}
     for parameter in problem.space.parameters:
         words = [setting_words(parameter.name, design[parameter.name]) for design in designs]
         if len({text for _, text in words}) > 1:
             title = next(title for title, text in words if text)
             rows[title] = [text or "none" for _, text in words]
-    marks: list[Mark] = []
+    marks = []
     for row, (title, texts) in enumerate(rows.items()):
         starts = [0, *(k for k in range(1, len(texts)) if texts[k] != texts[k - 1]), len(texts)]
         for place, (k, last) in enumerate(pairwise(starts)):
@@ -355,7 +355,7 @@ def regret_chart(results: Results) -> Chart | None:
     exact = results.exact_hypervolume
     if not exact:
         return None
-    marks: list[Mark] = []
+    marks = []
     low, last = 1.0, 1.0
     for number, optimizer in enumerate(optimizer_names(results)):
         curve = convergence(results, optimizer, 400)

@@ -37,7 +37,7 @@ def economics_tables(
             row.append(format_engineering(point.first_token_s, "s", 3))
         return row
 
-    last: list[RenderableType] = []
+    last = []
     if len(points) > 1:
         speed = np.array([point.tokens_per_s for point in points])
         speeds = np.linspace(speed[0], speed[-1], n_rows)

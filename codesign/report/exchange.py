@@ -66,7 +66,7 @@ def changed_settings(
         old: The design that is given up, by parameter.
         new: The one that is taken.
     """
-    changes: dict[str, tuple[str, str, str]] = {}
+    changes = {}
     for parameter in space.parameters:
         before, after = old[parameter.name], new[parameter.name]
         if before == after:

@@ -142,7 +142,7 @@ def _shared(words: list[str]) -> tuple[list[str], list[str]]:
 
 def _wrapped(text: str, width: int) -> str:
     """Broken between the parts of a design, such as its memories, not inside them."""
-    lines: list[str] = []
+    lines = []
     for line in text.splitlines():
         lines.append("")
         fragments = [line] if len(line) <= width else line.split(_BETWEEN)

@@ -396,7 +396,7 @@ def part_words(space: DesignSpace, design: Fields) -> dict[str, str]:
     A pool is such as "2× [2048x256, VLEN 1024, ...]"; one of which nothing varies has no words.
     """
     settings = dict(design)
-    words: dict[str, str] = {}
+    words = {}
     for name, machine_space, machine_settings, count in _machines(space, settings):
         (machine,) = design_words(machine_space, [machine_settings])
         words[name] = " ".join(filter(None, [count and f"{count}×", machine and f"[{machine}]"]))

@@ -52,7 +52,7 @@ def text_width(text: str, size: float = _USUAL) -> float:
 
 def wrap(text: str, width: float, size: float = _USUAL) -> str:
     """Break a text into lines of at most a width; a word is never broken."""
-    lines: list[str] = []
+    lines = []
     for paragraph in text.split("\n"):
         line = ""
         for word in paragraph.split(" "):
@@ -161,7 +161,7 @@ def _laid_out(chart: Chart, width: float) -> tuple[str, list[_Frame], float]:
     n = min(chart.columns, len(chart.panels)) or 1
     gap = 14.0
     cell = (width - gap * (n - 1)) / n
-    frames: list[_Frame] = []
+    frames = []
     for row in range(0, len(chart.panels), n):
         panels = chart.panels[row : row + n]
         line = [_framed(panel, k * (cell + gap), top, cell) for k, panel in enumerate(panels)]
@@ -217,7 +217,7 @@ def _legend(chart: Chart, width: float, top: float) -> tuple[str, float]:
     for mark in (mark for panel in chart.panels for mark in panel.marks):
         if not isinstance(mark, Box | Label) and mark.name:
             entries.setdefault(mark.name, mark)
-    pieces: list[str] = []
+    pieces = []
     x, y = 4.0, top + 9.0
     for name, mark in entries.items():
         wide = 22.0 + text_width(name, _SMALL) + 12.0

@@ -131,7 +131,7 @@ def rows_table(
                 path = (key,) if name is None else (str(name), key)
                 columns.setdefault(path, [None] * len(rows))[number] = cell
     rank = {key: number for number, key in enumerate(first)}
-    headers: list[str] = []
+    headers = []
     cells: list[list[str]] = []
     numbers, n_hidden, used = [], 0, 0
     for words in sorted(columns, key=lambda words: rank.get(words[-1], len(rank))):

@@ -188,7 +188,7 @@ def _hypervolume_table(results: Results, is_narrow: bool) -> Table:
 def _runs_table(frame: Frame, most: int | None = None, is_narrow: bool = False) -> Table:
     """The runs, or so many of them, those first that have not ended; and how many are left out."""
     pairs = list(zip(frame.status.runs, frame.paces, strict=True))
-    hidden: list[RunStatus] = []
+    hidden = []
     if most is not None and most < len(pairs):
         pairs.sort(key=lambda pair: _INTEREST.index(pair[0].state))
         pairs, hidden = pairs[:most], [run for run, _ in pairs[most:]]

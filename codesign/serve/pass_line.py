@@ -59,7 +59,7 @@ def pass_line(evaluated: EvaluatedDesign) -> list[JsonObject]:
     options = evaluated.evaluator.provenance().get("options")
     is_serial = isinstance(options, Mapping) and options.get("vector") == "serial"
     bound_keys = {"matrix_s": "matrix_bound", "time_s": "bound"}
-    bars: list[JsonObject] = []
+    bars = []
     end_s = 0.0
     for unit, key in units.items():
         start_s = end_s if is_serial else 0.0

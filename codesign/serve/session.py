@@ -237,7 +237,7 @@ class Session:
 
     def _starts(self) -> list[JsonObject]:
         """Recommended designs, named ones of the space, points of the front between its ends."""
-        starts: list[JsonObject] = []
+        starts = []
         for name, design in self._space.designs.items():
             with suppress(InputError):  # a campaign may fix a parameter otherwise
                 codes = self._space.encode(design)[0].tolist()

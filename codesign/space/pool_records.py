@@ -33,9 +33,13 @@ def _machines(value: object) -> object:
     numbers = value if isinstance(value, list) else []
     if isinstance(value, dict):
         numbers = [value.get("low"), value.get("high")]
-    if not numbers or not all(type(number) is int and number >= 1 for number in numbers):
-        raise ValueError(f"expected numbers of machines from 1, got {value!r}")
+    _check_counts(numbers, "machines", value)
     return {"values": value} if isinstance(value, list) else value
+
+
+def _check_counts(numbers: list[Any], subject: str, value: object) -> None:
+    if not numbers or not all(type(number) is int and number >= 1 for number in numbers):
+        raise ValueError(f"expected numbers of {subject} from 1, got {value!r}")
 
 
 class PoolRecord(Record):
@@ -84,8 +88,7 @@ def _quantities(unit: str, is_zero_allowed: bool) -> BeforeValidator:
 
 def _ports(value: object) -> object:
     listed = value if isinstance(value, list) else [value]
-    if not listed or not all(type(number) is int and number >= 1 for number in listed):
-        raise ValueError(f"expected numbers of ports from 1, got {value!r}")
+    _check_counts(listed, "ports", value)
     return listed
 
 

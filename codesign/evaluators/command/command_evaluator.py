@@ -130,7 +130,7 @@ class CommandEvaluator(Evaluator):
         columns = {name: column.to_list() for name, column in designs.items()}
         n = len(next(iter(columns.values()), []))
         numbers = {name: np.full(n, np.nan) for name in (*declared, *self._options.limits)}
-        failures: dict[int, Failure] = {}
+        failures = {}
         for i in range(n):
             answer = self._design({name: values[i] for name, values in columns.items()})
             if isinstance(answer, Failure):

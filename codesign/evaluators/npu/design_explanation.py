@@ -107,7 +107,7 @@ def _operators(design: DesignMetrics, present: Mapping[int, str]) -> list[Operat
         2.0 * count * table.mac_per_request * batch,
         count * (matrix_joules + lanes_joules + joules),
     ]
-    rows: list[OperatorRow] = []
+    rows = []
     for i, name in enumerate(table.names):
         bounds = dict(zip(BOUNDS, seconds[:, i].tolist(), strict=False))
         crossed = {name: float((count * moved[level])[i]) for level, name in present.items()}

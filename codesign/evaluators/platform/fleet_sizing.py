@@ -86,7 +86,7 @@ def simulated_fleet(
     )
     if (miss := limits.nearest_miss(serve(1, first_request))) is not None:
         raise InputError(f"a request alone: {miss.words}")
-    served: dict[int, ServedRequests] = {}
+    served = {}
 
     def keeps(n_last: int) -> bool:
         served[n_last] = serve(n_last, arrivals)

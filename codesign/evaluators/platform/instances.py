@@ -177,7 +177,7 @@ def columns_of(degrees: IntArray, others: Fields, batch: FloatArray | None = Non
         batch: (f,) requests of each.
     """
     n = len(degrees)
-    columns: dict[str, Column] = {}
+    columns = {}
     for j, name in enumerate(SEARCHED_DEGREES):
         values, codes = np.unique(degrees[:, j], return_inverse=True)
         columns[name] = Column(tuple(int(value) for value in values), codes.reshape(n))

@@ -35,8 +35,8 @@ def list_work(
     Elementwise operators are listed where they are kernels with a time of their own or parts of a
     scan; elsewhere they are fused into their neighbors.
     """
-    done: set[str] = set()
-    operators: list[DeviceWork] = []
+    done = set()
+    operators = []
     for stream in streams:
         for i, name in enumerate(stream.table.names):
             rule = stream.table.rules[i]

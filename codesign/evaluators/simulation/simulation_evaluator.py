@@ -413,7 +413,7 @@ class SimulationEvaluator(PhaseMachine):
         names = [name for name in names if name not in of_formats]
         values = {name: np.full(n, np.nan) for name in names}
         violations: dict[str, FloatArray] = {}
-        failures: dict[int, str] = {}
+        failures = {}
         for i in range(n):
             column = taken(designs, slice(i, i + 1))
             results = self._results(column)

@@ -178,7 +178,7 @@ class DesignPool(Evaluator):
     ) -> Arrays:
         """(n,) what the evaluator does not report; batch sizes only for exchanges."""
         n = len(next(iter(designs.values())))
-        values: dict[str, FloatArray] = {}
+        values = {}
         if "handover_bytes" in names:
             values["handover_bytes"] = self._hand_over.of(designs, n)
         if "handover_requests" in names:  # prompts are prefilled one by one; answers end one by one

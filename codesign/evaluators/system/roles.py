@@ -85,7 +85,7 @@ def pool_tasks(workload: SystemWorkload, pools: Sequence[PoolDescription]) -> di
         "late": StageRequest("late", "decode", prompt + early, generated - early),
     }
     by_role = {pool.role: pool.name for pool in pools}
-    tasks: dict[str, PoolTask] = {}
+    tasks = {}
     for phase in workload.phases:
         serving = [way for way in _WAYS[phase] if set(way) <= set(by_role)]
         if len(serving) != 1:

@@ -321,7 +321,7 @@ class SystemEvaluator(Evaluator):
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
         needed = self.pool_metrics(names)
-        values: dict[str, Arrays] = {}
+        values = {}
         violations: dict[str, FloatArray] = {}
         failures: dict[int, str | Failure] = {}
         for name, machine in self.machines.items():
@@ -401,7 +401,7 @@ class SystemEvaluator(Evaluator):
 
     def features(self, designs: Columns) -> Arrays:
         """(n,) what the bounds of the pools' machines allow; nothing where a pool has no bounds."""
-        pools: dict[str, Arrays] = {}
+        pools = {}
         declared = {metric.name for metric in self.metrics}
         hinted = [name for name in _HINTED if name in declared]
         needed = self.pool_metrics(hinted)
@@ -458,7 +458,7 @@ class SystemEvaluator(Evaluator):
 
     def pool_limits(self, limits: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
         """Limits that every machine of a system within limits keeps, by pool."""
-        bounds: dict[str, dict[str, float]] = {}
+        bounds = {}
         for name, task in self._tasks.items():
             of_pool = {
                 metric: limits[metric]

@@ -82,7 +82,7 @@ def _notes_of_pools(accounts: Mapping[str, Explanation]) -> Iterator[str]:
 
 def timeline(flow: SystemFlow) -> list[JsonObject]:
     """The way of one request that waits for nobody: a row for each pool and each hand-over."""
-    rows: list[JsonObject] = []
+    rows = []
     clock_s = 0.0
     for position, stage in enumerate(flow.stages):
         end_s = clock_s + _first(stage.stage_s)

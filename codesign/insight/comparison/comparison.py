@@ -136,7 +136,7 @@ class Comparison:
             JobError: Runs failed. The others, of all problems, were done.
             Interrupted: Ctrl-C; everything that was reported is stored.
         """
-        failures: list[str] = []
+        failures = []
         if any(campaign.status().state not in _ENDED for campaign in self.campaigns):
             note_settings(self._resolved.optimizers, self.folder, tell)
         for number, campaign in enumerate(self.campaigns):

@@ -147,7 +147,7 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
     sample = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
     rows = np.concatenate([rows, sample])
     base = every.burdens(rows, sweep.typical)
-    listed: list[tuple[int, bool, bool]] = []
+    listed = []
     unmoved, slack = [], 0.0
     for group in _groups(sweep.numbers):
         if len(group) > 1 and not any(
@@ -300,7 +300,7 @@ class _Search:
         following = next((k for k in self.order if k not in values), None)
         if following is None:
             return None
-        rivals: list[IntArray] = []
+        rivals = []
         for end in self.box.ends[following].tolist():
             face = self.rows_of(values | {following: end})
             if face is None:

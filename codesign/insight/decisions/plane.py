@@ -176,8 +176,8 @@ def leading_planes(
     Raises:
         InputError: No pair has a plane.
     """
-    planes: list[DecisionPlane] = []
-    problems: list[str] = []
+    planes = []
+    problems = []
     for pair in leading_pairs(decided):
         try:
             planes.append(plane_of(decided.problem, front, pair, find))

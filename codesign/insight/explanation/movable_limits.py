@@ -102,8 +102,8 @@ class Limits:
 
 def limits_of(problem: Problem) -> Limits:
     """The limits of a problem."""
-    movable: list[Limit] = []
-    others: list[tuple[str, str]] = []
+    movable = []
+    others = []
     for source, condition in _conditions(problem):
         # A pool's own front prices the bounds of its machines.
         is_of_pool = problem.space.pools and source != "campaign"

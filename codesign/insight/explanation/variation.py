@@ -75,7 +75,7 @@ class Variation:
 
 
 def _constrained(space: DesignSpace, changed: Mapping[str, str | None]) -> DesignSpace:
-    rules: list[SpaceConstraint] = []
+    rules = []
     for rule in space.constraints:
         text = changed.get(rule.text, rule.text)
         if text == rule.text:

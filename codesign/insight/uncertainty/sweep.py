@@ -173,7 +173,7 @@ class Sweep:
     def evaluator_at(self, values: FloatArray) -> Evaluator:
         """The evaluator with the (k,) numbers at these values."""
         changes: dict[str, dict[str, Range]] = {}
-        constants: dict[str, float] = {}
+        constants = {}
         for number, value in zip(self.numbers, values.tolist(), strict=True):
             if number.technology == CONSTANTS:
                 constants[number.number] = value

@@ -124,7 +124,7 @@ class _Corners:
     def of(cls, sweep: Sweep, row: IntArray) -> _Corners:
         """The corners of a single design."""
         k = len(sweep.numbers)
-        metrics: dict[tuple[int, ...], Mapping[str, float]] = {}
+        metrics = {}
 
         def visit(corner: tuple[int, ...]) -> None:
             if corner not in metrics:

@@ -178,7 +178,7 @@ def constant_ranges(process: Process) -> Mapping[str, SourcedRange]:
         InputError: The file lacks a constant, or something in it is wrong.
     """
     document = read_document(_FILE)
-    ranges: dict[str, SourcedRange] = {}
+    ranges = {}
     for place in (("processes", process), ("common",)):
         section: Any = document.data
         for key in place:

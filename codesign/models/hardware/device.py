@@ -182,7 +182,7 @@ def _bundled(stem: str) -> Device:
 @cache
 def _names() -> dict[str, str]:
     """Every bundled name, folded, to the stem of its file."""
-    names: dict[str, str] = {}
+    names = {}
     for stem in list_devices():
         device = _bundled(stem)
         for name in (stem, device.name, *device.also_called):

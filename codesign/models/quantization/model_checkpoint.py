@@ -69,7 +69,7 @@ def load_checkpoint(folder: Path, device: str = "cpu") -> Decoder:
     with needing_extra("reading weights", "accuracy"):
         from safetensors import SafetensorError, safe_open
         from safetensors.torch import load_file
-    weights: dict[str, Tensor] = {}
+    weights = {}
     expected = dict(_tensor_sizes(model))
     try:
         sizes: dict[str, tuple[int, ...]] = {}

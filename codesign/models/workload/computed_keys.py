@@ -252,7 +252,7 @@ def layer_keys(config: Config) -> JsonObject:
         ValueError: A key that is not modeled by layer.
     """
     single_layers = {int(i): keys for i, keys in config.get("per_layer_config", {}).items()}
-    values: JsonObject = {}
+    values = {}
     for key in sorted({key for keys in single_layers.values() for key in keys}):
         if key not in LAYER_KEYS:
             raise ValueError(f"{key} of single layers (per_layer_config) is not modeled")

@@ -108,7 +108,7 @@ def read_request_trace(path: Path | str) -> RequestTrace:
             text = stream.read(_MOST_BYTES).decode()
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise InputError(f"expected lines of JSON: {error}", str(path)) from None
-    rows: list[_Request] = []
+    rows = []
     before = 0.0
     for i, line in enumerate(text.splitlines(), 1):
         if line.strip():

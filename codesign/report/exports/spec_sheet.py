@@ -59,7 +59,7 @@ def to_spec_sheet(exported: ChosenDesign, path: Path) -> Written:
     The sheet has machine, results and budgets. If the evaluator has no array, it lists parameters
     instead of parts. A system gets one sheet, and another for a machine of each pool.
     """
-    texts: dict[Path, str] = {}
+    texts = {}
     sheets = {path_of_pool(path, key): machine for key, machine in exported.pools.items()}
     for place, drawn in ({path: exported} | sheets).items():
         drawing = place.with_name(f"{place.stem}-die.svg")

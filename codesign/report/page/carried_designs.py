@@ -170,7 +170,7 @@ def parameter_document(name: str, values: Sequence[Any]) -> JsonObject:
     """A parameter's values in words, each once, and the one that every design has."""
     words = [setting_words(name, value) for value in values]
     texts = [text for _, text in words]
-    ranks: dict[str, tuple[int, float, str]] = {}
+    ranks = {}
     for text, value in zip(texts, values, strict=True):
         # What is absent first, numbers by size, texts by letters.
         if value is None:

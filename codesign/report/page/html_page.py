@@ -151,7 +151,7 @@ def _named_rows(
     results: Results, carried: Carried, marked: MarkedDesigns | None
 ) -> list[JsonObject]:
     """Named designs, each against the front design that dominates it by the largest margin."""
-    rows: list[JsonObject] = []
+    rows = []
     front = results.objectives[carried.positions[: carried.n_front]]
     names = results.problem.objective_names
     for k, name in enumerate(marked.names if marked else ()):

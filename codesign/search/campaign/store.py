@@ -175,11 +175,10 @@ class Store:
                     (batch.run, batch.batch),
                 ).fetchone()
                 ask_seconds, evaluate_seconds = stored or (0.0, 0.0)
-                ask_seconds += batch.ask_seconds
                 timing = (
                     batch.run,
                     batch.batch,
-                    ask_seconds,
+                    ask_seconds + batch.ask_seconds,
                     evaluate_seconds + batch.evaluate_seconds,
                 )
                 self._connection.execute(
@@ -211,8 +210,7 @@ class Store:
                 "WHERE run = ? ORDER BY proposal",
                 (run,),
             ).fetchall()
-        if any(row_checksum(row[:-1]) != row[-1] for row in rows):
-            raise DamagedStoreError(self.path, "a proposal is not what was written")
+        self._check_rows(rows, "a proposal")
         designs = self._matrix((row[4] for row in rows), "<i4", self._n_parameters)
         return [
             PendingDesign(run, number, batch, n_told, design.astype(np.int64))
@@ -259,8 +257,7 @@ class Store:
                 if has_screenings(self._connection)
                 else []
             )
-        if any(row_checksum(row[:-1]) != row[-1] for row in rows):
-            raise DamagedStoreError(self.path, "a screened design is not what was written")
+        self._check_rows(rows, "a screened design")
         if [row[1] for row in rows] != list(range(len(rows))):
             raise DamagedStoreError(self.path, "screened designs are missing")
         m = len(self.layout.objectives)
@@ -282,14 +279,22 @@ class Store:
             f"INSERT INTO {table} VALUES ({places})", (*row, row_checksum(row))
         )
 
+    def _check_rows(self, rows: Iterable[tuple[Any, ...]], subject: str) -> None:
+        """Refuse rows that do not fit the checksums at their ends."""
+        if any(row_checksum(row[:-1]) != row[-1] for row in rows):
+            raise DamagedStoreError(self.path, f"{subject} is not what was written")
+
     def end_run(self, run: int, ended: str) -> None:
         """Record that a run needs no further batch."""
         with explained(self.path), transaction(self._connection):
-            described = self.runs[run]
-            checksum = row_checksum((run, described.optimizer, described.seed, ended))
-            self._connection.execute(
-                "UPDATE runs SET ended = ?, checksum = ? WHERE run = ?", (ended, checksum, run)
-            )
+            self._set_end(run, ended)
+
+    def _set_end(self, index: int, ended: str | None) -> None:
+        run = self.runs[index]
+        checksum = row_checksum((index, run.optimizer, run.seed, ended))
+        self._connection.execute(
+            "UPDATE runs SET ended = ?, checksum = ? WHERE run = ?", (ended, checksum, index)
+        )
 
     @property
     def inputs(self) -> Fields:
@@ -307,12 +312,8 @@ class Store:
         row = (len(self.epochs) + 1, *map(json_value, (first_steps, list(changes), dict(inputs))))
         with explained(self.path), transaction(self._connection):
             self._insert("epochs", row)
-            for index, run in enumerate(self.runs):
-                described = (index, run.optimizer, run.seed, None)
-                self._connection.execute(
-                    "UPDATE runs SET ended = NULL, checksum = ? WHERE run = ?",
-                    (row_checksum(described), index),
-                )
+            for index in range(len(self.runs)):
+                self._set_end(index, None)
         self.epochs = _read_epochs(self.path, self._connection, self._version)
 
     def epoch_of(self, stored: StoredObservations) -> IntArray:

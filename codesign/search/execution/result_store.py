@@ -152,20 +152,19 @@ class ResultStore:
 
     def beat(self, owner: str) -> None:
         """Show that an owner of claims is alive."""
-        with self._connected() as connection, transaction(connection):
-            connection.execute("UPDATE claims SET beat = beat + 1 WHERE owner = ?", (owner,))
+        self._write("UPDATE claims SET beat = beat + 1 WHERE owner = ?", owner)
 
     def drop(self, key: str, claim: tuple[str, int]) -> None:
         """Free a claim if its owner and beat are still these."""
-        with self._connected() as connection, transaction(connection):
-            connection.execute(
-                "DELETE FROM claims WHERE key = ? AND owner = ? AND beat = ?", (key, *claim)
-            )
+        self._write("DELETE FROM claims WHERE key = ? AND owner = ? AND beat = ?", key, *claim)
 
     def release(self, owner: str) -> None:
         """Free all claims of an owner."""
+        self._write("DELETE FROM claims WHERE owner = ?", owner)
+
+    def _write(self, statement: str, *values: str | int) -> None:
         with self._connected() as connection, transaction(connection):
-            connection.execute("DELETE FROM claims WHERE owner = ?", (owner,))
+            connection.execute(statement, values)
 
     def store(self, source: Source, answers: Mapping[str, Answer | Failure]) -> None:
         """Keep the answers of a source, by design.

@@ -138,7 +138,7 @@ def trace_arrivals(trace: RequestTrace) -> Arrivals:
     A request that begins with more than one block of an earlier one is of the same session.
     """
     session_of: dict[int, int] = {}
-    hashes: list[list[int]] = []
+    hashes = []
     sessions: list[int] = []
     for prompt in np.split(trace.hash_ids, np.cumsum(trace.n_blocks)[:-1]):
         hashes.append(prompt.tolist())

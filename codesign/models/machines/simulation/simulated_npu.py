@@ -181,7 +181,7 @@ class _TransactionBuilder:
                     hops: list[int] = []
                     chain.hops.append(hops)
                     stops = range(chain.tier - 1, 0, -1) if machine.is_staged else ()
-                    after: list[tuple[int, float]] = []
+                    after = []
                     earliest = machine.latency_s[chain.tier]
                     level = chain.tier
                     for position, above in enumerate([*stops, 0]):
@@ -258,7 +258,7 @@ class _TransactionBuilder:
     def _take_down(self, step: int, chains: list[_Chain], put: int) -> list[int]:
         """Results leave for their tiers; gives the transactions that empty the on-chip buffer."""
         n = self.machine.landing_steps
-        remaining: list[int] = []
+        remaining = []
         for chain in chains:
             size = chain.sizes[step]
             hops: list[int] = []

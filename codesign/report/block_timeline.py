@@ -13,7 +13,7 @@ from codesign.base.columns import Columns, FloatArray, JsonObject
 from codesign.base.files import write_text
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.models.machines.simulation.simulated_npu import Transaction
-from codesign.report.chart import Axis, Box, Chart, Mark, Panel
+from codesign.report.chart import Axis, Box, Chart, Panel
 from codesign.report.labels import format_value
 from codesign.report.svg import axis_unit
 

@@ -17,7 +17,6 @@ from codesign.report.front_lines import front_lines
 from codesign.report.labels import describe_time, evaluator_words, format_value
 from codesign.report.tables import record_table, text_line
 from codesign.search.campaign import CampaignStatus, Results
-from codesign.search.campaign.status import RunStatus
 from codesign.search.campaign.store import BatchTiming
 
 _RECENT = 20

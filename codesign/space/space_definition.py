@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 
 from codesign.base.catalog import Catalog
-from codesign.base.columns import Fields, JsonObject, Value
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, ProblemList, check_known, mistakes_at
 from codesign.base.resources import find
 from codesign.base.schema import (

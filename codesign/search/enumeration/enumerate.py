@@ -10,7 +10,7 @@ import pickle
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, Executor, wait
 from pathlib import Path
 from typing import Protocol
 

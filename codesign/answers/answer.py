@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from inspect import getdoc
 from pkgutil import iter_modules
-from typing import Any, ClassVar, Self, TypeAlias
+from typing import Any, ClassVar, Self
 
 from pydantic import ConfigDict
 from pydantic.json_schema import GenerateJsonSchema
@@ -16,9 +16,9 @@ from pydantic.json_schema import GenerateJsonSchema
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.schema import Record, meanings
 
-Design: TypeAlias = Fields
+Design = Fields
 """Values by parameter of the design space; absent parameters are left out."""
-Numbers: TypeAlias = Mapping[str, float | None]
+Numbers = Mapping[str, float | None]
 """Numbers by name, which ends in the unit; null where undefined or infinite."""
 
 

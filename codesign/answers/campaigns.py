@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NotRequired, Self, TypeAlias, cast
+from typing import Any, Literal, NotRequired, Self, cast
 
 from pydantic import SkipValidation
 from typing_extensions import TypedDict
@@ -25,11 +25,11 @@ from codesign.search.pareto import TOLERANCE
 
 CHUNK = 10_000
 """Observations decoded at a time, so that memory does not grow with the campaign."""
-Reading: TypeAlias = Fields
+Reading = Fields
 """The evaluator, its profile, and the options that differ from its defaults."""
 
 
-StatusWord: TypeAlias = Literal["ok", "infeasible", "failed", "timeout", "bad-output", "lost"]
+StatusWord = Literal["ok", "infeasible", "failed", "timeout", "bad-output", "lost"]
 
 
 class Observation(TypedDict):

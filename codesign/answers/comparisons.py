@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self
 
 import numpy as np
 from pydantic import SkipValidation
@@ -21,7 +21,7 @@ from codesign.insight.comparison.targets import TargetRecord, target_record
 from codesign.insight.comparison.wall_time import Lead, equal_time_shares, leads, run_costs
 from codesign.search.optimizers.base import HintUse
 
-BestFront: TypeAlias = Literal["exact", "best known"]
+BestFront = Literal["exact", "best known"]
 
 
 class ComparedProblem(Entry):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, Self, TypeAlias
+from typing import Any, Literal, Self
 
 from pydantic import Field
 
@@ -261,7 +261,7 @@ class BrokenPluginEntry(Entry):
     """Reason."""
 
 
-Plugins: TypeAlias = Mapping[str, PluginEntry | BrokenPluginEntry]
+Plugins = Mapping[str, PluginEntry | BrokenPluginEntry]
 
 
 class OptimizersAnswer(Answer):

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-FloatArray: TypeAlias = NDArray[np.float64]
-IntArray: TypeAlias = NDArray[np.int64]
-BoolArray: TypeAlias = NDArray[np.bool_]
-Value: TypeAlias = bool | int | float | str | tuple[int, ...] | None
+FloatArray = NDArray[np.float64]
+IntArray = NDArray[np.int64]
+BoolArray = NDArray[np.bool_]
+Value = bool | int | float | str | tuple[int, ...] | None
 
 
 @dataclass(frozen=True)
@@ -46,15 +46,15 @@ class Column:
         return len(self.codes)
 
 
-Columns: TypeAlias = Mapping[str, Column]
+Columns = Mapping[str, Column]
 """Parameter name to column, all of one length."""
-Arrays: TypeAlias = Mapping[str, FloatArray]
+Arrays = Mapping[str, FloatArray]
 """Numbers of designs by name, such as values of metrics; (n,) where nothing else is stated."""
-Domains: TypeAlias = Mapping[str, Sequence[Value]]
+Domains = Mapping[str, Sequence[Value]]
 """The values that each parameter may take, by its name."""
-Fields: TypeAlias = Mapping[str, Any]
+Fields = Mapping[str, Any]
 """Values by name: a design, a row of a table, an object of a document."""
-JsonObject: TypeAlias = dict[str, Any]
+JsonObject = dict[str, Any]
 """A new object of a document, which its maker may still fill."""
 
 
@@ -119,7 +119,7 @@ def distinct(key: IntArray, limit: int) -> tuple[IntArray, IntArray]:
         (n,) number of each one's value, and (u,) a position of each value, in ascending order.
     """
     if len(key) == 1:  # as of a single design, for which tables would take most of the time
-        nothing: IntArray = np.zeros(1, dtype=np.int64)
+        nothing = np.zeros(1, dtype=np.int64)
         return nothing, nothing
     if limit > 4 * len(key) + _SMALL:
         order = np.argsort(key)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, Literal
 
 from codesign.base.columns import Arrays, Columns, Fields, JsonObject, Value
 from codesign.base.errors import InputError
@@ -136,7 +136,7 @@ class PoolPrices:
         return self.usd_per_joule if unit == "usd" else self.kgco2e_per_joule
 
 
-Offer: TypeAlias = Literal[
+Offer = Literal[
     "explain", "features", "predict", "best_case", "superseded", "within_limits", "technologies",
     "with_library", "with_pools", "compose",
 ]  # fmt: skip

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, get_args
 
-FailureKind: TypeAlias = Literal["infeasible", "failed", "timeout", "bad-output", "lost"]
+FailureKind = Literal["infeasible", "failed", "timeout", "bad-output", "lost"]
 """Cause of a missing result: the evaluator refused the design as infeasible, gave up or raised,
 took too long, gave a value that is no number, or its process died. Only the first says something
 about the design; none is a number."""

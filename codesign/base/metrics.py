@@ -11,14 +11,14 @@ import csv
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from codesign.base.errors import check_known
 
 if TYPE_CHECKING:
     from codesign.base.columns import FloatArray
 
-Sense: TypeAlias = Literal["minimize", "maximize"]
+Sense = Literal["minimize", "maximize"]
 _SIGNS: dict[Sense, float] = {"minimize": 1.0, "maximize": -1.0}
 _Amount = TypeVar("_Amount", float, "FloatArray")
 

@@ -17,11 +17,11 @@ from collections.abc import Collection
 from functools import cache
 from importlib.metadata import EntryPoint, EntryPoints, entry_points
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 from codesign.base.errors import CodesignError, InputError, check_known
 
-Group: TypeAlias = Literal[
+Group = Literal[
     "evaluators",
     "conventions",
     "blocks",

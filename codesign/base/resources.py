@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from codesign.base.errors import InputError, check_known
 
-Kind: TypeAlias = Literal["spaces", "memtech", "runs", "comparisons"]
+Kind = Literal["spaces", "memtech", "runs", "comparisons"]
 
 _COMPARISON = "compare-"
 """Prefix of the name of a comparison, which tells it from a campaign in the same folder."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeAlias, TypeVar
+from typing import Annotated, Any, ClassVar, TypeVar
 
 import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
@@ -36,7 +36,7 @@ from codesign.base.errors import (
 from codesign.base.text import CONTROL, one_line
 from codesign.base.units import parse_quantity
 
-KeyPath: TypeAlias = tuple[str | int, ...]
+KeyPath = tuple[str | int, ...]
 
 MOST_NODES = 100_000
 """Keys, values and items that a file may have, each as often as aliases repeat it. A file of
@@ -112,7 +112,7 @@ def one_of(*words: str) -> Any:
     return BeforeValidator(read)
 
 
-Fraction: TypeAlias = Annotated[float, quantity("1")]
+Fraction = Annotated[float, quantity("1")]
 """A plain number; ``"75 %"`` is read as 0.75."""
 
 
@@ -130,19 +130,17 @@ def read_count(value: object) -> object:
     return int(match[1]) * _MULTIPLES[match[2]] if match else value
 
 
-Positive: TypeAlias = Annotated[
-    int, BeforeValidator(read_count), Field(ge=1, le=10**9, strict=True)
-]
+Positive = Annotated[int, BeforeValidator(read_count), Field(ge=1, le=10**9, strict=True)]
 """A whole number from 1; see :func:`read_count`. More than 1e9 of anything is a slip."""
-Natural: TypeAlias = Annotated[int, BeforeValidator(read_count), Field(ge=0, le=10**9, strict=True)]
+Natural = Annotated[int, BeforeValidator(read_count), Field(ge=0, le=10**9, strict=True)]
 """A whole number from 0."""
-Share: TypeAlias = Annotated[Fraction, Field(gt=0, le=1)]
+Share = Annotated[Fraction, Field(gt=0, le=1)]
 """A share above 0; ``"75 %"`` is read as 0.75."""
-Amount: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-PositiveAmount: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Seconds: TypeAlias = Annotated[float, quantity("s"), Field(ge=0)]
-Latency: TypeAlias = Annotated[float, quantity("us"), Field(ge=0)]
-Bandwidth: TypeAlias = Annotated[float, quantity("GB/s"), Field(gt=0)]
+Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+PositiveAmount = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Seconds = Annotated[float, quantity("s"), Field(ge=0)]
+Latency = Annotated[float, quantity("us"), Field(ge=0)]
+Bandwidth = Annotated[float, quantity("GB/s"), Field(gt=0)]
 
 
 class _Counting(Composer):

@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -25,17 +25,15 @@ if TYPE_CHECKING:
     from codesign.search.campaign import Campaign, Results
     from codesign.search.campaign.execution_settings import Execution
 
-Name: TypeAlias = Annotated[
+Name = Annotated[
     str,
     typer.Argument(
         help="A campaign in runs/, or the path of its file.", autocompletion=completion.campaigns
     ),
 ]
-Folder: TypeAlias = Annotated[
-    Path | None, typer.Option(help="Where campaigns have their folders. [runs]")
-]
+Folder = Annotated[Path | None, typer.Option(help="Where campaigns have their folders. [runs]")]
 
-Settings: TypeAlias = Annotated[
+Settings = Annotated[
     list[str] | None,
     typer.Option(
         "--set",
@@ -44,20 +42,18 @@ Settings: TypeAlias = Annotated[
         "repeatable. Stored with the results.",
     ),
 ]
-ExecutorName: TypeAlias = Annotated[
+ExecutorName = Annotated[
     str | None,
     typer.Option(help="Where work is done: local, threads, parsl:FARM.yaml, dask:ADDRESS."),
 ]
-Workers: TypeAlias = Annotated[
-    int | None, typer.Option(min=1, help="Processes; one per core if not given.")
-]
-Timeout: TypeAlias = Annotated[
+Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one per core if not given.")]
+Timeout = Annotated[
     str | None, typer.Option(help="Longest time for one design, such as '30 min'. [none]")
 ]
-Retries: TypeAlias = Annotated[
+Retries = Annotated[
     int | None, typer.Option(min=0, help="Further attempts at a design that failed or was lost.")
 ]
-AcceptChanges: TypeAlias = Annotated[
+AcceptChanges = Annotated[
     bool,
     typer.Option(
         "--accept-changes",
@@ -65,7 +61,7 @@ AcceptChanges: TypeAlias = Annotated[
     ),
 ]
 
-RetryFailed: TypeAlias = Annotated[
+RetryFailed = Annotated[
     bool,
     typer.Option(
         "--retry-failed",
@@ -95,11 +91,11 @@ def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
         raise InputError(lines) from None
 
 
-Limit: TypeAlias = Annotated[
+Limit = Annotated[
     int | None,
     typer.Option(min=1, help="Designs to print, from the first on. [a dozen over the whole front]"),
 ]
-ShowAll: TypeAlias = Annotated[bool, typer.Option("--all", help="Every design of the front.")]
+ShowAll = Annotated[bool, typer.Option("--all", help="Every design of the front.")]
 
 
 def limit_of(limit: int | None, show_all: bool) -> int | None:

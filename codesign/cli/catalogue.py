@@ -133,7 +133,7 @@ def _kind_of(name: str) -> str:
     from codesign.models.workload.sessions import list_sessions
     from codesign.search.problems.problem_records import published
 
-    names: dict[str, Callable[[], Iterable[str]]] = {
+    names = {
         "memories": lambda: listed("memtech"),
         "models": list_models,
         "devices": list_devices,

@@ -11,7 +11,7 @@ from functools import wraps
 from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, TextIO, TypeAlias, cast
+from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
 
 import typer
 
@@ -33,9 +33,7 @@ if TYPE_CHECKING:
     from codesign.answers.campaigns import ExportAnswer, FigureAnswer
     from codesign.base.columns import JsonObject
 
-AsJson: TypeAlias = Annotated[
-    bool, typer.Option("--json", help="Print one JSON document and nothing else.")
-]
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
 
 _stdout: ContextVar[TextIO | None] = ContextVar("stdout", default=None)

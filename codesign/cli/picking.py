@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
@@ -10,7 +10,7 @@ from codesign.base.errors import InputError, check_known
 
 PICKS = ("recommended", "knee", "frugal", "fastest")
 
-Pick: TypeAlias = Annotated[
+Pick = Annotated[
     str | None,
     typer.Option(
         metavar="|".join(PICKS),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
@@ -12,11 +12,11 @@ from codesign.base.errors import needing_extra
 from codesign.cli.flags import numbers
 from codesign.cli.output import AsJson, report
 
-Model: TypeAlias = Annotated[Path, typer.Option(help="Folder with config.json and *.safetensors.")]
-Text: TypeAlias = Annotated[Path, typer.Option(help="Text to measure on.")]
-Context: TypeAlias = Annotated[int, typer.Option(min=2, help="Tokens of a sequence.")]
-Calibration: TypeAlias = Annotated[int, typer.Option(min=1, help="Sequences to calibrate on.")]
-Device: TypeAlias = Annotated[str, typer.Option(help="Of torch, such as cpu or cuda.")]
+Model = Annotated[Path, typer.Option(help="Folder with config.json and *.safetensors.")]
+Text = Annotated[Path, typer.Option(help="Text to measure on.")]
+Context = Annotated[int, typer.Option(min=2, help="Tokens of a sequence.")]
+Calibration = Annotated[int, typer.Option(min=1, help="Sequences to calibrate on.")]
+Device = Annotated[str, typer.Option(help="Of torch, such as cpu or cuda.")]
 
 
 def _measuring(output: Path) -> AbstractContextManager[None]:

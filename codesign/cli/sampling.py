@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
 from codesign.base.errors import InputError
 
-Samples: TypeAlias = Annotated[
+Samples = Annotated[
     int | None, typer.Option(min=1, max=100_000, help="Draws from the ranges. [500]")
 ]
-Seed: TypeAlias = Annotated[int | None, typer.Option(min=0, help="Seed of the draws. [0]")]
+Seed = Annotated[int | None, typer.Option(min=0, help="Seed of the draws. [0]")]
 
 
 def sampling(flag: str, is_on: bool, samples: int | None, seed: int | None) -> dict[str, int]:

@@ -229,7 +229,7 @@ def engine_settings(stated: Fields) -> EngineSettings:
     from codesign.evaluators.platform.engine_settings import EngineSettings
 
     with naming({}, flag_by_key("--option", EngineSettings.model_fields)):
-        settings: EngineSettings = to_record(Document("option", dict(stated), {}), EngineSettings)
+        settings = to_record(Document("option", dict(stated), {}), EngineSettings)
         settings.limits()
     return settings
 

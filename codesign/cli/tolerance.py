@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
-Tolerance: TypeAlias = Annotated[
+Tolerance = Annotated[
     float | None,
     typer.Option(
         min=0.0,

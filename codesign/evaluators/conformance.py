@@ -89,7 +89,7 @@ def _evaluate(
     evaluator: Evaluator, designs: Columns, metrics: list[str] | None = None
 ) -> Evaluation:
     try:
-        result: object = evaluator.evaluate(designs, metrics)
+        result = evaluator.evaluate(designs, metrics)
     except Exception as error:
         raise AssertionError(
             f"evaluate raised {type(error).__name__} ({error}) instead of naming the designs "

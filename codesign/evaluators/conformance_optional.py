@@ -7,7 +7,7 @@ word; so both are held to the results of ``evaluate`` here.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -57,10 +57,10 @@ def check_optional(
         _check_hint("features", "feature", evaluator.features, admissible)
     if evaluator.offers("predict"):
         _check_predictions(evaluator, [metric.name for metric in evaluator.metrics], admissible)
-    is_noisy: object = evaluator.is_noisy
+    is_noisy = evaluator.is_noisy
     require(isinstance(is_noisy, bool), f"is_noisy must be true or false, got {is_noisy!r}")
     if evaluator.offers("best_case"):
-        undecided: object = evaluator.undecided_parameters
+        undecided = evaluator.undecided_parameters
         require(
             isinstance(undecided, tuple) and len(set(undecided)) == len(undecided),
             f"undecided_parameters must be a tuple of different names, got {undecided!r}",
@@ -267,7 +267,7 @@ def _check_interchangeable(
 ) -> None:
     column = designs[name]
     try:
-        keys: list[Hashable] = list(evaluator.interchangeable(name, column.values))
+        keys = list(evaluator.interchangeable(name, column.values))
         n_different = len(set(keys))
     except Exception as error:
         raise AssertionError(

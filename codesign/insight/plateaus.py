@@ -38,12 +38,11 @@ class FoldedFront:
     @property
     def kept(self) -> IntArray:
         """(k,) places of the designs that are not folded."""
-        places: IntArray = np.flatnonzero(self.under == np.arange(len(self.under)))
-        return places
+        return np.flatnonzero(self.under == np.arange(len(self.under)))
 
     def folded_under(self, place: int) -> IntArray:
         """Places of the designs that are folded under one."""
-        places: IntArray = np.flatnonzero(self.under == place)
+        places = np.flatnonzero(self.under == place)
         return np.asarray(places[places != place])
 
     def count_words(self, place: int) -> str:

@@ -145,7 +145,7 @@ def trace_events(timeline: Timeline) -> JsonObject:
     for name, row in rows.items():
         metadata.append(("thread_name", row, {"name": name}))
         metadata.append(("thread_sort_index", row, {"sort_index": row}))
-    events: list[JsonObject] = [
+    events = [
         {"name": name, "ph": "M", "pid": 0, "tid": row, "args": arguments}
         for name, row, arguments in metadata
     ]

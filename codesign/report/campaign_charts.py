@@ -131,7 +131,7 @@ def _front_panel(
         _front_axis(picture, metric, senses, limits, arrows, is_cloud)
         for metric, arrows in ((x, "→←"), (y, "↑↓"))
     ]
-    marks: list[Mark] = list(_cloud(picture, x, y)) if is_cloud else []
+    marks = list(_cloud(picture, x, y)) if is_cloud else []
     marks += _front_marks(picture, x, y, "hv" if x and senses[x.name] == "minimize" else "vh")
     for metric, axis, upright in ((x, axes[0], True), (y, axes[1], False)):
         line = limits.get(metric.name) if metric else None

@@ -63,7 +63,7 @@ def convergence_rows(outcome: Outcome) -> Iterator[JsonObject]:
 
 def runtime_rows(outcome: Outcome) -> Iterator[JsonObject]:
     """Share of targets reached by evaluations: of each problem, and of all that are ranked."""
-    groups: dict[str, tuple[ProblemOutcome, ...]] = {_RANKED: outcome.ranked}
+    groups = {_RANKED: outcome.ranked}
     groups |= {problem.name: (problem,) for problem in outcome.problems}
     budget = outcome.definition.budget
     for name, problems in groups.items():

@@ -236,7 +236,7 @@ def balance_chart(outcome: Outcome, is_narrow: bool) -> Chart:
     """Mean share over the kinds against wall time, a panel for each cost of an evaluation."""
     panels = []
     for cost_s in outcome.definition.evaluation_costs:
-        ends: dict[str, float] = dict.fromkeys(outcome.labels, 0.0)
+        ends = dict.fromkeys(outcome.labels, 0.0)
         for run in (run for problem in outcome.ranked for run in problem.runs):
             end = float(elapsed_seconds(run, np.array([cost_s]))[0, -1])
             ends[run.optimizer] = max(ends[run.optimizer], end)

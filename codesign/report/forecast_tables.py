@@ -57,7 +57,7 @@ def forecast_tables(report: ForecastAnswer, width: int) -> list[RenderableType]:
         ("longer", *(x.bound for x in phases)),
     ]  # fmt: skip
     columns = ["prefill", "decode step"]
-    sections: list[RenderableType] = [
+    sections = [
         pairs_table(title, question | headlines),
         plain_table("", ["", *columns], columns, rows),
         rows_table("Prefill", list(map(dict, report.prefill.operators)), width, _OPERATOR_KEYS),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from codesign.search.campaign import Results
 if TYPE_CHECKING:
     import pandas as pd
 
-Scope: TypeAlias = Literal["front", "folded", "all"]
+Scope = Literal["front", "folded", "all"]
 """``front``: the non-dominated feasible designs; ``folded``: those of them that are not folded
 under a cheaper one; ``all``: every observation."""
 _SCOPES = ("front", "folded", "all")
@@ -64,7 +64,7 @@ def observation_columns(results: Results, positions: IntArray) -> JsonObject:
     inputs were accepted, ``inputs`` counts how often before an observation.
     """
     runs = [results.runs[index] for index in results.run_index[positions]]
-    columns: JsonObject = {
+    columns = {
         "optimizer": [run.optimizer for run in runs],
         "seed": [run.seed for run in runs],
         "step": results.step[positions],

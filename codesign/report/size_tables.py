@@ -288,7 +288,7 @@ def scaling_tables(title: str, question: Mapping[str, str], study: Scaling) -> l
     rows = [row | {"value": value} for row, value in zip(study.rows(), values, strict=True)]
     phases = {"prefill": "time_to_first_token_s=first_token",
               "decode": "time_per_output_token_s=output_token"}  # fmt: skip
-    sections: list[RenderableType] = [pairs_table(title, question)]
+    sections = [pairs_table(title, question)]
     for phase, total in phases.items():
         fields = f"value={study.axis.words.replace(' ', '_')} {total} {phase}_gain=gain"
         fields += f" {phase}_linear_s=linear {phase}_attention_s=atten-_tion"

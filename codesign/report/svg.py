@@ -413,7 +413,7 @@ def _symbol(
 ) -> str:
     r = size / 2
     fill, stroke, width = ("none", hue, "2") if is_open else (f"var(--{hue})", "paper", "0.8")
-    look: JsonObject = {"fill": fill, "stroke": f"var(--{stroke})", "stroke_width": width}
+    look = {"fill": fill, "stroke": f"var(--{stroke})", "stroke_width": width}
     if shape == "circle":
         return _tag("circle", cx=x, cy=y, r=r, **look, **more)
     t = r / 3
@@ -458,7 +458,7 @@ def _bars(frame: _Frame, mark: Bars, texts: list[str]) -> Iterable[str]:
         if label and right + wide <= frame.right + 12.0:
             texts.append(_text(right + 4.0, y, label, size=_SMALL))
         elif label:
-            plate: JsonObject = {"fill": "var(--paper)", "opacity": "0.85"}
+            plate = {"fill": "var(--paper)", "opacity": "0.85"}
             texts.append(_rectangle(right - wide - 3.0, y - 9.0, wide + 1.0, 12.0, **plate))
             texts.append(_text(right - 4.0, y, label, "end", size=_SMALL))
 
@@ -466,7 +466,7 @@ def _bars(frame: _Frame, mark: Bars, texts: list[str]) -> Iterable[str]:
 def _box(frame: _Frame, mark: Box, texts: list[str]) -> Iterable[str]:
     x0, x1 = sorted(frame.x(mark.x).tolist())
     y0, y1 = sorted(frame.y(mark.y).tolist())
-    edge: JsonObject = {
+    edge = {
         "stroke": f"var(--{mark.edge})", "stroke_width": "0.9",
         "stroke_dasharray": _DASHES.get(mark.dash, ""),
     } if mark.edge else {}  # fmt: skip
@@ -486,7 +486,7 @@ def _box(frame: _Frame, mark: Box, texts: list[str]) -> Iterable[str]:
 
 def _label(frame: _Frame, mark: Label) -> str:
     x, y = float(frame.x(mark.x)), float(frame.y(mark.y))
-    more: JsonObject = {"font_weight": 600 if mark.is_bold else "", "class_": _class(mark)}
+    more = {"font_weight": 600 if mark.is_bold else "", "class_": _class(mark)}
     if mark.anchor:
         return _text(x, y + 3.5, mark.text, mark.anchor, mark.hue, mark.size, **more)
     lines = mark.text.count("\n") + 1

@@ -11,7 +11,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from codesign.answers.campaigns import WatchAnswer
-from codesign.base.columns import Fields, FloatArray, JsonObject
+from codesign.base.columns import Fields, FloatArray
 from codesign.insight.summary import convergence, optimizer_names
 from codesign.report.front_lines import front_lines
 from codesign.report.labels import describe_time, evaluator_words, format_value
@@ -220,7 +220,7 @@ def watch_answer(frame: Frame) -> WatchAnswer:
         WatchedRun.describe(run, designs_per_s=pace.designs_per_s, left_s=pace.left_s)
         for run, pace in zip(frame.status.runs, frame.paces, strict=True)
     ]
-    fields: JsonObject = {"runs": runs, "evaluator": frame.reading}
+    fields = {"runs": runs, "evaluator": frame.reading}
     if frame.results is not None:
         front = Front.describe_front(frame.results, frame.results)
         names = ("optimizers", "exact_hypervolume", "front_size", "observations")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +17,7 @@ from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
 from codesign.base.failures import Failure, Status
 from codesign.search.pareto import non_dominated
 
-StatusArray: TypeAlias = NDArray[np.int8]
+StatusArray = NDArray[np.int8]
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 import yaml
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Study", "optimize"]
 
-Result: TypeAlias = Mapping[str, float] | None
+Result = Mapping[str, float] | None
 """Numbers of a design by name; None if it has no result."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -16,7 +16,7 @@ from codesign.space.expression_tokens import problem_at
 from codesign.space.expressions import describe_unit
 from codesign.space.nodes import Constant, Node
 
-Kind: TypeAlias = Literal["number", "condition", "category", "word", "list"]
+Kind = Literal["number", "condition", "category", "word", "list"]
 
 
 @dataclass(frozen=True)

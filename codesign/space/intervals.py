@@ -7,14 +7,13 @@ so no finite value of the expression is beyond them, not even in the last bit.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
 from codesign.space.nodes import FUNCTIONS, Constant, FoldedCall, Name, Node, Product, Sum
 
-Interval: TypeAlias = tuple[FloatArray, FloatArray]
+Interval = tuple[FloatArray, FloatArray]
 """(n,) the lowest and the highest value that a number may have; both ends may be infinite."""
 
 _ANYTHING: Interval = (np.asarray(-np.inf), np.asarray(np.inf))
@@ -91,7 +90,7 @@ def _defined(low: FloatArray, high: FloatArray) -> Interval:
     return np.where(np.isnan(low), -np.inf, low), np.where(np.isnan(high), np.inf, high)
 
 
-Trend: TypeAlias = tuple[int | None, bool]
+Trend = tuple[int | None, bool]
 """Direction of a number's change, and whether it is certainly not negative.
 
 1: it never falls; -1: it never grows; 0: it stays; None: it is not certain.

@@ -12,13 +12,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
 from codesign.base.columns import Arrays, BoolArray, FloatArray
 
-Values: TypeAlias = Arrays
+Values = Arrays
 
 TOLERANCE = 1e-9
 """Relative difference below which two numbers are equal: six edges of 11 mm fill 66 mm."""

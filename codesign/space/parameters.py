@@ -6,7 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
@@ -15,8 +15,8 @@ from codesign.base.errors import InputError, describe_unknown
 from codesign.base.units import DIMENSIONLESS, format_quantity, parse_unit, split_quantity
 from codesign.space.expressions import format_value, position_of
 
-Kind: TypeAlias = Literal["categorical", "ordinal", "integer"]
-Scale: TypeAlias = Literal["linear", "log"]
+Kind = Literal["categorical", "ordinal", "integer"]
+Scale = Literal["linear", "log"]
 
 MAX_LEVELS = 65_536
 """Values of one parameter."""

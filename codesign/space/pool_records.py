@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
@@ -11,7 +11,7 @@ from codesign.base.errors import reraised_as_value_error
 from codesign.base.schema import Record
 from codesign.base.units import parse_quantity
 
-Role: TypeAlias = Literal[
+Role = Literal[
     "prefill",
     "decode",
     "early",

@@ -187,7 +187,7 @@ _SOME = {"any": [1]}
 
 def _check_names(document: Document, pools: Sequence[PoolDefinition], links: Sequence[str]) -> None:
     """Refuse names that cannot stand before those of parameters, or that are not told apart."""
-    places: dict[KeyPath, str] = {("pools", pool.name): pool.name for pool in pools}
+    places = {("pools", pool.name): pool.name for pool in pools}
     places |= {("links", link): link for link in links}
     places |= {
         (section, name): name
@@ -224,7 +224,7 @@ def _section(document: Document, key: str) -> Iterator[tuple[str, JsonObject]]:
 
 def _pools(document: Document, overlay: Callable[[Document], Document]) -> Iterator[PoolDefinition]:
     for name, stated in _section(document, "pools"):
-        path: KeyPath = ("pools", name)
+        path = ("pools", name)
         own_stated = {key: value for key, value in stated.items() if key not in _SECTIONS}
         record = to_record(document, PoolRecord, own_stated, path)
         if record.role is None and name not in ROLES:
@@ -246,7 +246,7 @@ def _space_of_pool(
     document: Document, name: str, stated: Fields, record: PoolRecord
 ) -> PoolDocument:
     """The pool's own space as the file of the system states it, without what it is based on."""
-    path: KeyPath = ("pools", name)
+    path = ("pools", name)
     owner = document
     while path not in owner.lines and owner.base is not None:
         owner = owner.base

@@ -45,7 +45,7 @@ class Term:
         self.places = places
         self.first, self.last = min(places, default=-1), max(places, default=-1)
         self.table = None if table is None else _signs(table) if node.is_condition else table
-        known_bounds: list[MagnitudeBounds] = [operand.bounds for operand in operands]
+        known_bounds = [operand.bounds for operand in operands]
         self.bounds: MagnitudeBounds = (
             bounds_of(node, known_bounds)
             if self.table is None

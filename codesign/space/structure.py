@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
@@ -147,7 +146,7 @@ class RowBatch(Arrays):
         return any(key in names for names in name_tables)
 
 
-Step: TypeAlias = int | RepeatedPart
+Step = int | RepeatedPart
 """A parameter whose condition is applied, or a repeated part that is sorted."""
 
 
@@ -271,7 +270,7 @@ class Structure:
 
         64-bit integers if they can number all rows of the space, else Python's.
         """
-        keys: IntArray = np.zeros(len(rows), dtype=np.int64)
+        keys = np.zeros(len(rows), dtype=np.int64)
         for columns, weights, size in self._key_parts:
             if size is not None:
                 keys = keys.astype(object) * size

@@ -96,7 +96,7 @@ class StructureBuilder:
         aliases = {short: f"{part}{number}_{short}" for short in repeated.parameters}
         first = next(iter(repeated.parameters))
         for short, record in repeated.parameters.items():
-            path: KeyPath = ("repeated", part, "parameters", short)
+            path = ("repeated", part, "parameters", short)
             where = self.where(*path)
             self._check_name(aliases[short], where)
             parameter = self._parameter(aliases[short], record, path)

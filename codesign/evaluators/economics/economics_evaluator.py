@@ -17,7 +17,6 @@ import numpy as np
 
 from codesign.base.columns import (
     Arrays,
-    BoolArray,
     Column,
     Columns,
     Fields,
@@ -310,5 +309,5 @@ def _length(value: Value) -> float:
 def _remainder(devices: FloatArray, groups: FloatArray) -> FloatArray:
     """Devices left over; those that are missing for one each if there are too few."""
     short = np.maximum(groups - devices, 0.0)
-    uneven: BoolArray = devices >= groups
+    uneven = devices >= groups
     return np.where(uneven, np.mod(devices, groups), short)

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,7 +63,7 @@ class _Stage:
     stages: FloatArray
 
 
-_Candidate: TypeAlias = tuple[_Stage, int, int]
+_Candidate = tuple[_Stage, int, int]
 """A stage, and the numbers of its layout and of the size of its attention groups."""
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from pydantic import field_validator, model_validator
 
@@ -28,7 +28,7 @@ def _shares(value: object) -> object:
     return value
 
 
-Shares: TypeAlias = Annotated[float | dict[str, float], checked(_shares)]
+Shares = Annotated[float | dict[str, float], checked(_shares)]
 
 
 class ForecastRequest(Request):

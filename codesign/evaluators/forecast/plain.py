@@ -8,7 +8,7 @@ otherwise.
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, TypeAlias
+from typing import Annotated, ClassVar
 
 import numpy as np
 from pydantic import AfterValidator, Field
@@ -30,7 +30,7 @@ from codesign.models.workload.operators import OperatorTable
 
 PROFILES = Profiles("forecast", {"plain": "codesign.evaluators.forecast.plain:PlainCount"})
 """Every class of rules is a :class:`PlainCount`."""
-Profile: TypeAlias = Annotated[
+Profile = Annotated[
     str, AfterValidator(PROFILES.checked), Field(json_schema_extra=PROFILES.list_in)
 ]
 

@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from pydantic import ValidationError
 
@@ -15,8 +15,8 @@ from codesign.base.schema import Positive, Record, checked, sentence_of
 from codesign.models.workload import LanguageModel
 from codesign.models.workload.precision import bits_per_element, find_format
 
-Attention: TypeAlias = Literal["native", "mha", "gqa", "mqa", "mla"]
-Nonlinear: TypeAlias = Literal["pwl", "polynomial"]
+Attention = Literal["native", "mha", "gqa", "mqa", "mla"]
+Nonlinear = Literal["pwl", "polynomial"]
 
 HEADS_PER_GROUP = 4
 """Query heads that share keys and values where ``gqa`` is asked for without a number [fit: LIFE
@@ -32,7 +32,7 @@ def _format(name: object) -> object:
     return name
 
 
-Format: TypeAlias = Annotated[str, checked(_format)]
+Format = Annotated[str, checked(_format)]
 
 
 class Variant(Record):

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
 
-Values: TypeAlias = tuple[Sequence[FloatArray], Sequence[FloatArray]]
+Values = tuple[Sequence[FloatArray], Sequence[FloatArray]]
 """(n,) each: the objectives, minimized, and the limits, where ``<= 0`` is within."""
 MOST_VARIABLES = 30
 """Largest number of variables, that of ZDT1 to ZDT3."""

@@ -350,9 +350,7 @@ def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
     n_dies = float(stacks.n_dies[0]) if np.isfinite(dies_mm2) else np.nan
     own = {"stacked layers": layers_mm2} if layers_mm2 else {}
     n_layer_dies = n_dies * float(plan.n_layers[0])
-    rows: list[tuple[str, float, float, float]] = [
-        (name, n_dies, mm2, mm2 * per_mm2) for name, mm2 in blocks.items() if mm2
-    ]
+    rows = [(name, n_dies, mm2, mm2 * per_mm2) for name, mm2 in blocks.items() if mm2]
     rows += [
         (name, n_layer_dies if name in own else np.nan, own.get(name, 0.0), usd)
         for name, usd in parts.items()

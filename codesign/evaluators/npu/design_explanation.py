@@ -132,7 +132,7 @@ def _row(
     crossed: Mapping[str, float],
 ) -> OperatorRow:
     """A row of an operator, or of a wait; ``bounds`` with and without the vector unit."""
-    row: JsonObject = {"name": name, "kind": computation, "count": count}
+    row = {"name": name, "kind": computation, "count": count}
     row |= {"bound": bounds[0], "matrix_bound": bounds[1]}
     row |= {**dict(zip(_AMOUNTS, amounts, strict=True)), "traffic_bytes": crossed}
     return cast(OperatorRow, row)

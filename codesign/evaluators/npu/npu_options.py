@@ -11,7 +11,7 @@ half of BLEN, an operation has two operands (PLENA has three), and the streams t
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
@@ -34,7 +34,7 @@ from codesign.models.hardware.collective_times import Link
 from codesign.models.machines.npu.stage_records import Modelling
 from codesign.models.memtech import Level
 
-Blocking: TypeAlias = Literal["capacity", "array"]
+Blocking = Literal["capacity", "array"]
 
 MATRIX_SHARE: dict[str, float | None] = {
     "matrix": 0.75,

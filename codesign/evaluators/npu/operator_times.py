@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -136,7 +135,7 @@ class Pass:
         """Operands of the vector unit for one request in one pass."""
         count = self.all_operators.count
         each = self.vector_operands_by_operator
-        sums: list[Any] = [values @ count for values in each]  # numbers, as the compiled loop needs
+        sums = [values @ count for values in each]  # numbers, as the compiled loop needs
         return VectorOperands(*sums)
 
     @cached_property

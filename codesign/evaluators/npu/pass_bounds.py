@@ -384,7 +384,7 @@ class PassBounds:
         """Totals of (a, 1) arrays, each (g, a)."""
         table, operators, batch = self._pass.table, self._pass.operators, b
         shapes = self._pass.shapes_of(d, w, kind, flow, is_local, b)
-        far: FloatArray = np.ones((1, 1))
+        far = np.ones((1, 1))
         if self.modelling.is_array_blocked:
             far, _ = array_blocked_passes(operators, shapes.rows, w, flow)
         kv, state = operators.kv_read * batch, operators.state_read * batch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -52,9 +52,9 @@ NOTHING = np.zeros(())
 """No bytes."""
 BANDWIDTH_PRIORITIES = tuple(MATRIX_SHARE)
 """Bandwidth priorities; a code is the position here."""
-ArrayKind: TypeAlias = tuple[float, float, int, int, bool]
+ArrayKind = tuple[float, float, int, int, bool]
 """Depth, width, organization and dataflow of an array, and whether a buffer holds its scores."""
-ArrayShape: TypeAlias = tuple[ArrayKind, float]
+ArrayShape = tuple[ArrayKind, float]
 """An array with a batch size."""
 
 
@@ -356,7 +356,7 @@ class PreparedDesigns:
             "on_chip_latency_s": levels.latency_s[0],
             "on_chip_write_ratio": levels.write_energy_ratio[0],
         }
-        of_tiers: dict[str, Any] = {
+        of_tiers = {
             "tier_capacity_bytes": levels.capacity_bytes,
             "tier_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s,
             "tier_latency_s": levels.latency_s,

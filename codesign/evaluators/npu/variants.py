@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TypeAlias
 
 import numpy as np
 
@@ -18,7 +17,7 @@ OPTION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
     "topology": ("staged", "parallel"),
 }
 """Options that a space may decide, with their values."""
-Stated: TypeAlias = tuple[tuple[str, str], ...]
+Stated = tuple[tuple[str, str], ...]
 """Names and values of the options that a design states."""
 
 

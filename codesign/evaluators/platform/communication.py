@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from codesign.models.hardware.collective_times import (
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operator_rules import Scope
 
-Kind: TypeAlias = CollectiveKind | Literal["dispatch", "combine"]
+Kind = CollectiveKind | Literal["dispatch", "combine"]
 
 
 @dataclass(frozen=True)
@@ -116,9 +116,7 @@ def _exchange_s(
     return np.asarray(slower)
 
 
-_Collective: TypeAlias = Callable[
-    [FloatArray, FloatArray, FloatArray, Link, Link, float], FloatArray
-]
+_Collective = Callable[[FloatArray, FloatArray, FloatArray, Link, Link, float], FloatArray]
 _OTHERS: dict[str, _Collective] = {
     "all_gather": all_gather_s,
     "reduce_scatter": all_gather_s,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -31,8 +31,8 @@ from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.precision import bits_per_element
 from codesign.models.workload.storage import kv_elements_per_token, state_bytes_per_token
 
-Policy: TypeAlias = Literal["co-located", "chunked", "disaggregated", "together"]
-Role: TypeAlias = Literal["serve", "prefill", "decode"]
+Policy = Literal["co-located", "chunked", "disaggregated", "together"]
+Role = Literal["serve", "prefill", "decode"]
 
 PASS_TOKENS = 8192
 """Tokens of a pass that prefills, of each group: what vLLM and TensorRT-LLM take by default."""
@@ -40,9 +40,9 @@ MOST_TENSOR = 64
 """Devices that share a layer at most: beyond it links no longer join them [ours]."""
 _BETWEEN = 14
 """Batches that a refinement tries of each instance [ours]."""
-_Columns: TypeAlias = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
+_Columns = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """Time between tokens, time to the first, prompts per second, joules of a request."""
-_Rates: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+_Rates = tuple[FloatArray, FloatArray, FloatArray]
 """Prompts per second, time to the first token, joules of a prompt."""
 
 

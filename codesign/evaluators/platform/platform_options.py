@@ -14,7 +14,7 @@ experts that it is expected to touch. Further profiles have the conventions of o
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
@@ -29,8 +29,8 @@ from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.evaluators.profiles import Profiles
 from codesign.models.hardware.collective_times import Algorithm
 
-Engine: TypeAlias = Literal["graphs", "streams", "eager"]
-AttentionParallelism: TypeAlias = Literal["data", "tensor"]
+Engine = Literal["graphs", "streams", "eager"]
+AttentionParallelism = Literal["data", "tensor"]
 
 PROFILES = Profiles(
     "platform",
@@ -40,7 +40,7 @@ PROFILES = Profiles(
     },
 )
 """Every class of rules is a :class:`.serving_rules.ServingRules`."""
-Profile: TypeAlias = Annotated[
+Profile = Annotated[
     str, AfterValidator(PROFILES.checked), Field(json_schema_extra=PROFILES.list_in)
 ]
 

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal, TypeAlias
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -51,7 +51,7 @@ from codesign.models.workload.precision import find_format
 
 _SCORE_BYTES = 2.0
 """A score of 16 bits."""
-DemandTiming: TypeAlias = Literal["paced", "first_use"]
+DemandTiming = Literal["paced", "first_use"]
 
 
 class SimulationOptions(NpuOptions):

@@ -140,7 +140,7 @@ class DevicePool(Evaluator):
         if name in _OF_SILICON:
             published = devices.lookup(lambda device: _published(name, str(device)))
             return serving.n_devices * published
-        direct: dict[str, FloatArray] = {
+        direct = {
             "batch_size": batch,
             # Prompts of a batch end together, answers one by one.
             "handover_requests": batch if is_prefill else np.ones_like(batch),

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from codesign.base.errors import InputError
 from codesign.base.evaluator import PoolDescription
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.models.workload.request import LayerPart
 
-StageName: TypeAlias = Literal["prefill", "decode", "early", "late"]
+StageName = Literal["prefill", "decode", "early", "late"]
 
 
 @dataclass(frozen=True)

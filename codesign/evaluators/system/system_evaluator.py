@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import ClassVar, TypeAlias, cast
+from typing import ClassVar, cast
 
 import numpy as np
 
@@ -76,7 +76,7 @@ _HINTED = ("throughput_tokens_per_s", "energy_joules_per_token", "tdp_watts")
 _ANY_COST = ("unit_cost_usd",)
 """A metric for which constants have ranges."""
 
-_Machine: TypeAlias = DesignPool | DevicePool
+_Machine = DesignPool | DevicePool
 
 
 class _ReadValues(dict[str, FloatArray]):

@@ -31,7 +31,7 @@ def attainment_surfaces(
     """
     runs = problem.of(optimizer)
     fronts = [run.front for run in runs if len(run.front)]
-    surfaces: dict[float, FloatArray] = {level: np.empty((0, 2)) for level in percentiles}
+    surfaces = {level: np.empty((0, 2)) for level in percentiles}
     if not fronts:
         return surfaces
     import moocore

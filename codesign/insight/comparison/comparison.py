@@ -10,7 +10,6 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TypeAlias
 
 from codesign.base.errors import InputError, JobError
 from codesign.base.files import write_text
@@ -49,7 +48,7 @@ FRONTS = "fronts"
 
 _ENDED = ("complete", "exhausted")
 
-Tell: TypeAlias = Callable[[str], None]
+Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 from pydantic import AfterValidator, Field
 
@@ -36,7 +36,7 @@ TARGETS = (0.5, 0.8, 0.9, 0.95, 0.99)
 EVALUATION_COSTS_S = (1e-3, 1.0, 60.0, 600.0)
 """Seconds of one design: a closed form, a model, a fast simulator and a slow one. [ours]"""
 
-Seconds: TypeAlias = Annotated[float, quantity("s"), Field(gt=0, allow_inf_nan=False)]
+Seconds = Annotated[float, quantity("s"), Field(gt=0, allow_inf_nan=False)]
 
 
 def _targets(values: tuple[float, ...]) -> tuple[float, ...]:

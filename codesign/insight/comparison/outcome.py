@@ -12,13 +12,13 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, IntArray
+from codesign.base.columns import Fields, FloatArray
 from codesign.base.errors import JobError
 from codesign.insight.comparison.comparison_definition import ComparisonDefinition
 from codesign.insight.comparison.run_time import RunTime
 from codesign.insight.comparison.settings import Settings
 from codesign.insight.comparison.truth import Truth
-from codesign.search.campaign import Results, Run
+from codesign.search.campaign import Results
 from codesign.search.campaign.reference import minimized
 from codesign.search.optimizers.base import HintUse
 from codesign.search.pareto import non_dominated
@@ -202,7 +202,7 @@ def measure_run(
     Raises:
         JobError: The run is better than the exact front, which is therefore wrong.
     """
-    run: Run = results.runs[index]
+    run = results.runs[index]
     positions = np.flatnonzero(results.run_index == index)
     reference = minimized(results.problem, results.reference_point)
     share = padded(results.hypervolume[positions] / truth.hypervolume(reference), definition.budget)
@@ -248,7 +248,7 @@ def area_under(share: FloatArray, n_initial: int) -> float:
 
 def first_reaching(share: FloatArray, target: float) -> int | None:
     """Evaluations until ``share`` is at least ``target``; None if it never is."""
-    reached: IntArray = np.flatnonzero(share >= target - ROUNDING)
+    reached = np.flatnonzero(share >= target - ROUNDING)
     return int(reached[0]) + 1 if len(reached) else None
 
 

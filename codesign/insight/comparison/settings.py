@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TypeAlias
 
 from codesign.base.columns import Fields
 from codesign.base.errors import CodesignError
 from codesign.base.files import write_text
 from codesign.search.campaign.campaign_definition import ConfiguredOptimizer
 
-Settings: TypeAlias = Mapping[str, Sequence[Fields]]
+Settings = Mapping[str, Sequence[Fields]]
 """Statements of each optimizer by its label; several if they changed before a comparison went on.
 """
 

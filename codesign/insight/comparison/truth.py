@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from codesign.search.pareto import hypervolume, non_dominated
 from codesign.search.problem import Problem
 from codesign.search.problems.problem_records import definition_digest, published, read_front
 
-TruthKind: TypeAlias = Literal["exact", "best known"]
+TruthKind = Literal["exact", "best known"]
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, pairwise
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from codesign.search.pareto import TOLERANCE, fold, non_dominated
 from codesign.search.problem import Problem, cost_column
 from codesign.space import DesignSpace
 
-Goal: TypeAlias = Literal["on the front", "half of the front", "recommended"]
+Goal = Literal["on the front", "half of the front", "recommended"]
 """*Half of the front* counts the points that are listed after folding."""
 
 QUANTITIES = {
@@ -49,7 +49,7 @@ PRECISION = 0.01
 _VALUES = 9
 _SAMPLE, _SEED = 128, 0
 
-Find: TypeAlias = Callable[[Problem, WantedPart | None], ExactFront]
+Find = Callable[[Problem, WantedPart | None], ExactFront]
 """Function that returns the exact front of a problem, or a part of it."""
 
 
@@ -177,7 +177,7 @@ def breakeven(
                 )
         return Reach(goal, tuple(_runs([fronts[value] for value in sorted(fronts)], goal)))
 
-    goals: Sequence[Goal] = get_args(Goal)
+    goals = get_args(Goal)
     for goal in goals:
         reach(goal)
     reaches = tuple(reach(goal) for goal in goals)

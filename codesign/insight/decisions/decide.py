@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -32,7 +32,7 @@ from codesign.search.enumeration import ExactFront
 from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import Problem
 
-Verdict: TypeAlias = Literal[
+Verdict = Literal[
     "holds everywhere", "holds as checked", "flips by one", "flips by two", "flips by several"
 ]
 """*holds everywhere* is proven. *holds as checked* is not proven, but no flip was
@@ -51,7 +51,7 @@ _MOST_TIES = 40
 _MOST_MATCHES = 400
 """Rounds of trying designs as matches; rivals still unmatched stay unproven. [ours]"""
 
-Way: TypeAlias = tuple[tuple[int, int], ...]
+Way = tuple[tuple[int, int], ...]
 """A way from the typical constants: position and end (0 low, 1 high) of each moving constant."""
 
 

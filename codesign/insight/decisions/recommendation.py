@@ -14,7 +14,7 @@ whose worst objective, as a share of the front's range, is best.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from codesign.base.metrics import Sense, flipped_columns
 from codesign.search.pareto import TOLERANCE, fold
 from codesign.search.problem import Problem, cost_column
 
-Rule: TypeAlias = Literal["product", "most even"]
+Rule = Literal["product", "most even"]
 """Least product of the burdens, or least share of the front's range in the worst objective."""
 
 

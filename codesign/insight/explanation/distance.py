@@ -26,7 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -34,7 +34,7 @@ from codesign.base.columns import FloatArray, IntArray
 from codesign.base.metrics import Sense, flipped_columns
 from codesign.search.pareto import nearly_matches
 
-Kind: TypeAlias = Literal["factor", "share of range"]
+Kind = Literal["factor", "share of range"]
 
 _ROUNDING = 1e-9
 _AT_ONCE = 1 << 22

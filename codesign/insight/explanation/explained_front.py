@@ -101,8 +101,7 @@ class FrontExplanation:
 
 def kept_points(under: IntArray) -> IntArray:
     """Points that are folded under no other, ascending."""
-    places: IntArray = np.flatnonzero(under == np.arange(len(under)))
-    return places
+    return np.flatnonzero(under == np.arange(len(under)))
 
 
 def explain_front(
@@ -136,7 +135,7 @@ def explain_front(
     listed = choices_of(problem.space, front, kept_places)
     limits = limits_of(problem)
     movable, unpriced = limits.movable, dict(limits.others)
-    choices: list[FrontChoice] = listed
+    choices = listed
     absences: list[Absence] = []
     began = time.perf_counter()
     try:

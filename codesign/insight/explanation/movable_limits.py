@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from codesign.search.observations import Observations
 from codesign.search.problem import Problem
 from codesign.space import Expression
 
-Source: TypeAlias = Literal["campaign", "space", "evaluator"]
+Source = Literal["campaign", "space", "evaluator"]
 
 _SAMPLE = 4096
 _SEED = 0

@@ -16,18 +16,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import FloatArray
 from codesign.insight.explanation.movable_limits import Limit, metric_amount, used
 from codesign.insight.explanation.variation import Fronts
 from codesign.search.enumeration import ExactFront, WantedPart
 from codesign.search.pareto import hypervolume, non_dominated
 from codesign.search.problem import Problem
 
-State: TypeAlias = Literal["binds", "binds beyond the step", "not within the step", "free"]
+State = Literal["binds", "binds beyond the step", "not within the step", "free"]
 """Whether loosening changes the front: by the step; only by more; not by the step (more was not
 tried); not even if the limit is dropped."""
 
@@ -239,7 +239,7 @@ class _Pricing:
         variation = limit.moved(-self.step)
         varied = variation.of(self.fronts.problem)
         rows = self.front.rows
-        is_admitted: BoolArray = varied.admits(rows)
+        is_admitted = varied.admits(rows)
         is_admitted[is_admitted] = varied.evaluate(
             rows[is_admitted], varied.deciding_metrics
         ).feasible

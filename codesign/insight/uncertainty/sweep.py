@@ -191,7 +191,7 @@ class Sweep:
         library = {
             key: self._settled[key].model_copy(update=change) for key, change in changes.items()
         }
-        evaluator: Evaluator = self._evaluator.with_library(self._settled | library)
+        evaluator = self._evaluator.with_library(self._settled | library)
         return evaluator.with_constants(constants) if constants else evaluator
 
 

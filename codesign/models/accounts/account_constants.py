@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, get_args
 
 import numpy as np
 from pydantic import Field
@@ -23,11 +23,11 @@ from codesign.base.units import parse_quantity, parse_unit
 from codesign.models.hardware.power import OperationEnergies
 from codesign.models.memtech import Level, Range
 
-Process: TypeAlias = Literal["n7", "n5", "n3e", "n2"]
+Process = Literal["n7", "n5", "n3e", "n2"]
 PROCESSES: tuple[Process, ...] = get_args(Process)
 """Processes of compute dies and SRAM layers, as TSMC calls them."""
 
-Cooling: TypeAlias = Literal["air", "liquid"]
+Cooling = Literal["air", "liquid"]
 
 _FILE = Path(__file__).parent / "constants.yaml"
 

@@ -12,7 +12,7 @@ one with the most sets the pace.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from codesign.models.workload.expert_routing import partners
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operators import OperatorTable
 
-ExchangeKind: TypeAlias = Literal["dispatch", "combine", "all_gather", "reduce_scatter"]
+ExchangeKind = Literal["dispatch", "combine", "all_gather", "reduce_scatter"]
 
 
 @dataclass(frozen=True)

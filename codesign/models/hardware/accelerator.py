@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, get_args
 
 import numpy as np
 
@@ -44,7 +44,7 @@ REQUIRED_PARAMETERS = frozenset(
 )
 SCORE_PATH = "score_path"
 """Parameter: path of attention scores and of the vector unit's operands."""
-ScorePath: TypeAlias = Literal["local", "on_chip", "uncharged"]
+ScorePath = Literal["local", "on_chip", "uncharged"]
 SCORE_PATHS: tuple[ScorePath, ...] = get_args(ScorePath)
 """Paths of scores; a code is the position here."""
 _LOCAL, _ON_CHIP = SCORE_PATHS.index("local"), SCORE_PATHS.index("on_chip")

@@ -19,21 +19,21 @@ cores. All functions broadcast.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 
-Dataflow: TypeAlias = Literal["ws", "is", "os"]
+Dataflow = Literal["ws", "is", "os"]
 DATAFLOWS: tuple[Dataflow, ...] = ("ws", "is", "os")
 """Weight-, input- and output-stationary."""
-Organization: TypeAlias = Literal["flattened", "systolic", "ideal"]
+Organization = Literal["flattened", "systolic", "ideal"]
 ORGANIZATIONS: tuple[Organization, ...] = ("flattened", "systolic", "ideal")
 """Organizations of the array's multiply-accumulate units."""
 
 
-Drain: TypeAlias = Literal["shifted", "direct"]
+Drain = Literal["shifted", "direct"]
 """Exit of the sums of an output-stationary fold from the grid: ``direct``, each as it is finished,
 as SCALE-Sim 3 has it [ScaleSim3]_ and the default here; or ``shifted`` down through the grid, R
 cycles after the last of them is finished, as its first paper has it [Samajdar2018]_."""

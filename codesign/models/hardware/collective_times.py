@@ -21,18 +21,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codesign.base.columns import FloatArray
 
-Algorithm: TypeAlias = Literal["ring", "tree"]
-CollectiveKind: TypeAlias = Literal[
-    "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"
-]
-Numbers: TypeAlias = float | NDArray[Any]
+Algorithm = Literal["ring", "tree"]
+CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"]
+Numbers = float | NDArray[Any]
 
 
 @dataclass(frozen=True)

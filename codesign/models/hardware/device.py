@@ -6,16 +6,16 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal, Self, TypeAlias
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.schema import Fraction, Record, quantity, read_document, to_record
 
-DeviceClass: TypeAlias = Literal["gpu", "igpu", "tpu", "npu", "cpu"]
-LinkKind: TypeAlias = Literal["nvlink-3", "nvlink-4", "nvlink-5", "pcie"]
-Rate: TypeAlias = Annotated[float, quantity("FLOP/s")]
+DeviceClass = Literal["gpu", "igpu", "tpu", "npu", "cpu"]
+LinkKind = Literal["nvlink-3", "nvlink-4", "nvlink-5", "pcie"]
+Rate = Annotated[float, quantity("FLOP/s")]
 
 _FOLDER = Path(__file__).parent / "devices"
 _RATES = read_document(Path(__file__).with_name("product_rates.yaml")).data

@@ -12,15 +12,14 @@ import operator
 from collections.abc import Callable
 from functools import wraps
 from itertools import accumulate, repeat
-from typing import TypeAlias
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
 
-Floats: TypeAlias = FloatArray | float
+Floats = FloatArray | float
 """An array, or a number that broadcasts against one."""
-Places: TypeAlias = tuple[FloatArray, ...]
+Places = tuple[FloatArray, ...]
 """One value for each place, such as each tier of memory."""
 
 

@@ -9,7 +9,7 @@ bandwidth, die edge, background power per capacity and energy per bit read and w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, TypeAlias, get_args
+from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -17,7 +17,7 @@ from codesign.base.errors import KeyedValueError, reraised_as_value_error
 from codesign.base.schema import Record, unstored_at
 from codesign.base.units import parse_quantity
 
-Level: TypeAlias = Literal["low", "typical", "high"]
+Level = Literal["low", "typical", "high"]
 """Level of all numbers of a model: ``low`` takes the good end of every range, at which a design is
 small, cheap, cool, fast and lasting; ``high`` the bad end."""
 
@@ -191,5 +191,5 @@ class MemoryTechnology(Record):
                 raise ValueError(f"0 < {number} <= streamed_efficiency <= 1 must hold")
 
 
-Technologies: TypeAlias = Mapping[str, MemoryTechnology]
+Technologies = Mapping[str, MemoryTechnology]
 """Memory technologies by name."""

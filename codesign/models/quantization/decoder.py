@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -18,7 +17,7 @@ from torch.nn import functional
 from codesign.models.quantization.block_formats import BlockFormat
 from codesign.models.quantization.rounding import quantize
 
-Observer: TypeAlias = Callable[[str, Tensor], None]
+Observer = Callable[[str, Tensor], None]
 """Called with the name of a product with weights and its inputs."""
 
 NORM_OF_INPUTS = {

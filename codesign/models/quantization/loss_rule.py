@@ -30,7 +30,7 @@ import math
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -42,7 +42,7 @@ from codesign.models.quantization.block_formats import find_block_format
 from codesign.models.quantization.published import FormatChoice, Measure, model_key, scores_of
 from codesign.models.quantization.rounding import relative_noise
 
-Basis: TypeAlias = Literal["published", "estimated"]
+Basis = Literal["published", "estimated"]
 
 RULE_FILE = Path(__file__).parent / "loss_rule.yaml"
 REFERENCE_NOISE = 0.03

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from codesign.base.errors import UnknownNameError
 from codesign.base.schema import read_document
@@ -28,7 +28,7 @@ _FILE = Path(__file__).parent / "published_scores.csv"
 
 _BILLIONS: Mapping[str, float] = read_document(_FILE.with_name("published_models.yaml")).data
 
-Measure: TypeAlias = Literal["accuracy", "perplexity"]
+Measure = Literal["accuracy", "perplexity"]
 MEASURES: tuple[Measure, ...] = ("accuracy", "perplexity")
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal, TypeAlias, cast
+from typing import Literal, cast
 
 import torch
 from torch import Tensor
@@ -21,7 +21,7 @@ from codesign.models.quantization.rounding import quantize
 from codesign.models.quantization.transformations import largest_inputs, rotated, smoothed
 from codesign.models.quantization.weight_algorithms import clipped, gptq
 
-Rounding: TypeAlias = Literal["rtn", "gptq", "clipping"]
+Rounding = Literal["rtn", "gptq", "clipping"]
 _ROUNDINGS = ("rtn", "gptq", "clipping")
 STEPS = ("smoothquant", "quarot", *_ROUNDINGS)
 """Steps in the order in which they are applied."""

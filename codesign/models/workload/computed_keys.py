@@ -8,11 +8,11 @@ families and name the sources. Of :data:`LAYER_KEYS`, a list has a number for ea
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 from codesign.base.columns import Fields, JsonObject
 
-Config: TypeAlias = Fields
+Config = Fields
 
 EXPERTS = ("n_routed_experts", "num_experts_per_tok", "moe_intermediate_size")
 LAYER_KEYS = ("num_attention_heads", "num_key_value_heads", "head_dim", "intermediate_size")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Literal, NamedTuple
 
-StateFormat: TypeAlias = Literal["float32", "bfloat16", "float16"]
-LinearKind: TypeAlias = Literal["gated_delta", "lightning", "mamba", "mamba2", "convolution"]
+StateFormat = Literal["float32", "bfloat16", "float16"]
+LinearKind = Literal["gated_delta", "lightning", "mamba", "mamba2", "convolution"]
 
 
 class LatentDims(NamedTuple):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import inf
-from typing import Literal, TypeAlias
+from typing import Literal
 
-Embedding: TypeAlias = Literal["lookup", "dense"]
+Embedding = Literal["lookup", "dense"]
 
 
 @dataclass(frozen=True)

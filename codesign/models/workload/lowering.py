@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from math import inf
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -55,8 +55,8 @@ from codesign.models.workload.vector_ops import (
     SIGMOID_OPS,
 )
 
-Phase: TypeAlias = Literal["prefill", "decode"]
-Logits: TypeAlias = Literal["last", "all"]
+Phase = Literal["prefill", "decode"]
+Logits = Literal["last", "all"]
 
 
 def lower(

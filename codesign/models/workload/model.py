@@ -6,7 +6,7 @@ Keys are those of Hugging Face's ``config.json``, verbatim where one exists.
 from __future__ import annotations
 
 from math import prod
-from typing import Annotated, Any, Literal, TypeAlias, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
@@ -32,12 +32,10 @@ from codesign.models.workload.layer_dims import (
 from codesign.models.workload.layer_pass import LayerPass
 from codesign.models.workload.operators import Operator
 
-LayerType: TypeAlias = Literal[
-    "full_attention", "sliding_attention", "linear_attention", "no_attention"
-]
-IndexerType: TypeAlias = Literal["full", "shared"]
-MlpType: TypeAlias = Literal["dense", "sparse", "none"]
-HeadKey: TypeAlias = Literal[
+LayerType = Literal["full_attention", "sliding_attention", "linear_attention", "no_attention"]
+IndexerType = Literal["full", "shared"]
+MlpType = Literal["dense", "sparse", "none"]
+HeadKey = Literal[
     "num_attention_heads", "num_key_value_heads", "head_dim", "value_head_dim"
 ]  # fmt: skip
 """Numbers of softmax attention; all but the last may differ from layer to layer, by a key that ends
@@ -517,7 +515,7 @@ class LanguageModel(Record):
     def moe_dims(self) -> MixtureDims:
         """The mixture's dimensions; only for ``is_mixture`` models."""
         shared = self.shared_expert_intermediate_size
-        beside: list[Any] = [
+        beside = [
             shared or self.n_shared_experts * (self.moe_intermediate_size or 0),
             shared is not None and self.is_shared_expert_gated,
             self.has_router_bias,
@@ -686,7 +684,7 @@ def describe_unlike_attention(
         One line for an error, or None if it can do all.
     """
     kinds = model.layers_by_type
-    allowed: set[LayerType] = set(SOFTMAX_LAYERS)
+    allowed = set(SOFTMAX_LAYERS)
     has_unlike = len(kinds) > 1 and not (windows_may_differ and kinds.keys() <= allowed)
     if has_unlike or "linear_attention" in kinds:
         listed = " and ".join(f"{count} {layer_type}" for layer_type, count in kinds.items())

@@ -7,7 +7,7 @@ charges at a port are at least those of the operands that are used there.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,8 +16,8 @@ from codesign.base.columns import FloatArray
 from codesign.models.workload.operator_rules import Access
 from codesign.models.workload.operators import OperatorTable
 
-Port: TypeAlias = Literal["memory", "on_chip", "scores"]
-FormatKey: TypeAlias = Literal["weight_format", "activation_format", "kv_format"]
+Port = Literal["memory", "on_chip", "scores"]
+FormatKey = Literal["weight_format", "activation_format", "kv_format"]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def operands(table: OperatorTable, batch_size: ArrayLike) -> tuple[Operand, ...]
         table: Operators of the pass.
         batch_size: (..., 1) requests processed together, or a scalar.
     """
-    stored: list[Access] = [rule.access for rule in table.rules]
+    stored = [rule.access for rule in table.rules]
     paged: list[Access] = ["paged"] * len(table)
     streamed: list[Access] = ["streamed"] * len(table)
     batch = np.asarray(batch_size)

@@ -25,25 +25,25 @@ import csv
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from pydantic import TypeAdapter
 
 from codesign.base.errors import check_known
 
-Axis: TypeAlias = Literal["columns", "rows", "heads", "replicated"]
-Collective: TypeAlias = Literal["all_reduce", "all_gather"]
-Kernel: TypeAlias = Literal[
+Axis = Literal["columns", "rows", "heads", "replicated"]
+Collective = Literal["all_reduce", "all_gather"]
+Kernel = Literal[
     "gemm", "absorption", "attention", "index", "experts", "scan", "rowwise", "residual", "lookup",
     "stream",
 ]  # fmt: skip
-Dimension: TypeAlias = Literal[
+Dimension = Literal[
     "query_heads", "query_key_value", "kv_heads", "latent", "value_heads", "linear_projection",
     "linear_convolution", "mlp", "shared", "expert", "vocabulary", "all",
 ]  # fmt: skip
-Access: TypeAlias = Literal["streamed", "paged", "gathered"]
-Scope: TypeAlias = Literal["tokens", "logits", "phase"]
-Role: TypeAlias = Literal[
+Access = Literal["streamed", "paged", "gathered"]
+Scope = Literal["tokens", "logits", "phase"]
+Role = Literal[
     "embedding", "norm", "residual", "lm_head", "qkv", "qk_norm", "rope", "softmax",
     "attention_output", "latent", "query", "key_value", "up", "activation", "down", "router",
     "combination", "other",

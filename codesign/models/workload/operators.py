@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
 from math import inf
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,8 @@ from codesign.base.errors import InputError
 from codesign.models.workload.expert_routing import expected_distinct_experts
 from codesign.models.workload.operator_rules import OperatorRule, operator_rule
 
-Kind: TypeAlias = Literal[
-    "gemm", "attention_qk", "attention_pv", "linear_attention", "vector", "gather"
-]
-Group: TypeAlias = Literal["embedding", "norm", "attention", "mlp", "moe", "residual", "lm_head"]
+Kind = Literal["gemm", "attention_qk", "attention_pv", "linear_attention", "vector", "gather"]
+Group = Literal["embedding", "norm", "attention", "mlp", "moe", "residual", "lm_head"]
 _ENDS: tuple[Group, ...] = ("embedding", "lm_head")
 
 
@@ -307,7 +305,7 @@ def build_table(
         InputError: An operator reads or writes a cache or a state that none stores.
     """
     rows = [row for row in operators if row.count > 0]
-    columns: dict[str, FloatArray] = {
+    columns = {
         name: np.array([getattr(row, name) for row in rows], dtype=np.float64)
         for name in NUMERIC_COLUMNS
     }

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from codesign.base.errors import UnusableValueError, check_known
 from codesign.base.schema import Record, read_records
 from codesign.models.format_mixture import format_shares, is_mixed
 
-Convention: TypeAlias = Literal["plain", "exact"]
+Convention = Literal["plain", "exact"]
 
 FORMAT_KEYS = ("weight_format", "activation_format", "kv_format")
 """Parameters of a design that say how wide each kind of data is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal, TypeAlias, get_args
+from typing import Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -25,8 +25,8 @@ from codesign.models.workload.storage import (
 )
 from codesign.models.workload.traces import Trace, load_trace
 
-BatchRule: TypeAlias = Literal["best", "capacity"]
-LayerPart: TypeAlias = Literal["all", "attention", "ffn"]
+BatchRule = Literal["best", "capacity"]
+LayerPart = Literal["all", "attention", "ffn"]
 
 _FFN_GROUPS = ("mlp", "moe")
 
@@ -42,11 +42,11 @@ def _usable(load: Callable[[str], object]) -> Callable[[object], object]:
     return check
 
 
-ModelName: TypeAlias = Annotated[str, checked(_usable(load_model))]
+ModelName = Annotated[str, checked(_usable(load_model))]
 """A bundled language model, or the path of a ``config.json`` or YAML file."""
-TraceName: TypeAlias = Annotated[str, checked(_usable(load_trace))]
+TraceName = Annotated[str, checked(_usable(load_trace))]
 """A named pair of token counts."""
-SessionName: TypeAlias = Annotated[str, checked(_usable(load_session))]
+SessionName = Annotated[str, checked(_usable(load_session))]
 """A named session, or a YAML file with one."""
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from functools import cache, cached_property
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -32,7 +32,7 @@ _FILE = Path(__file__).parent / "sessions.yaml"
 _MOST_TURNS = 10_000
 """Most turns of a session; a larger number is taken for a mistake [ours]."""
 
-ThinkTimes: TypeAlias = Literal["exponential", "fixed"]
+ThinkTimes = Literal["exponential", "fixed"]
 
 
 class Turn(Record):

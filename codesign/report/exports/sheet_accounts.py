@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Explanation
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.sweep import Sweep
@@ -64,7 +63,7 @@ def budget_table(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
     is one number of each, and none in the columns of which the design has no account.
     """
     columns = evaluated.space.columns(evaluated.space.encode(evaluated.design))
-    ends: list[Explanation] = [evaluated.explanation] * 3
+    ends = [evaluated.explanation] * 3
     try:
         sweep = Sweep.single(evaluated)
     except InputError:

@@ -77,9 +77,7 @@ def _dumped(key: str, value: Any, level: int) -> str:
     document: Any = {key: value}
     for _ in range(level):
         document = {"x": document}
-    text: str = yaml.dump(
-        document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH
-    )
+    text = yaml.dump(document, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=_WIDTH)
     for _ in range(level):
         text = text.partition("\n")[2]
     return text

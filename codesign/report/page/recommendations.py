@@ -122,7 +122,7 @@ def recommendation_document(
             ],
         })  # fmt: skip
     names, cost = problem.objective_names, cost_column(problem.objectives)
-    document: JsonObject = {
+    document = {
         "picks": documents,
         "sentence": recommendation_words(results, folded) if picks else "",
         "figures": metrics,

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from codesign.search.execution.guard import NOTICE_S, Refusal
 from codesign.search.observations import Observations
 from codesign.search.problem import Problem
 
-Task: TypeAlias = Callable[[IntArray], Observations | Refusal]
+Task = Callable[[IntArray], Observations | Refusal]
 """Evaluates (1, d) designs on a worker, which must be able to import it."""
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from codesign.search.campaign.reference import settled
 from codesign.search.campaign.store import Store
 from codesign.search.campaign.store_file import STORE, open_store
 
-State: TypeAlias = Literal["not started", "running", "stopped", "complete", "exhausted"]
+State = Literal["not started", "running", "stopped", "complete", "exhausted"]
 """``stopped``: begun, to be continued. ``exhausted``: no further design existed."""
 
 

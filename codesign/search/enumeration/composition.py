@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeAlias
 
 import numpy as np
 
@@ -42,7 +41,7 @@ _MOST_SHARED = 1 << 20
 Rebuild = Callable[[], Problem]
 
 
-FrontOfPool: TypeAlias = Callable[[Problem, Rebuild | None], ExactFront]
+FrontOfPool = Callable[[Problem, Rebuild | None], ExactFront]
 """Function that finds the exact front of a pool's problem, or reads the stored one. Its second
 argument builds the problem again in another process."""
 
@@ -387,7 +386,7 @@ class SystemSearch:
         ]
         table = np.column_stack(objectives)
         # A system that does not keep up with its arrivals waits for ever.
-        feasible: BoolArray = np.asarray(np.isfinite(table).all(axis=1))
+        feasible = np.asarray(np.isfinite(table).all(axis=1))
         for limit in self._limits:
             feasible &= limit.expression.violation(metrics) <= 0
         return table, feasible

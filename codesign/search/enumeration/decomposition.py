@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.base.columns import Column, Columns, IntArray, Value
+from codesign.base.columns import Columns, IntArray, Value
 from codesign.base.errors import InputError
 from codesign.search.enumeration.front import MOST_LISTED
 from codesign.search.problem import Problem
@@ -148,7 +148,7 @@ class Decomposition:
 
     def columns(self, partials: Part, level: int) -> tuple[Columns, Mapping[str, Sequence[Value]]]:
         """Decided parameters at a level, and the values of all others."""
-        columns: dict[str, Column] = dict(self.space.columns(partials.rows))
+        columns = dict(self.space.columns(partials.rows))
         undecided = {}
         for axis in self.undecided[level:]:
             for place, column in enumerate(axis.columns.tolist()):

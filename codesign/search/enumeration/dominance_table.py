@@ -55,7 +55,7 @@ class _Piece:
             ranks = np.searchsorted(self._sorted[:, column], values, side="right")
             ranks[np.isnan(values)] = 0  # nothing is as good as what is no number
             common &= sets[ranks]
-        is_dominated: BoolArray = np.asarray(common.any(axis=1))
+        is_dominated = np.asarray(common.any(axis=1))
         reached = np.flatnonzero(is_dominated)
         bits = np.unpackbits(common[reached].view(np.uint8), axis=1)
         first = self._front[bits.argmax(axis=1)]

@@ -16,7 +16,7 @@ from typing import Protocol
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray
+from codesign.base.columns import FloatArray
 from codesign.base.errors import InfeasibleError, JobError, UnusableValueError
 from codesign.base.loop_progress import LoopProgress
 from codesign.search.enumeration.checkpoint import State, load_state, save_state
@@ -241,7 +241,7 @@ def _stopped(reason: str) -> JobError:
 def _blame(problem: Problem) -> str:
     """Limit that most designs of a random sample break."""
     rows = problem.space.sample(np.random.default_rng(0), _BLAMED)
-    limits: Arrays = problem.known_violations(rows)
+    limits = problem.known_violations(rows)
     admitted = np.ones(len(rows), dtype=bool)
     for values in limits.values():
         admitted &= values <= 0

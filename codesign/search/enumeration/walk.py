@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray
 from codesign.search.enumeration.decomposition import Decomposition, Part
 from codesign.search.enumeration.dominance_table import DominanceTable
 from codesign.search.enumeration.front import Archive, dominated_by
@@ -143,7 +143,7 @@ class Walk:
         partial_front.tally.evaluated += len(partials)
         partial_front.tally.repeated += designs - len(partials)
         partial_front.tally.failed += int(partials.weights[results.failed].sum())
-        feasible: IntArray = np.flatnonzero(results.feasible)
+        feasible = np.flatnonzero(results.feasible)
         partial_front.archive.add(
             results.objectives[feasible],
             partials.numbers[feasible],

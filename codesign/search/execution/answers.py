@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TypeAlias
 
 import numpy as np
 
@@ -13,11 +12,11 @@ from codesign.base.failures import Failure
 from codesign.search.observations import Observations
 from codesign.search.problem import Problem
 
-Answer: TypeAlias = Mapping[str, Mapping[str, float]]
+Answer = Mapping[str, Mapping[str, float]]
 """``metrics`` and ``violations`` of one design, by name."""
-Evaluate: TypeAlias = Callable[[IntArray], Observations]
+Evaluate = Callable[[IntArray], Observations]
 """The shape of whatever evaluates: (n, d) designs in, their observations out."""
-EvaluateEach: TypeAlias = Callable[[IntArray], Iterable[tuple[int, Observations]]]
+EvaluateEach = Callable[[IntArray], Iterable[tuple[int, Observations]]]
 """The same design by design, as they end: position and observations of one."""
 
 

@@ -27,20 +27,18 @@ def distance(first: Tensor, second: Tensor) -> Tensor:
     """Distances, multiplied by the root of 5."""
     import torch
 
-    result: Tensor = torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
+    result = torch.cdist(first, second, compute_mode="donot_use_mm_for_euclid_dist")
     return result.mul_(math.sqrt(5.0))
 
 
 def matern(distances: Tensor) -> Tensor:
     """Matérn 5/2 of distances that are multiplied by the root of 5."""
-    correlation: Tensor = (1.0 + distances + distances**2 / 3.0) * (-distances).exp()
-    return correlation
+    return (1.0 + distances + distances**2 / 3.0) * (-distances).exp()
 
 
 def matern_slope(distances: Tensor) -> Tensor:
     """Slope of :func:`matern` by the logarithm of a length scale, over the squared scaled gap."""
-    slope: Tensor = (1.0 + distances).mul_((-distances).exp()).mul_(5.0 / 3.0)
-    return slope
+    return (1.0 + distances).mul_((-distances).exp()).mul_(5.0 / 3.0)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -21,7 +21,7 @@ from codesign.space import DesignSpace
 if TYPE_CHECKING:
     from scipy.stats import qmc
 
-HintUse: TypeAlias = Literal["none", "start", "model", "alone"]
+HintUse = Literal["none", "start", "model", "alone"]
 """Use of an evaluator's hints in a search: none, choose the initial designs, serve the models of an
 optimizer that learns, or lead one that has no model."""
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -33,7 +33,7 @@ from codesign.search.optimizers.training_data import (
 from codesign.search.optimizers.violations import ViolationScale, violation_scales
 from codesign.search.pareto import hypervolume
 
-Name: TypeAlias = tuple[Literal["objective", "limit", "failing"], int]
+Name = tuple[Literal["objective", "limit", "failing"], int]
 """Name of a model: what it is about, and the column of it."""
 _MOST_CONDITIONED = 2000
 """Results that a process is conditioned on; of more, the front, the latest and a random choice

@@ -11,7 +11,7 @@ themselves.
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,7 +22,7 @@ from codesign.search.optimizers.base import BaseOptimizer, KeySet
 from codesign.search.optimizers.peer_process import PeerProcess
 from codesign.search.optimizers.peer_space import PeerSpace
 
-PeerMethod: TypeAlias = Literal[
+PeerMethod = Literal[
     "optuna-tpe",
     "optuna-gp",
     "optuna-nsga2",

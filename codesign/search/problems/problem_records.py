@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -32,7 +32,7 @@ MOST_LISTED = 2000
 """Points of a front up to which the designs are published, and not only the objectives. [ours]"""
 COUNT = "designs"
 """The column of a front that says how many designs have these objectives."""
-ProofKind: TypeAlias = Literal["enumeration", "composition", "reduction", "closed form"]
+ProofKind = Literal["enumeration", "composition", "reduction", "closed form"]
 _NAME = re.compile(r"(?P<name>.+?)(?:\.v(?P<version>[1-9]\d*))?")
 _WITHDRAWN = "withdrawn.yaml"
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, TypeAlias, get_args
+from typing import Literal, get_args
 
 from codesign.base.errors import InputError, Mistake, check_known
 
-StepPolicy: TypeAlias = Literal["chunked", "prefill-first"]
+StepPolicy = Literal["chunked", "prefill-first"]
 """``chunked``: every step carries all decoding requests and, in what is left of the token budget,
 chunks of prompts [Agrawal2024]_, as vLLM's engine V1 does. ``prefill-first``: a step prefills whole
 prompts where any waits and has room, else it decodes, as its first engine did [Kwon2023]_.

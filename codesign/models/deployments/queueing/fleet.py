@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import Literal
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from codesign.models.deployments.queueing.engine_limits import EngineLimits
 from codesign.models.deployments.queueing.prefix_cache import StoreLimits
 from codesign.models.deployments.queueing.step_times import StepTimes
 
-Routing: TypeAlias = Literal["least-loaded", "round-robin", "session"]
+Routing = Literal["least-loaded", "round-robin", "session"]
 """Choice of the machine of a pool for a request: the one with the fewest requests, the first of
 equals; each in turn; or the one that served the session before, and for its first turn the one
 with the fewest requests."""

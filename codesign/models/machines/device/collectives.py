@@ -23,7 +23,7 @@ crosses nodes: that part is from NCCL's design.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias, get_args
+from typing import Annotated, Literal, get_args
 
 import numpy as np
 from pydantic import Field
@@ -35,12 +35,12 @@ from codesign.models.hardware.collective_times import CollectiveKind, wire_bytes
 from codesign.models.machines.device.links import LinkRates, slowness
 from codesign.models.machines.device.rates import Floats
 
-DeviceCollective: TypeAlias = CollectiveKind | Literal["custom_all_reduce"]
+DeviceCollective = CollectiveKind | Literal["custom_all_reduce"]
 COLLECTIVE_KINDS: tuple[DeviceCollective, ...] = (*get_args(CollectiveKind), "custom_all_reduce")
 HOSTED = "pcie"
 """Kind of links that NCCL replaces by the host's memory."""
 
-_Positive: TypeAlias = Annotated[float, Field(gt=0)]
+_Positive = Annotated[float, Field(gt=0)]
 
 
 class CollectiveConstants(Record):
@@ -103,7 +103,7 @@ def collective_time_s(
     if kind not in COLLECTIVE_KINDS:
         raise UnknownNameError("collective", kind, COLLECTIVE_KINDS)
     n, nodes = np.maximum(n_devices, 1.0), np.maximum(n_nodes, 1.0)
-    name: CollectiveKind = "all_reduce" if kind == "custom_all_reduce" else kind
+    name = "all_reduce" if kind == "custom_all_reduce" else kind
     latency = constants.start + _latency_s(name, n, nodes, constants)
     payload = _payload_s(
         name, np.asarray(message_bytes, dtype=np.float64), n, nodes, links, constants

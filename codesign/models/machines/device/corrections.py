@@ -20,7 +20,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,7 +38,7 @@ _DIGITS = 6
 
 _DIRECTION = np.sqrt(np.arange(2.0, 12.0))
 
-Formats: TypeAlias = FloatArray | BoolArray | NDArray[np.str_] | float | bool | str
+Formats = FloatArray | BoolArray | NDArray[np.str_] | float | bool | str
 
 
 @dataclass(frozen=True)

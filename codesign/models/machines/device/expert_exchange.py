@@ -10,7 +10,7 @@ H200 on 1 to 8 nodes and of B200 on one. Experts are drawn evenly there, not lim
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field
@@ -22,7 +22,7 @@ from codesign.models.machines.device.links import LinkRates, slowness
 from codesign.models.machines.device.rates import Floats
 from codesign.models.workload.expert_routing import partners
 
-ExchangeKind: TypeAlias = Literal[
+ExchangeKind = Literal[
     "expert_dispatch_normal",
     "expert_combine_normal",
     "expert_dispatch_low_latency",

@@ -14,7 +14,7 @@ fastest of TensorRT-LLM, vLLM and SGLang; these differ by a factor of 2 and more
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -33,8 +33,8 @@ TILE_ROWS = (16, 32, 64, 128, 256)
 TILE_COLUMNS = 128
 """Columns of a tile [ours]; libraries use 64 to 256."""
 
-_Cycles: TypeAlias = Annotated[float, quantity("1"), Field(ge=0)]
-_PerCycle: TypeAlias = Annotated[float, quantity("1"), Field(gt=0)]
+_Cycles = Annotated[float, quantity("1"), Field(ge=0)]
+_PerCycle = Annotated[float, quantity("1"), Field(gt=0)]
 
 
 _MULTIPLY_BITS = {"fp8": 8.0, "fp8-block": 8.0, "mxfp8": 8.0, "nvfp4": 4.0}

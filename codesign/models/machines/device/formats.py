@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal
 
 from codesign.base.errors import UnknownNameError
 from codesign.models.hardware.device import SAME_RATE, Device
 
-Kind: TypeAlias = Literal["float", "integer"]
+Kind = Literal["float", "integer"]
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,7 @@ def product_format(
     """
     weights, inputs = operand_format(weight), operand_format(activation)
     wider = max(weights.multiply_bits, inputs.multiply_bits)
-    number_kind: Kind = inputs.kind if wider < 16 else "float"
+    number_kind = inputs.kind if wider < 16 else "float"
     is_native = weights.multiply_bits == 16 or (weights.multiply_bits, weights.kind) == (
         wider,
         number_kind,

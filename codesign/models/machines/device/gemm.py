@@ -11,7 +11,7 @@ Fitted to kernels of ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field
@@ -22,7 +22,7 @@ from codesign.models.machines.device.corrections import KernelCase
 from codesign.models.machines.device.rates import DeviceRates, Floats
 from codesign.models.machines.device.sustained import sustained_share
 
-Flags: TypeAlias = BoolArray | bool
+Flags = BoolArray | bool
 
 TILES = (
     (256, 128),
@@ -48,7 +48,7 @@ datasheet's peak over bandwidth is 153 (A100) to 295 (H100), of L40S 419."""
 _PARTIAL_BYTES = 4  # partial sums of a split product are kept in 32 bits [ours]
 _UNQUANTIZED_BYTES = 2  # an input that is yet to be quantized comes in 16 bits
 
-_Positive: TypeAlias = Annotated[float, Field(gt=0)]
+_Positive = Annotated[float, Field(gt=0)]
 
 
 class GemmConstants(Record):

@@ -12,7 +12,7 @@ the weights do.
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -36,14 +36,14 @@ KINDS = ("activation", "kv", "weight")
 PRIORITIES = (*KINDS, "equal", "written")
 """Storage priorities; a code is the position here."""
 
-Three: TypeAlias = tuple[FloatArray, FloatArray, FloatArray]
+Three = tuple[FloatArray, FloatArray, FloatArray]
 """One value per kind of data."""
-Two: TypeAlias = tuple[FloatArray, FloatArray]
-Tiers: TypeAlias = tuple[FloatArray, ...]
+Two = tuple[FloatArray, FloatArray]
+Tiers = tuple[FloatArray, ...]
 """One value per off-chip tier."""
-Levels: TypeAlias = tuple[FloatArray, ...]
+Levels = tuple[FloatArray, ...]
 """One value per memory level: on chip, then the off-chip tiers."""
-Tails: TypeAlias = tuple[FloatArray, ...]
+Tails = tuple[FloatArray, ...]
 """For each tier but the first, the share of some bytes that lives in it or deeper."""
 
 _ACTIVATION, _KV, _WEIGHT, _EQUAL, WRITTEN = range(len(PRIORITIES))

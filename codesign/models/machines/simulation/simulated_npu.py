@@ -18,7 +18,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 
@@ -128,7 +127,7 @@ def simulate(
     return _TransactionBuilder(steps, machine, is_transfer_only).run(keeps_transactions)
 
 
-_Move: TypeAlias = tuple[int, bool, float, str, int]
+_Move = tuple[int, bool, float, str, int]
 """Level (-1: none), whether it is written, bytes, activity and step of a transaction."""
 
 

@@ -17,7 +17,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import reduce
-from typing import TypeAlias
 
 import numpy as np
 
@@ -212,7 +211,7 @@ _ORDER: dict[Dataflow, tuple[str, ...]] = {
     "os": ("row", "column", "inner"),
 }
 """The loops over the tiles, outermost first: what the stationary operand has not is innermost."""
-_Factors: TypeAlias = dict[str, FloatArray]
+_Factors = dict[str, FloatArray]
 """Factors by loop; each depends on the position in its loop, and they are multiplied."""
 
 

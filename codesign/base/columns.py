@@ -144,3 +144,10 @@ _SMALL = 1 << 12
 def first_values(columns: Mapping[str, Any]) -> dict[str, float]:
     """Numbers of the first design, by the name of their column."""
     return {name: float(values[0]) for name, values in columns.items()}
+
+
+def evenly(positions: IntArray, most: int) -> IntArray:
+    """At most so many of the positions, evenly spaced, both ends among them."""
+    if len(positions) <= most:
+        return positions
+    return positions[np.linspace(0, len(positions) - 1, most).round().astype(np.int64)]

@@ -249,3 +249,13 @@ def format_engineering(value: float, unit: str, digits: int = 4) -> str:
         if abs(value) >= factor * (1 - 5e-5):
             return f"{value / factor:.{digits}g} {prefix}{unit}".rstrip()
     return f"{value:.{digits}g} {unit}".rstrip()
+
+
+def round_step(least: float) -> float:
+    """The smallest of 1, 2 and 5 times powers of ten that is no smaller, up to rounding.
+
+    >>> round_step(0.3), round_step(20.0)
+    (0.5, 20.0)
+    """
+    power = 10.0 ** math.floor(math.log10(least))
+    return next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= least * (1 - 1e-9))

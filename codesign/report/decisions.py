@@ -258,24 +258,21 @@ def _direction(flip: Flip) -> tuple[RangedNumber, bool]:
 
 
 def _flip_words(problem: Problem, flip: Flip, design: Mapping[str, Value]) -> str:
+    words = " and ".join(change_words(change) for change in flip.changes)
+    if len(flip.changes) > _MOST_CHANGES:
+        words = (
+            f"{len(flip.changes)} constants at {100 * flip.share:.0f} % of the way to the ends of "
+            "their ranges"
+        )
     (rival,) = problem.space.decode(flip.row[None, :])
     theirs, ours = (_objectives(problem, values) for values in (flip.objectives, flip.beaten))
-    return f"{_changes(flip)}: {theirs} against {ours}, with {_moved(problem, design, rival)}"
+    return f"{words}: {theirs} against {ours}, with {_moved(problem, design, rival)}"
 
 
 def _moved(problem: Problem, old: Mapping[str, Value], new: Mapping[str, Value]) -> str:
     """Settings that differ: ``HBM4 stacks 2 → 4``."""
     moved = changed_settings(problem.space, old, new)
     return "; ".join(f"{name} {before} → {after}" for name, before, after in moved)
-
-
-def _changes(flip: Flip) -> str:
-    if len(flip.changes) <= _MOST_CHANGES:
-        return " and ".join(change_words(change) for change in flip.changes)
-    return (
-        f"{len(flip.changes)} constants at {100 * flip.share:.0f} % of the way to the ends of "
-        "their ranges"
-    )
 
 
 def change_words(change: Change) -> str:

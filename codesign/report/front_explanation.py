@@ -414,26 +414,22 @@ class _Words:
             return "no design is feasible"
         if not self._matters(move):
             return nothing_words(self.explanation.tolerance)
-        best, tolerance = self.explanation.front.objectives.min(axis=0), self.explanation.tolerance
         share = abs(move.change) / self.explanation.prices.hypervolume
         more = "more" if move.change > 0 else "less"
-        words = [f"{100 * share:.3g} % {more} hypervolume"]
-        if self._is_moved(move).any():
-            exchange = self.exchange(best, move.best)
-            words.insert(0, f"at best {exchange.removesuffix(f': {nothing_words(tolerance)}')}")
-            words[0] += f" ({self._rate_words(price, move)})"
-        return ", ".join(words)
-
-    def _rate_words(self, price: Price, move: Move) -> str:
-        """Change of the best objectives per unit of the limit, such as a dollar or a year."""
+        words = f"{100 * share:.3g} % {more} hypervolume"
+        moved = np.flatnonzero(self._is_moved(move))
+        if not len(moved):
+            return words
+        # Per unit of the limit, such as a dollar or a year.
         unit = _STEP_UNITS.get(price.limit.unit, unit_text(price.limit.unit) or "unit")
-        return ", ".join(
-            f"{format_metric(abs(float(change)), metric, digits=3)} {title} per {unit}"
-            for title, metric, change, moved in zip(
-                self.titles, self.metrics, move.best_change, self._is_moved(move), strict=True
-            )
-            if moved
+        rates = ", ".join(
+            f"{format_metric(abs(float(move.best_change[j])), self.metrics[j], digits=3)} "
+            f"{self.titles[j]} per {unit}"
+            for j in moved.tolist()
         )
+        exchange = self.exchange(self.explanation.front.objectives.min(axis=0), move.best)
+        slight = nothing_words(self.explanation.tolerance)
+        return f"at best {exchange.removesuffix(f': {slight}')} ({rates}), {words}"
 
     def _matters(self, move: Move) -> bool:
         """Whether the hypervolume or a best value differs by more than the tolerance."""

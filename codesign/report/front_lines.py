@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from rich.table import Table
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, evenly
 from codesign.base.metrics import Metric
 from codesign.insight.explanation.binding import binding_shares
 from codesign.insight.explanation.range_ends import RangeEnd, range_ends
@@ -63,7 +63,7 @@ def front_lines(
     places = folded.kept[:limit]
     if limit is None and len(places) > MOST_LINES:
         # Evenly spaced, both ends among them, and the recommended ones.
-        spaced = places[np.linspace(0, len(places) - 1, MOST_LINES).round().astype(np.int64)]
+        spaced = evenly(places, MOST_LINES)
         places = np.union1d(spaced, np.array(list(picks), dtype=np.int64))
     positions = folded.positions[places]
     space = results.problem.space

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from codesign.base.columns import FloatArray, JsonObject
-from codesign.base.units import SI_PREFIXES
+from codesign.base.units import SI_PREFIXES, round_step
 from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Panel, Points
 from codesign.report.labels import takes_prefix, unit_text
 
@@ -318,8 +318,7 @@ def _ticks(axis: Axis, length: float, is_upright: bool) -> list[tuple[float, str
     if axis.is_log:
         return list(_log_ticks(low, high, length, axis.unit))
     least = (high - low) / max(1.0, length / (36.0 if is_upright else 74.0))
-    power = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
-    step = next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= least * (1 - 1e-9))
+    step = round_step(least) if least > 0 else 1.0
     first = math.ceil(low / step - 1e-9)
     values = [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
     factor, prefix = _prefix(max(abs(low), abs(high)), axis.unit)

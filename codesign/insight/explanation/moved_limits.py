@@ -20,6 +20,7 @@ import numpy as np
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.loop_progress import counted
 from codesign.base.metrics import Metric
+from codesign.base.units import round_step
 from codesign.insight.explanation.movable_limits import Limit, limits_of, metric_amount
 from codesign.insight.explanation.variation import Variation
 from codesign.search.enumeration import KeptFront
@@ -170,8 +171,7 @@ def positions_of(objective: Objective, loosest: float, tightest: float, n: int) 
     least = max((loosest - tightest) / n, objective.step)
     if least <= 0:
         return []
-    power = 10.0 ** np.floor(np.log10(least))
-    step = next(k * power for k in (1.0, 2.0, 5.0, 10.0) if k * power >= least * (1 - 1e-9))
+    step = round_step(least)
     places = np.arange(np.ceil(loosest / step * (1 - 1e-12)), np.floor(tightest / step), -1.0)
     amounts = places[places * step >= tightest - 1e-12 * abs(tightest)] * step
     digits = max(0, -int(np.floor(np.log10(step))))

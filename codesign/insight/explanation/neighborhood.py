@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Value
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Value, evenly
 from codesign.base.loop_progress import LoopProgress
 from codesign.insight.explanation.choices import possible_codes
 from codesign.insight.explanation.distance import Measure
@@ -63,8 +63,7 @@ def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Ne
     moved = np.concatenate([np.empty((0, rows.shape[1]), int), *map(space.neighbors, rows)])
     moved = np.unique(moved, axis=0)
     moved = moved[~np.isin(space.keys(moved), space.keys(rows))]
-    if len(moved) > MOST_NEIGHBORS:
-        moved = moved[np.linspace(0, len(moved) - 1, MOST_NEIGHBORS).round().astype(np.int64)]
+    moved = evenly(moved, MOST_NEIGHBORS)
     names = list(dict.fromkeys([*problem.deciding_metrics, *metrics]))
     batches: list[Observations] = []
     n_of_part = _FEW

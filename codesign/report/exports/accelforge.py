@@ -14,7 +14,7 @@ from pathlib import Path
 from codesign.answers.json_values import json_text
 from codesign.report.chosen import ChosenDesign
 from codesign.report.exports.design_files import Written, commented, need_tiers, write_texts
-from codesign.report.machine import Machine, MachineLevel
+from codesign.report.machine import Machine
 
 _STATIONARY = {"ws": "weight", "is": "input", "os": "output"}
 _REUSED = {"ws": ("output", "input"), "is": ("output", "weight"), "os": ("weight", "input")}
@@ -86,7 +86,16 @@ _COMPUTE = """\
 def architecture_of(machine: Machine) -> str:
     """The architecture alone, as AccelForge reads it."""
     listed = [*reversed(machine.tiers), *([machine.sram_level] if machine.sram_level else [])]
-    memories = [_memory(level, is_outermost=number == 0) for number, level in enumerate(listed)]
+    memories = [
+        _MEMORY.format(
+            level=level, bits=level.capacity_bytes * 8, rate=level.bandwidth_bytes_per_s * 8,
+            name="OnChip" if level.name == "on_chip" else level.name.capitalize(),
+            read=level.read_energy_joules_per_byte / 8,
+            write=level.write_energy_joules_per_byte / 8,
+            tensors="may_keep: All" if number else "keep: ~Intermediates, may_keep: All",
+        )
+        for number, level in enumerate(listed)
+    ]  # fmt: skip
     flow = machine.dataflow or "ws"
     rows, columns = _REUSED[flow]
     compute = _COMPUTE.format(
@@ -107,12 +116,3 @@ _MEMORY = """\
     - {{name: write, energy: {write:.17g}, throughput: {rate:.17g}}}
     tensors: {{{tensors}}}
 """
-
-
-def _memory(level: MachineLevel, is_outermost: bool) -> str:
-    return _MEMORY.format(
-        level=level, bits=level.capacity_bytes * 8, rate=level.bandwidth_bytes_per_s * 8,
-        name="OnChip" if level.name == "on_chip" else level.name.capitalize(),
-        read=level.read_energy_joules_per_byte / 8, write=level.write_energy_joules_per_byte / 8,
-        tensors="keep: ~Intermediates, may_keep: All" if is_outermost else "may_keep: All",
-    )  # fmt: skip

@@ -37,16 +37,13 @@ def _entry(key: str, value: Any, level: int) -> str:
     if value_type is dict and value:
         return _key(key, level) + ":\n" + yaml_lines(value, level + 1)
     if value_type is float or value_type is int:
-        return f"{_key(key, level)}: {_number(value)}\n"
+        text = repr(value)
+        # YAML 1.1 reads a number with an exponent only if it has a point.
+        text = text.replace("e", ".0e", 1) if "e" in text and "." not in text else text
+        return f"{_key(key, level)}: {text}\n"
     if value_type is str or value_type is bool or value is None:
         return _spelled(key, value, level)
     return _dumped(key, value, level)
-
-
-def _number(value: float) -> str:
-    text = repr(value)
-    # YAML 1.1 reads a number with an exponent only if it has a point.
-    return text.replace("e", ".0e", 1) if "e" in text and "." not in text else text
 
 
 @cache

@@ -98,13 +98,6 @@ def _metric(results: Results, name: str) -> Metric:
     return metric_of(name, results.problem.metrics)
 
 
-def _interval(ends: Sequence[float], metric: Metric) -> str:
-    """Both ends of an interval, with one unit where they have the same."""
-    texts = [format_metric(end, metric, 3) for end in ends]
-    numbers, units = zip(*(text.partition(" ")[::2] for text in texts), strict=True)
-    return f"{numbers[0]}–{texts[1]}" if units[0] == units[1] else "–".join(texts)
-
-
 def _interval_html(pick: Fields, metric: Metric, value: float) -> str:
     """The interval of a metric of a recommended design, if it is worth a word."""
     ends = pick.get("ranges", {}).get("intervals", {}).get(metric.name, (value, value))
@@ -113,7 +106,10 @@ def _interval_html(pick: Fields, metric: Metric, value: float) -> str:
     low, high = sorted(ends)
     if abs(high - low) <= 0.005 * abs(value):
         return ""
-    return f'<br><span class="quiet">{escape(_interval((low, high), metric))}</span>'
+    low_text, high_text = (format_metric(end, metric, 3) for end in (low, high))
+    number, _, unit = low_text.partition(" ")
+    low_text = number if high_text.partition(" ")[2] == unit else low_text
+    return f'<br><span class="quiet">{escape(f"{low_text}–{high_text}")}</span>'
 
 
 def bound_words(evaluated: EvaluatedDesign | None) -> str:

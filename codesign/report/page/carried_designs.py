@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Fields, IntArray, JsonObject
+from codesign.base.columns import Fields, IntArray, JsonObject, evenly
 from codesign.base.metrics import Metric
 from codesign.report.labels import (
     format_metric,
@@ -89,13 +89,6 @@ def carry(results: Results, most: int = MOST_DESIGNS) -> Carried:
         of_feasible=len(front) + len(feasible),
         of_broken=len(broken),
     )
-
-
-def evenly(positions: IntArray, most: int) -> IntArray:
-    """At most so many of the positions, evenly spaced, both ends among them."""
-    if len(positions) <= most:
-        return positions
-    return positions[np.linspace(0, len(positions) - 1, most).round().astype(np.int64)]
 
 
 def _thinned(results: Results, positions: IntArray, most: int) -> IntArray:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codesign.answers.json_values import json_text
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, evenly
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.loop_progress import counted
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -20,7 +20,7 @@ from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report.design_charts import scales_of
 from codesign.report.machine_charts import die_span_mm
 from codesign.report.marked_designs import MarkedDesigns
-from codesign.report.page.carried_designs import Carried, evenly
+from codesign.report.page.carried_designs import Carried
 from codesign.report.page.design_html import Account, design_html
 from codesign.report.page.packing import packed
 from codesign.search.campaign import Results

@@ -26,7 +26,7 @@ from codesign.report.labels import (
     format_metric,
     format_setting,
     metric_title,
-    spoken_design,
+    spoken_designs,
     varying_names,
 )
 from codesign.report.picks import recommended
@@ -47,12 +47,6 @@ def limit_words(handle: LimitHandle, bound: float) -> str:
 
 def _amount(handle: LimitHandle, bound: float) -> str:
     return format_metric(handle.objective.flipped(bound), handle.metric)
-
-
-def _title(handle: LimitHandle) -> str:
-    """The metric and the side on which it is limited."""
-    side = "most" if handle.metric.sense == "minimize" else "least"
-    return f"{metric_title(handle.metric)} at {side}"
 
 
 def limit_points(
@@ -99,6 +93,8 @@ def limit_document(
         answer["picks"] = [pick | {"point": place[pick["point"]]} for pick in answer["picks"]]
     metrics = [objective.metric for objective in points.problem.objectives]
     values = points.problem.flipped(points.objectives[used])
+    space = results.problem.space
+    designs = space.decode(points.rows[used])
     return {
         "hint": "" if points.n_evaluated or len(metrics) > points.n_objectives
         else _hint(results, kept_front),
@@ -106,7 +102,8 @@ def limit_document(
         "sliders": [
             {
                 "name": handle.metric.name,
-                "title": _title(handle),
+                "title": f"{metric_title(handle.metric)} at "
+                f"{'most' if handle.metric.sense == 'minimize' else 'least'}",
                 "texts": [limit_words(handle, bound) for bound in handle.bounds],
                 "place": handle.place,
             }
@@ -116,17 +113,15 @@ def limit_document(
         "table": table,
         "answers": answers.listed,
         "points": {
-            "words": [answers.words(i) for i in used],
-            "ids": [
-                numbers.get(key) for key in results.problem.space.keys(points.rows[used]).tolist()
-            ],
+            "words": spoken_designs(space, designs),
+            "ids": [numbers.get(key) for key in space.keys(points.rows[used]).tolist()],
             "values": dict(zip(points.problem.objective_names, values.T, strict=True)),
             "titles": [metric_title(metric) for metric in metrics],
             "texts": [
                 [format_metric(float(v), m, 3) for v in column]
                 for column, m in zip(values.T, metrics, strict=True)
             ],
-            "commands": [answers.command(i) for i in used],
+            "commands": [_command(results, design) for design in designs],
         },
     }  # fmt: skip
 
@@ -144,18 +139,16 @@ def _steps(
     points: LimitPoints, answers: _Answers, table: Mapping[str, int]
 ) -> Iterator[JsonObject]:
     """The best of each objective with each limit of the question one position moved."""
-    best = answers.best[table[""]]
     for i, handle in enumerate(points.handles):
         for place in (handle.place - 1, handle.place + 1):
             if handle.limit is None or not 0 <= place < len(handle.bounds):
                 continue
             number = table[f"{i}:{place}"]
-            values = answers.best[number]
             words = limit_words(handle, handle.bounds[place])
             stated = _amount(handle, handle.bounds[handle.place])
             yield {
                 "limit": f"{metric_title(handle.metric)} {words} instead of {stated}",
-                "change": (values / best - 1.0).tolist(),
+                "change": (answers.best[number] / answers.best[0] - 1.0).tolist(),
                 "is_exact": answers.listed[number]["is_exact"],
             }
 
@@ -169,7 +162,6 @@ class _Answers:
         self.listed: list[JsonObject] = []
         self.best: list[FloatArray] = []
         self._numbers: dict[tuple[bytes, bool], int] = {}
-        self._designs: dict[int, Fields] = {}
 
     def number(self, places: Mapping[int, int]) -> int:
         """The number of the answer for limits at some positions."""
@@ -223,30 +215,21 @@ class _Answers:
             count += f" Not proven: the best of {self.limits.n_evaluated:,} designs looked at."
         if values[0] == values[1]:
             return f"The best {title} stays {values[1]}. {count}"
-        changes = changed_settings(self.results.problem.space, self._design(old), self._design(new))
+        space = self.results.problem.space
+        changes = changed_settings(space, *space.decode(self.limits.rows[[old, new]]))
         listed = "; ".join(f"{name} {before} → {after}" for name, before, after in changes)
         return f"The best {title} is {values[1]} instead of {values[0]} ({listed}). {count}"
 
-    def _design(self, point: int) -> Fields:
-        if point not in self._designs:
-            space = self.results.problem.space
-            self._designs[point] = space.decode(self.limits.rows[[point]])[0]
-        return self._designs[point]
 
-    def words(self, point: int) -> str:
-        """The design of a point in words."""
-        return spoken_design(self.results.problem.space, self._design(point))
-
-    def command(self, point: int) -> str:
-        """The command that explains the design of a point."""
-        design = self._design(point)
-        varying = varying_names(self.results.problem.space)
-        settings = "".join(
-            f" --set {name}={format_setting(value)}"
-            for name, value in design.items()
-            if name in varying and value is not None
-        )
-        return f"codesign evaluate --campaign {self.results.definition.name}{settings}"
+def _command(results: Results, design: Fields) -> str:
+    """The command that explains a design."""
+    varying = varying_names(results.problem.space)
+    settings = "".join(
+        f" --set {name}={format_setting(value)}"
+        for name, value in design.items()
+        if name in varying and value is not None
+    )
+    return f"codesign evaluate --campaign {results.definition.name}{settings}"
 
 
 def _hint(results: Results, kept_front: KeptFront | None) -> str:

@@ -24,6 +24,7 @@ from codesign.report.chart import (
     Points,
     log_padded,
     padded,
+    row_axis,
 )
 from codesign.report.labels import axis_label, format_metric, metric_title, setting_words, unit_text
 from codesign.report.limit_lines import limit_lines
@@ -300,7 +301,7 @@ def bands_chart(picture: FrontPicture) -> Chart | None:
                 (0.16, 0.32)[place % 2], label=texts[k], edge="paper", id=int(places[k]),
                 text=f"{title}: {texts[k]} from {metric_title(metric)} {since}",
             ))  # fmt: skip
-    names = Axis((-0.5, max(len(rows), 1) - 0.5), names=list(rows))
+    names = row_axis(list(rows))
     panel = Panel(axis, names, marks, height=26.0 * max(len(rows), 1))
     listed = "; ".join(
         f"{title}: {', '.join(dict.fromkeys(texts))}" for title, texts in rows.items()

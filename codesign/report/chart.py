@@ -179,6 +179,11 @@ class Chart:
     has_legend: bool = True
 
 
+def row_axis(names: Sequence[str]) -> Axis:
+    """An upright axis with a row for each name."""
+    return Axis((-0.5, max(len(names), 1) - 0.5), names=names)
+
+
 def padded(values: Numbers, low: float = 0.06, high: float = 0.1) -> tuple[float, float]:
     """Ends of an axis around values, with a margin as a share of their span."""
     finite = np.asarray(values, dtype=np.float64)

@@ -15,7 +15,7 @@ from codesign.base.metrics import Metric
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report import palette
-from codesign.report.chart import Axis, Bars, Chart, Label, Line, Mark, Panel, Points
+from codesign.report.chart import Axis, Bars, Chart, Label, Line, Mark, Panel, Points, row_axis
 from codesign.report.labels import format_metric, format_value, metric_title, percent, row_title
 from codesign.report.pass_account import pass_account
 from codesign.report.roofline_picture import operator_documents, roofline
@@ -181,8 +181,7 @@ def time_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
 def _rows_panel(x: Axis, names: Sequence[str], marks: Sequence[Mark], height: float) -> Panel:
     """A panel with a row for each name, as high as that many heights."""
     wrapped = [wrap(name, 130.0, 10.0) for name in names]
-    y = Axis((-0.5, max(len(names), 1) - 0.5), names=wrapped)
-    return Panel(x, y, marks, height=height * len(names))
+    return Panel(x, row_axis(wrapped), marks, height=height * len(names))
 
 
 def _sides_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from codesign.base.columns import Fields
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report import palette
-from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Mark, Panel
+from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Mark, Panel, row_axis
 from codesign.report.edge import edge_words
 from codesign.report.labels import OPERANDS, bank_words, format_value, memory_words, row_title
 from codesign.report.svg import axis_unit
@@ -270,7 +270,7 @@ def way_panels(picture: SystemPicture) -> list[Panel]:
              hatch=_HATCHES.get(bar.kind, ""), labels=[f"{100 * bar.utilization:.3g} %"])
         for i, bar in enumerate(bars)
     ]  # fmt: skip
-    names = Axis((-0.5, len(bars) - 0.5), names=[bar.name for bar in bars])
+    names = row_axis([bar.name for bar in bars])
     busy = Axis((0.0, 112.0), "Share of the time busy (%)")
     return [*panels, Panel(busy, names, shares, picture.limit, height=26.0 * len(bars))]
 
@@ -295,6 +295,6 @@ def _way_panel(bars: Sequence[TimelineBar], end: float, title: str) -> Panel:
         label = "" if is_first else bar.text
         marks.append(Bars([i], [max(least, stop - begin)], begin, hue=hue, hatch=hatch,
                           texts=[words], labels=[label]))  # fmt: skip
-    names = Axis((-0.5, len(bars) - 0.5), names=[bar.name for bar in bars])
+    names = row_axis([bar.name for bar in bars])
     time = Axis((0.0, 1.03 * end), f"Time ({axis_unit((0, end), 's')})", "s")
     return Panel(time, names, marks, title, height=26.0 * len(bars))

@@ -8,7 +8,7 @@ import numpy as np
 
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.scaling import Scaling
-from codesign.report.chart import Axis, Bars, Chart, Panel
+from codesign.report.chart import Axis, Bars, Chart, Panel, row_axis
 from codesign.report.paper import save_plain
 from codesign.report.svg import axis_unit
 
@@ -51,6 +51,6 @@ def _phase_panel(study: Scaling, phase: str) -> Panel:
     values = [format_engineering(value, study.axis.unit, 3) for value in study.values]
     return Panel(
         Axis((0.0, end), f"{words} ({axis_unit((0.0, end), 's')})", "s"),
-        Axis((-0.5, len(totals) - 0.5), names=values), marks,
+        row_axis(values), marks,
         f"{phase.capitalize()}, by {study.axis.words}", height=30.0 * len(totals),
     )  # fmt: skip

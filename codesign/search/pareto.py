@@ -42,6 +42,12 @@ def non_dominated(objectives: FloatArray) -> BoolArray:
     return mask
 
 
+def distinct_front(objectives: FloatArray) -> IntArray:
+    """Positions of the non-dominated rows, of equal ones the first, ordered by their values."""
+    best = np.flatnonzero(non_dominated(objectives))
+    return best[np.unique(objectives[best], axis=0, return_index=True)[1]]
+
+
 def _non_dominated_2d(points: FloatArray) -> BoolArray:
     order = np.lexsort((points[:, 1], points[:, 0]))
     first, second = points[order, 0], points[order, 1]

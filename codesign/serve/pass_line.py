@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from codesign.base.columns import JsonObject
 from codesign.report import palette
-from codesign.report.chart import Axis, Bars, Chart, Panel
+from codesign.report.chart import Axis, Bars, Chart, Panel, row_axis
 from codesign.report.design_charts import HATCHES
 from codesign.report.labels import format_value
 from codesign.report.svg import axis_unit
@@ -43,7 +43,7 @@ def line_chart(evaluated: EvaluatedDesign) -> Chart | None:
     time = Axis(
         (0.0, 1.02 * end), f"Time ({axis_unit((0, end), 's')}); messages are not drawn", "s"
     )
-    names = Axis((-0.5, len(units) - 0.5), names=units)
+    names = row_axis(units)
     return Chart([Panel(time, names, marks, height=40.0 * len(units))], "Time line of one pass")
 
 

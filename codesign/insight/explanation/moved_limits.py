@@ -24,7 +24,7 @@ from codesign.base.units import round_step
 from codesign.insight.explanation.movable_limits import Limit, limits_of, metric_amount
 from codesign.insight.explanation.variation import Variation
 from codesign.search.enumeration import KeptFront
-from codesign.search.pareto import non_dominated
+from codesign.search.pareto import distinct_front, non_dominated
 from codesign.search.problem import Objective, Problem
 
 COSTS = ("area_mm2", "unit_cost_usd")
@@ -108,10 +108,7 @@ class LimitPoints:
 
     def front(self, positions: IntArray) -> IntArray:
         """Positions of the non-dominated points among some; of equal points the first."""
-        if not len(positions):
-            return positions
-        best = positions[non_dominated(self.objectives[positions, : self.n_objectives])]
-        return best[np.unique(self.equal[best], return_index=True)[1]]
+        return positions[distinct_front(self.objectives[positions, : self.n_objectives])]
 
     def select(self, places: Mapping[int, int]) -> tuple[BoolArray, bool]:
         """(p,) points within moved limits, and True if their front is proven to be exact.
@@ -212,11 +209,7 @@ class _Pool:
         """Search around the front within (m,) bounds, until nothing is new."""
         for _ in range(rounds):
             inside = np.flatnonzero((self.points <= bounds).all(axis=1))
-            if not len(inside):
-                return
-            points = self.points[inside, : self.n]
-            best = inside[non_dominated(points)]
-            best = best[np.unique(self.points[best, : self.n], axis=0, return_index=True)[1]]
+            best = inside[distinct_front(self.points[inside, : self.n])]
             keys = self.problem.space.keys(self.rows[best]).tolist()
             fresh = [i for i, key in zip(best.tolist(), keys, strict=True)
                      if key not in self._explored]  # fmt: skip

@@ -17,7 +17,7 @@ import numpy as np
 from codesign.base.columns import IntArray
 from codesign.base.errors import InputError, check_known
 from codesign.search.enumeration.front import ExactFront
-from codesign.search.pareto import non_dominated
+from codesign.search.pareto import distinct_front
 from codesign.search.problem import Objective, Problem
 from codesign.search.problem_builder import absent_problems
 
@@ -86,10 +86,7 @@ class KeptFront:
             check_known("kept metric", name, limitable)
             bounds[names.index(name)] = limitable[name].flipped(bound)
         inside = np.flatnonzero((self.front.objectives <= bounds).all(axis=1))
-        points = self.front.objectives[inside, : self.n_objectives]
-        best = non_dominated(points)
-        _, first = np.unique(points[best], axis=0, return_index=True)
-        return inside[best][first]
+        return inside[distinct_front(self.front.objectives[inside, : self.n_objectives])]
 
 
 def keeping(problem: Problem, names: Sequence[str], where: str | None = None) -> Problem:

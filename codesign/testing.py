@@ -132,7 +132,7 @@ class _Check:
         task: _Task,
     ) -> None:
         self._factory, self._search, self._task = factory, search, task
-        self._arguments: tuple[Any, ...] = (search, task.n_objectives, seed, options)
+        self._arguments = (search, task.n_objectives, seed, options)
         self._initial = initial_designs(search, _N_INITIAL, seed)
         self._seen = KeySet()
 

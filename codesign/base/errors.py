@@ -91,11 +91,11 @@ class InputError(CodesignError):
         records = (
             Mistake(mistake, key) if isinstance(mistake, str) else mistake for mistake in listed
         )
-        self.mistakes: tuple[Mistake, ...] = tuple(
+        self.mistakes = tuple(
             replace(record, place=": ".join(filter(None, (where, record.place))))
             for record in records
         )
-        self.problems: tuple[str, ...] = tuple(map(str, self.mistakes))
+        self.problems = tuple(map(str, self.mistakes))
         super().__init__("\n".join(self.problems))
 
 

@@ -170,7 +170,7 @@ class HypervolumeTracker:
 
     def __init__(self, reference: FloatArray) -> None:
         self._reference = np.asarray(reference, dtype=np.float64)
-        self._front: FloatArray = np.empty((0, len(self._reference)))
+        self._front = np.empty((0, len(self._reference)))
         self._first: list[float] = []
         self._second: list[float] = []
         self.value = 0.0

@@ -34,7 +34,6 @@ would print the same tables.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -106,9 +105,7 @@ class LifeCount(PlainCount):
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
         model = self.model
-        self.rules: Sequence[CountingRule] = [
-            life_rule(operator, model, self.variant) for operator in self.table.rules
-        ]
+        self.rules = [life_rule(operator, model, self.variant) for operator in self.table.rules]
         dims = model.latent_dims if model.is_latent else None
         heads, width = model.num_attention_heads, model.head_dim
         kv_width = 2.0 * model.num_key_value_heads * width

@@ -35,7 +35,6 @@ from codesign.base.metrics import (
     FOR_POOLS,
     METRICS,
     POOL_METRICS,
-    Metric,
     chosen_metrics,
 )
 from codesign.base.schema import Record
@@ -144,7 +143,7 @@ class NpuEvaluator(PhaseMachine):
         self._moved_constants: Mapping[str, float] = {}
         self._spread_over(SINGLE)
         self.preparation  # noqa: B018 # options that no design can have are refused at once
-        self.metrics: tuple[Metric, ...] = tuple(
+        self.metrics = tuple(
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
         )
         self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)

@@ -77,7 +77,7 @@ class Pass:
         moves = np.logical_or(~table.is_kind("vector"), not options.fused)
         kept = table.kv_written_elements_per_request + table.state_written_bytes_per_request
         has_traffic = moves | (table.weight_elements + kept > 0)
-        self.positions: IntArray = np.flatnonzero(has_traffic)
+        self.positions = np.flatnonzero(has_traffic)
         self.table = table.take(self.positions)
         self.moves_activations = moves[self.positions]
         # One weight matrix per head is a set of experts that every token takes.

@@ -106,7 +106,7 @@ class _Chosen:
 
     def __init__(self, designs: Columns, devices: Mapping[str, Device]) -> None:
         self.designs = designs
-        self.column: Column = designs["device"]
+        self.column = designs["device"]
         self.n = len(self.column)
         self._devices = devices
 

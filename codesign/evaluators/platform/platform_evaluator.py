@@ -16,7 +16,7 @@ import numpy as np
 from codesign.base.columns import Arrays, Column, Columns, Fields, Value, design_columns
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
-from codesign.base.metrics import PLATFORM_METRICS, Metric, chosen_metrics
+from codesign.base.metrics import PLATFORM_METRICS, chosen_metrics
 from codesign.base.schema import Record
 from codesign.evaluators.format_accuracy import FormatAccuracy
 from codesign.evaluators.platform.passes import RequestPasses
@@ -102,7 +102,7 @@ class PlatformEvaluator(Evaluator):
                 raise InputError(error.mistake) from None
         self.devices = _all_devices(self.options) if devices is None else dict(devices)
         self._passes = RequestPasses(workload, self.options)
-        self.metrics: tuple[Metric, ...] = tuple(PLATFORM_METRICS.values())
+        self.metrics = tuple(PLATFORM_METRICS.values())
         self.accuracy: FormatAccuracy | None = None
         if self.options.judges_formats:
             self.accuracy = FormatAccuracy(workload.language_model, self.options)

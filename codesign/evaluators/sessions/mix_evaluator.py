@@ -125,7 +125,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         self.undecided_parameters = first.undecided_parameters
         has_best = all(entry.best_usd_per_million_asked_tokens for entry in workload.mix)
         machine = {metric.name: metric for metric in first.metrics}
-        self.metrics: tuple[Metric, ...] = (
+        self.metrics = (
             SESSION_METRICS[_RATE], SESSION_METRICS[_USD], SESSION_METRICS[_JOULES],
             *(machine[name] for name in _ALIKE), WORST_LIMIT, *([REGRET] if has_best else []),
             *(replace(SESSION_METRICS[metric], name=f"{name}_{metric}")

@@ -14,7 +14,7 @@ from typing import ClassVar, Literal
 
 from codesign.base.columns import Arrays, Columns, FloatArray
 from codesign.base.evaluator import PoolPrices
-from codesign.base.metrics import ALL_METRICS, Metric
+from codesign.base.metrics import ALL_METRICS
 from codesign.base.schema import Record
 from codesign.evaluators.sessions.level_columns import DesignLevels
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
@@ -48,7 +48,7 @@ class SessionPrefill(SessionsEvaluator):
     ) -> None:
         super().__init__(workload, options, True, machine)
         declared = {metric.name: metric for metric in self.metrics}
-        self.metrics: tuple[Metric, ...] = (
+        self.metrics = (
             *(ALL_METRICS[name] for name in _REPORTED), *(declared[name] for name in self._passed)
         )  # fmt: skip
 

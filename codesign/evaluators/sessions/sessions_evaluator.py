@@ -33,7 +33,7 @@ from codesign.base.columns import (
 )
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Explanation
-from codesign.base.metrics import FORMAT_METRICS, SESSION_METRICS, Metric, chosen_metrics
+from codesign.base.metrics import FORMAT_METRICS, SESSION_METRICS, chosen_metrics
 from codesign.base.schema import Document, Record, to_record
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_class, machine_for
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
@@ -139,7 +139,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         self._constants: Mapping[str, float] = {}
         self._remembered: dict[Any, dict[_Prefill, Arrays]] = {}
         self._passed = [name for name in _OF_MACHINE if name in declared]
-        self.metrics: tuple[Metric, ...] = (
+        self.metrics = (
             *SESSION_METRICS.values(), *(declared[name] for name in self._passed)
         )  # fmt: skip
         self.required_parameters = self.first.required_parameters

@@ -23,7 +23,7 @@ from codesign.base.columns import (
 )
 from codesign.base.errors import InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, Offer, PoolPrices
-from codesign.base.metrics import EXCHANGED, POOL_METRICS, Metric
+from codesign.base.metrics import EXCHANGED, POOL_METRICS
 from codesign.base.schema import Record
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
 from codesign.evaluators.system.hand_over import (
@@ -106,7 +106,7 @@ class DesignPool(Evaluator):
         if evaluator.workload.phase == "decode" and "batch_size" not in reported:
             added.pop("exchange_bytes", None)
         self._own_names = frozenset(added)
-        self.metrics: tuple[Metric, ...] = (*reported.values(), *added.values())
+        self.metrics = (*reported.values(), *added.values())
         self.required_parameters = evaluator.required_parameters
         self.optional_parameters = evaluator.optional_parameters
         self.undecided_parameters = evaluator.undecided_parameters

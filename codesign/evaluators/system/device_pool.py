@@ -14,7 +14,7 @@ import numpy as np
 from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, first_values
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow, PowerRow
-from codesign.base.metrics import ALL_METRICS, EXCHANGED, POOL_METRICS, Metric, chosen_metrics
+from codesign.base.metrics import ALL_METRICS, EXCHANGED, POOL_METRICS, chosen_metrics
 from codesign.base.schema import Record
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.platform.device_memory import excess
@@ -82,7 +82,7 @@ class DevicePool(Evaluator):
         names += ["energy_joules_per_token", "tokens_per_joule", "average_power_watts"]
         names += [*_OF_SILICON, _PRICE, *(name for name in _CARBON if name not in _OF_MAKING)]
         names += [] if self.platform.accuracy is None else self.platform.accuracy.declared
-        self.metrics: tuple[Metric, ...] = (
+        self.metrics = (
             *(ALL_METRICS[name] for name in names),
             *_OF_DEVICE,
             *(metric for name, metric in OWN_METRICS.items() if name not in EXCHANGED),

@@ -111,7 +111,7 @@ class SystemEvaluator(Evaluator):
         self._links: list[LinkDescription] = []
         self._exchanges: list[LinkDescription] = []
         self._sources: dict[str, dict[str, set[str]]] = {}
-        self.metrics: tuple[Metric, ...] = tuple(SYSTEM_METRICS.values())
+        self.metrics = tuple(SYSTEM_METRICS.values())
 
     def with_pools(
         self, pools: Sequence[PoolDescription], links: Sequence[LinkDescription]

@@ -265,7 +265,7 @@ class _Leads:
         )
         order = np.argsort(first, kind="stable")
         self.first_row = first[order]
-        self.group: IntArray = np.argsort(order)[group.ravel()]
+        self.group = np.argsort(order)[group.ravel()]
         self.base = base[is_finite][self.first_row]
 
     def _keep(self, groups: IntArray) -> None:

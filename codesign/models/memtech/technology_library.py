@@ -56,7 +56,7 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
     ):
         self._technologies = dict(technologies)
         self._broken = broken or {}
-        self.level: Level = level
+        self.level = level
 
     def __getitem__(self, name: str) -> MemoryTechnology:
         if name in self._broken:

@@ -94,7 +94,7 @@ class Search:
 
     def __init__(self, plan: Plan, index: int, history: StoredObservations) -> None:
         self._plan, self._index = plan, index
-        self._problem: Problem = plan.resolved.problem
+        self._problem = plan.resolved.problem
         self._run = plan.resolved.definition.runs[index]
         screening = plan.resolved.definition.screening
         terms = None if screening is None else screening.terms

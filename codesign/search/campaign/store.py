@@ -144,7 +144,7 @@ class Store:
                 if changed_rows(connection, table):
                     raise DamagedStoreError(path, f"a row of {table} is not what was written")
             self.meta: JsonObject = meta
-            self.runs: tuple[Run, ...] = tuple(
+            self.runs = tuple(
                 Run(optimizer, seed)
                 for optimizer, seed in connection.execute(
                     "SELECT optimizer, seed FROM runs ORDER BY run"
@@ -155,7 +155,7 @@ class Store:
                 self._n_parameters = len(meta["parameters"])
             except (KeyError, TypeError) as error:
                 raise DamagedStoreError(path, "its description is incomplete") from error
-            self.epochs: tuple[Epoch, ...] = _read_epochs(path, connection, version)
+            self.epochs = _read_epochs(path, connection, version)
 
     def close(self) -> None:
         """Close the file; a writer's journal is folded into it."""

@@ -88,8 +88,8 @@ class Archive:
     """
 
     def __init__(self, n_objectives: int) -> None:
-        self.points: FloatArray = np.empty((0, n_objectives))
-        self.counts: IntArray = np.empty(0, dtype=np.int64)
+        self.points = np.empty((0, n_objectives))
+        self.counts = np.empty(0, dtype=np.int64)
         self.members: list[IntArray] = []
 
     def __len__(self) -> int:

@@ -94,8 +94,8 @@ class KeySet:
     """
 
     def __init__(self) -> None:
-        self._sorted: IntArray = np.empty(0, dtype=np.int64)
-        self._pending: IntArray = np.empty(0, dtype=np.int64)
+        self._sorted = np.empty(0, dtype=np.int64)
+        self._pending = np.empty(0, dtype=np.int64)
 
     def __len__(self) -> int:
         return len(self._sorted) + len(self._pending)

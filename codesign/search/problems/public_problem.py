@@ -119,12 +119,6 @@ class PublicProblem:
         """(p, m) points of the exact front in natural sign."""
         return read_front(self.record)[1]
 
-    @property
-    def exact_designs(self) -> list[dict[str, Value]]:
-        """A design of each point of the exact front; none if only objectives are published."""
-        designs = read_front(self.record)[0]
-        return self.problem.space.decode(self._rows(designs)) if designs else []
-
     def sample(self, n: int, seed: int = 0) -> list[dict[str, Value]]:
         """Designs drawn at random, uniform over all that keep the space's constraints."""
         space = self.problem.space

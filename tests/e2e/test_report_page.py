@@ -320,6 +320,8 @@ def _folded():
 
 def test_the_table_folds_the_front_and_a_click_unfolds_it(page, folder):
     folded = _folded()
+    page.reload()  # unsorted, whatever test came before
+    page.wait_for_selector("html[data-ready]")
     page.select_option("#scope", "front")
     assert _cells(page, "#") == [f"#{place + 1}" for place in folded.kept]
     host = next(place for place in folded.kept.tolist() if len(folded.folded_under(place)))

@@ -235,7 +235,9 @@ def _command(results: Results, design: Fields) -> str:
 def _hint(results: Results, kept_front: KeptFront | None) -> str:
     """The command that gives sliders, or more of them, in one line."""
     command = f"codesign enumerate {results.definition.name}"
-    if kept_front is not None and len(kept_front) > MOST_POINTS:
+    if kept_front is None:
+        return f"Sliders for limits come with “{command}”."
+    if len(kept_front) > MOST_POINTS:
         return (
             f"{len(kept_front):,} designs may come to the front under tighter limits, more than "
             f"the {MOST_POINTS:,} that a page carries. Keep fewer metrics with “{command} --keep”."
@@ -245,4 +247,4 @@ def _hint(results: Results, kept_front: KeptFront | None) -> str:
         metrics = {metric.name: metric for metric in results.problem.metrics}
         titles = ", ".join(metric_title(metrics[name]) for name in usual)
         return f"Sliders for {titles} come with “{command} --keep usual”."
-    return "" if kept_front is not None else f"Sliders for tighter limits come with “{command}”."
+    return ""

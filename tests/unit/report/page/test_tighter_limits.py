@@ -81,8 +81,7 @@ def test_a_point_that_is_not_on_the_page_has_the_command_that_explains_it(docume
 def test_without_any_front_a_line_says_how_to_get_one(results):
     assert limit_document(results, None, {}) == {
         "sliders": [],
-        "hint": "Sliders for shoreline, area, unit cost, time to first token, junction temperature "
-        "come with “codesign enumerate by-hand --keep usual”.",
+        "hint": "Sliders for limits come with “codesign enumerate by-hand”.",
     }
 
 

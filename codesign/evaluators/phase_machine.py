@@ -7,7 +7,7 @@ is registered in the entry-point group ``codesign.evaluators``.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any
 
 from codesign.base import plugins
 from codesign.base.columns import Fields
@@ -43,7 +43,7 @@ class PhaseMachine(Evaluator):
     them by the keyword ``library``.
     """
 
-    Workload: ClassVar[type[Record]] = Request
+    Workload = Request
     workload: Request
     options: Record
 

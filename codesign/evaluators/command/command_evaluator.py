@@ -15,7 +15,6 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 
@@ -60,8 +59,8 @@ class CommandEvaluator(Evaluator):
             is built with them.
     """
 
-    Workload: ClassVar[type[Record]] = CommandWorkload
-    Options: ClassVar[type[Record]] = CommandOptions
+    Workload = CommandWorkload
+    Options = CommandOptions
 
     def __init__(
         self,

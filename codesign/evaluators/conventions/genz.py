@@ -60,10 +60,10 @@ class GenzRules(ServingRules):
         "has_nodes": False,
         "router_all_reduce": True,
     }
-    limits_context: ClassVar[bool] = False
-    has_mixed_passes: ClassVar[bool] = False
-    kernels: ClassVar[type[Rooflines]] = GenzRooflines
-    unchecked_limits: ClassVar[frozenset[str]] = frozenset(
+    limits_context = False
+    has_mixed_passes = False
+    kernels = GenzRooflines
+    unchecked_limits = frozenset(
         {"attention_heads", "intermediate_size", "layers", "batch", "links"}
     )
     """It rounds splits up instead, but for experts, and asks for no links."""

@@ -35,7 +35,7 @@ would print the same tables.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -43,8 +43,7 @@ from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
 from codesign.evaluators.forecast.operator_work import NORMS
 from codesign.evaluators.forecast.plain import PlainCount, exponential_ops, n_matrices
-from codesign.evaluators.forecast.variants import Nonlinear, Variant
-from codesign.models.workload.lowering import Logits
+from codesign.evaluators.forecast.variants import Variant
 from codesign.models.workload.model import LanguageModel, describe_unlike_attention
 from codesign.models.workload.operator_rules import OperatorRule, Role
 from codesign.models.workload.vector_ops import NORM_OPS, ROPE_OPS
@@ -86,14 +85,14 @@ class CountingRule:
 class LifeCount(PlainCount):
     """The paper's conventions; what is not here is as in the profile ``plain``."""
 
-    is_causal: ClassVar[bool] = False
-    logits: ClassVar[Logits] = "all"
-    decodes_as_prefill: ClassVar[bool] = True
-    is_decode_memory_bound: ClassVar[bool] = True  # Eqs. 4-5
-    nonlinear: ClassVar[Nonlinear | None] = "pwl"
+    is_causal = False
+    logits = "all"
+    decodes_as_prefill = True
+    is_decode_memory_bound = True  # Eqs. 4-5
+    nonlinear = "pwl"
     # Table 10: 24 GB/s over 12.85 GiB is printed as 1.87 tokens/s.
-    gigabyte: ClassVar[float] = 2.0**30
-    gigabyte_name: ClassVar[str] = "GiB"
+    gigabyte = 2.0**30
+    gigabyte_name = "GiB"
 
     @classmethod
     def check(cls, model: LanguageModel) -> None:

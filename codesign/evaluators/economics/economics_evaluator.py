@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -28,8 +28,7 @@ from codesign.base.columns import (
 )
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.evaluator import Evaluation, Evaluator
-from codesign.base.metrics import ECONOMICS_METRICS, Metric, chosen_metrics
-from codesign.base.schema import Record
+from codesign.base.metrics import ECONOMICS_METRICS, chosen_metrics
 from codesign.evaluators.economics.buildable import are_buildable, buildable_times
 from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Speculation
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
@@ -68,12 +67,12 @@ class EconomicsEvaluator(Evaluator):
         InputError: A model cannot be loaded, or does not decode.
     """
 
-    Workload: ClassVar[type[Record]] = EconomicsWorkload
-    Options: ClassVar[type[Record]] = EconomicsOptions
+    Workload = EconomicsWorkload
+    Options = EconomicsOptions
     workload: EconomicsWorkload
     options: EconomicsOptions
 
-    metrics: tuple[Metric, ...] = tuple(ECONOMICS_METRICS.values())
+    metrics = tuple(ECONOMICS_METRICS.values())
     required_parameters = frozenset({"device", "n_devices", "batch_size"})
     optional_parameters = frozenset({*_SPLIT, *FORMAT_KEYS, "tensor_layout", "speculation"})
 

@@ -8,7 +8,7 @@ designs; a hundred thousand machines are then a handful of array operations.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -25,8 +25,8 @@ from codesign.base.columns import (
 )
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
-from codesign.base.metrics import METRICS, Metric, chosen_metrics
-from codesign.base.schema import Document, Record, to_record
+from codesign.base.metrics import METRICS, chosen_metrics
+from codesign.base.schema import Document, to_record
 from codesign.evaluators.forecast.forecast_explanation import Forecast, explained_forecast
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.performance import Demand, ForecastMachine, demand
@@ -67,12 +67,12 @@ class ForecastEvaluator(Evaluator):
             the prompt is longer than the prompt.
     """
 
-    Workload: ClassVar[type[Record]] = ForecastRequest
-    Options: ClassVar[type[Record]] = ForecastOptions
+    Workload = ForecastRequest
+    Options = ForecastOptions
     workload: ForecastRequest
     options: ForecastOptions
 
-    metrics: tuple[Metric, ...] = tuple(METRICS[name] for name in _METRICS)
+    metrics = tuple(METRICS[name] for name in _METRICS)
     required_parameters = _HARDWARE
     optional_parameters = frozenset({*_SHARES, _LATENCY, _CAPACITY, *_SOFTWARE})
 

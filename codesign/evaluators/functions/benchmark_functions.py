@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
@@ -101,8 +101,8 @@ class BenchmarkFunctions(Evaluator):
         is_noisy: Whether the objectives are disturbed.
     """
 
-    Workload: ClassVar[type[Record]] = NoWorkload
-    Options: ClassVar[type[Record]] = FunctionOptions
+    Workload = NoWorkload
+    Options = FunctionOptions
     options: FunctionOptions
 
     def __init__(self, workload: NoWorkload, options: FunctionOptions) -> None:

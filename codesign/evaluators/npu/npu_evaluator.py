@@ -14,7 +14,6 @@ import itertools
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -37,7 +36,6 @@ from codesign.base.metrics import (
     POOL_METRICS,
     chosen_metrics,
 )
-from codesign.base.schema import Record
 from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.best_case import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
@@ -120,7 +118,7 @@ class NpuEvaluator(PhaseMachine):
             asks for a compiled loop that cannot be had.
     """
 
-    Options: ClassVar[type[Record]] = NpuOptions
+    Options = NpuOptions
     options: NpuOptions
 
     required_parameters = REQUIRED_PARAMETERS | {*FORMAT_KEYS, *STRATEGIES}

@@ -20,7 +20,7 @@ from codesign.base.columns import Fields, FloatArray, JsonObject
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.fitted_messages import ROW_BITS, FittedMessages
-from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines
+from codesign.evaluators.platform.operator_time import OperatorTime
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.models.machines.device.absorbing import (
@@ -192,14 +192,14 @@ class FittedRules(ServingRules):
         "has_nodes": True,
         "router_all_reduce": False,
     }
-    meaningless_options: ClassVar[tuple[str, ...]] = (
+    meaningless_options = (
         "compute_efficiency", "memory_efficiency", "link_efficiency", "warm_up"
     )  # fmt: skip
-    meaningless_parameters: ClassVar[tuple[str, ...]] = ("link_latency_s",)
-    has_ideal_bounds: ClassVar[bool] = True
-    kernels: ClassVar[type[Rooflines]] = FittedKernels
-    has_vector_kernels: ClassVar[bool] = True
-    joins_contexts: ClassVar[bool] = True
+    meaningless_parameters = ("link_latency_s",)
+    has_ideal_bounds = True
+    kernels = FittedKernels
+    has_vector_kernels = True
+    joins_contexts = True
 
     def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
         """Start of kernels, and errors of the laws against measurements."""

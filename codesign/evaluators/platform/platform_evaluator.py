@@ -9,7 +9,6 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 
@@ -17,7 +16,6 @@ from codesign.base.columns import Arrays, Column, Columns, Fields, Value, design
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import PLATFORM_METRICS, chosen_metrics
-from codesign.base.schema import Record
 from codesign.evaluators.format_accuracy import FormatAccuracy
 from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platform import Platform
@@ -71,8 +69,8 @@ class PlatformEvaluator(Evaluator):
         InputError: The model or a device file cannot be used.
     """
 
-    Workload: ClassVar[type[Record]] = PlatformRequest
-    Options: ClassVar[type[Record]] = PlatformOptions
+    Workload = PlatformRequest
+    Options = PlatformOptions
     workload: PlatformRequest
     options: PlatformOptions
 

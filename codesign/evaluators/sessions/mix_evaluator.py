@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import numpy as np
 from pydantic import Field, field_validator
@@ -106,8 +106,8 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         InputError: The machines cannot serve a workload.
     """
 
-    Workload: ClassVar[type[Record]] = MixWorkload
-    Options: ClassVar[type[Record]] = SessionsOptions
+    Workload = MixWorkload
+    Options = SessionsOptions
     workload: MixWorkload
     options: SessionsOptions
 

@@ -10,7 +10,7 @@ and caches together are written off by their useful life or their wear, whicheve
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from codesign.base.columns import Arrays, Columns, FloatArray
 from codesign.base.evaluator import PoolPrices
@@ -40,7 +40,7 @@ class PrefillWorkload(SessionWorkload):
 class SessionPrefill(SessionsEvaluator):
     """Rate, latency, energy and price of machines that prefill turns with caches."""
 
-    Workload: ClassVar[type[Record]] = PrefillWorkload
+    Workload = PrefillWorkload
     workload: PrefillWorkload
 
     def __init__(

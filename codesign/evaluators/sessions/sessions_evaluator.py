@@ -95,7 +95,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     """
 
     Workload: ClassVar[type[Record]] = SessionWorkload
-    Options: ClassVar[type[Record]] = SessionsOptions
+    Options = SessionsOptions
     workload: SessionWorkload
     options: SessionsOptions
     members: dict[_Prefill | None, PhaseMachine]

@@ -11,7 +11,7 @@ import copy
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
@@ -20,7 +20,6 @@ from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, 
 from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow
 from codesign.base.metrics import FOR_POOLS, chosen_metrics
-from codesign.base.schema import Record
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
@@ -337,7 +336,7 @@ class SimulationEvaluator(PhaseMachine):
         InputError: The model cannot be loaded, or a technology file is wrong.
     """
 
-    Options: ClassVar[type[Record]] = SimulationOptions
+    Options = SimulationOptions
     options: SimulationOptions
 
     required_parameters = NpuEvaluator.required_parameters

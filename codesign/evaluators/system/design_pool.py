@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from typing import Any, ClassVar, Self, cast
+from typing import Any, Self, cast
 
 import numpy as np
 
@@ -87,8 +87,8 @@ class DesignPool(Evaluator):
         evaluator_name: Under which the evaluator of the machines is registered.
     """
 
-    Workload: ClassVar[type[Record]] = Request
-    Options: ClassVar[type[Record]] = Record
+    Workload = Request
+    Options = Record
 
     def __init__(self, evaluator_name: str, evaluator: Evaluator, handed: HandOverBytes) -> None:
         self.evaluator_name = evaluator_name

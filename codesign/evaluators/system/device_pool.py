@@ -7,7 +7,6 @@ They are rented: what one costs is the rent of its devices, electricity included
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -15,7 +14,6 @@ from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, 
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow, PowerRow
 from codesign.base.metrics import ALL_METRICS, EXCHANGED, POOL_METRICS, chosen_metrics
-from codesign.base.schema import Record
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.platform.device_memory import excess
 from codesign.evaluators.platform.platform_limits import limits
@@ -62,8 +60,8 @@ class DevicePool(Evaluator):
         stage: What is asked of it.
     """
 
-    Workload: ClassVar[type[Record]] = PlatformEvaluator.Workload
-    Options: ClassVar[type[Record]] = PlatformEvaluator.Options
+    Workload = PlatformEvaluator.Workload
+    Options = PlatformEvaluator.Options
     evaluator_name = "platform"
 
     def __init__(

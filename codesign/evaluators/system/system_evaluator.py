@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import ClassVar, cast
+from typing import cast
 
 import numpy as np
 
@@ -37,7 +37,6 @@ from codesign.base.metrics import (
     Metric,
     chosen_metrics,
 )
-from codesign.base.schema import Record
 from codesign.evaluators.system.design_pool import DesignPool
 from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.flow import SUMS, SystemFlow
@@ -93,12 +92,12 @@ class SystemEvaluator(Evaluator):
         InputError: The model cannot be used.
     """
 
-    Workload: ClassVar[type[Record]] = SystemWorkload
-    Options: ClassVar[type[Record]] = SystemOptions
+    Workload = SystemWorkload
+    Options = SystemOptions
     workload: SystemWorkload
     options: SystemOptions
 
-    kept_by_pools: frozenset[str] = frozenset(
+    kept_by_pools = frozenset(
         {"accuracy_recovery", "accuracy_recovery_low", "divergence_nats", "divergence_nats_high"}
     )
     """A system has the worst of its pools."""

@@ -363,9 +363,7 @@ class Drawing:
 def plot(results: Results) -> Drawing:
     """Draw the front of a campaign, with the recommended and the named designs.
 
-    Examples:
-        >>> campaign = load_campaign("smoke")
-        >>> plot(campaign.front_results())  # doctest: +SKIP
+    In a notebook: ``plot(load_campaign("smoke").front_results())``.
     """
     from codesign.report.campaign_charts import front_chart, front_picture
     from codesign.report.paper import sheet_text

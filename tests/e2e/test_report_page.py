@@ -318,10 +318,15 @@ def _folded():
     return folded
 
 
-def test_the_table_folds_the_front_and_a_click_unfolds_it(page, folder):
-    folded = _folded()
-    page.reload()  # unsorted, whatever test came before
-    page.wait_for_selector("html[data-ready]")
+@pytest.fixture
+def unsorted(browser, folder):
+    """A page of its own, since an order once chosen stays."""
+    with _opened(browser, folder, "small") as page:
+        yield page
+
+
+def test_the_table_folds_the_front_and_a_click_unfolds_it(unsorted, folder):
+    page, folded = unsorted, _folded()
     page.select_option("#scope", "front")
     assert _cells(page, "#") == [f"#{place + 1}" for place in folded.kept]
     host = next(place for place in folded.kept.tolist() if len(folded.folded_under(place)))

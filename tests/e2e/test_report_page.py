@@ -97,9 +97,8 @@ def test_writing_again_gives_the_same_bytes_and_says_meanwhile_how_far_it_is(
     assert main(["report", "small", "--samples", "8", "--json"]) == 0
     assert (folder / "runs/small/report.html").read_bytes() == before
     said = capsys.readouterr().err
-    for loop in ("draws over the ranges 4 of 8 (50.0 %)", "designs around the front 0 of ",
-                 "designs to explain 1 of "):  # fmt: skip
-        assert f"s: {loop}" in said
+    for loop in ("draws over the ranges", "designs around the front", "designs to explain"):
+        assert re.search(rf"s: {loop} \d+ of ", said), loop
 
 
 def test_a_meeting_sheet_has_the_question_the_reason_the_front_and_the_die(folder):

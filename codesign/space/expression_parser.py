@@ -83,17 +83,10 @@ def parse_expression(
     Raises:
         InputError: With the column and, for an unknown name, the nearest known one.
     """
-    bare = _Undotted() if unit_in_name is None else unit_in_name
+    bare = [name for name in units if "." not in name] if unit_in_name is None else unit_in_name
     scope = _Scope(units, categories or {}, parts or {}, aliases or {}, bare)
     with mistakes_at(where):
         return _Parser(text, scope).parse()
-
-
-class _Undotted:
-    """The default for names that say their unit: all but attributes."""
-
-    def __contains__(self, name: object) -> bool:
-        return "." not in str(name)
 
 
 @dataclass(frozen=True)

@@ -337,14 +337,14 @@ def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
     which it is spread.
     """
     plan, stacks = silicon.plan, silicon.unit.stacks
-    parts = first_values(silicon.unit.parts)
+    usd_by_part = first_values(silicon.unit.parts)
     dies_mm2 = float((stacks.n_dies * stacks.base_mm2)[0])
     blocks: dict[str, float] = {}
     for name, mm2 in plan.blocks._asdict().items():  # of one design: a number, or one for each tier
         names = _INTERFACES.values() if name == "tiers" else [_ROWS[name]]
         blocks |= zip(names, np.ravel(mm2).tolist(), strict=False)
     blocks["die to die"] = dies_mm2 - float(plan.base_mm2[0])
-    per_mm2 = parts.pop("compute dies") / dies_mm2
+    per_mm2 = usd_by_part.pop("compute dies") / dies_mm2
     layers_mm2 = float((stacks.n_dies * plan.n_layers * stacks.layer_mm2)[0])
     # Of dies without a known area nobody knows into how many it is best to cut them.
     n_dies = float(stacks.n_dies[0]) if np.isfinite(dies_mm2) else np.nan
@@ -353,7 +353,7 @@ def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
     rows = [(name, n_dies, mm2, mm2 * per_mm2) for name, mm2 in blocks.items() if mm2]
     rows += [
         (name, n_layer_dies if name in own else np.nan, own.get(name, 0.0), usd)
-        for name, usd in parts.items()
+        for name, usd in usd_by_part.items()
         if usd
     ]
     return [

@@ -33,7 +33,7 @@ class Message:
 
     Attributes:
         name: Purpose of the message.
-        kind: Kind of collective; ``send`` goes from a stage of the pipeline to the next,
+        collective: Its kind; ``send`` goes from a stage of the pipeline to the next,
             ``dispatch`` and ``combine`` carry tokens to the groups of their experts and back.
         is_in_layers: Whether every layer sends the message; otherwise an end of the model does.
         count: Instances in the whole model, all stages together.
@@ -46,7 +46,7 @@ class Message:
     """
 
     name: str
-    kind: Kind
+    collective: Kind
     is_in_layers: bool
     count: float | FloatArray
     elements: FloatArray
@@ -77,7 +77,7 @@ def _exchanged(model: LanguageModel, platform: Platform, tokens: FloatArray) -> 
         ranks, stride = (platform.ep, tp) if step.is_between_groups else (tp, adjacent)
         count = sparse if step.is_between_groups else np.where(is_alone, 0.0, sparse)
         messages.append(
-            Message(step.name, step.kind, True, count, step.elements, ranks, stride,
+            Message(step.name, step.collective, True, count, step.elements, ranks, stride,
                     is_dispatched=step.is_dispatched)
         )  # fmt: skip
     dispatched, elements = np.where(is_alone, sparse, 0.0), tokens * float(model.hidden_size)
@@ -94,15 +94,15 @@ def message_time_s(
     size = message.elements * platform.activation_bytes
     warm_up, share = options.warm_up or 0.0, options.link_efficiency or 1.0
     near, far = platform.link.share_rates(share), platform.network.share_rates(share)
-    if message.kind == "send":
+    if message.collective == "send":
         times = (point_to_point_s(size, link, send_warm_up_s) for link in (near, far))
         return mean_over_boundaries(message, platform, *times)
     inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
-    if message.kind == "all_reduce":
+    if message.collective == "all_reduce":
         return all_reduce_s(size, inner, outer, near, far, warm_up, options.all_reduce)
-    if message.kind in ("dispatch", "combine"):
+    if message.collective in ("dispatch", "combine"):
         return _exchange_s(size, inner, outer, near, far) + np.where(inner * outer > 1, warm_up, 0)
-    return _OTHERS[message.kind](size, inner, outer, near, far, warm_up)
+    return _OTHERS[message.collective](size, inner, outer, near, far, warm_up)
 
 
 def _exchange_s(

@@ -100,18 +100,18 @@ class FittedMessages(Rooflines):
         inner, nodes = split_over_nodes(message.ranks, message.stride, self.platform.node_size)
         ranks = inner * nodes
         size = _message_bytes(message)
-        match message.kind:
+        match message.collective:
             case "dispatch" | "combine":
                 return np.minimum(*self._exchange_s(message))
             case "send":
                 times = (self._collective_s("send", size, 2.0, n_nodes) for n_nodes in (1.0, 2.0))
                 return mean_over_boundaries(message, self.platform, *times)
-            case kind:
-                time = self._collective_s(kind, size, ranks, nodes)
+            case collective:
+                time = self._collective_s(collective, size, ranks, nodes)
         if self.options.engine != "graphs":
             wait = self.law("engine", rank_wait_s, ranks)
             return np.asarray(wait + time + self.host_copy_s(message))
-        if kind == "all_reduce":
+        if collective == "all_reduce":
             return np.minimum(time, self._collective_s("custom_all_reduce", size, ranks, nodes))
         return time
 
@@ -129,10 +129,10 @@ class FittedMessages(Rooflines):
     def host_copy_s(self, message: Message) -> FloatArray:
         """(n,) what a collective takes longer than its links need, because its message is large and
         a host starts kernels one by one."""
-        if self.options.engine != "eager" or message.kind in ("dispatch", "combine", "send"):
+        if self.options.engine != "eager" or message.collective in ("dispatch", "combine", "send"):
             return np.zeros_like(message.elements)
         size, ranks = _message_bytes(message), message.ranks
-        sent, _ = wire_bytes(cast("CollectiveKind", message.kind), size, ranks, 1.0)
+        sent, _ = wire_bytes(cast("CollectiveKind", message.collective), size, ranks, 1.0)
         rate = self.platform.rates.host_bandwidth_bytes_per_s
         return self.law("engine", engine_host_copy_s, size, sent, rate)
 
@@ -150,7 +150,7 @@ class FittedMessages(Rooflines):
                 "expert_exchange", expert_exchange_time_s, exchange_kind, tokens, experts, top_k,
                 hidden, inner * nodes, nodes, links,
             )
-            for exchange_kind in _EXCHANGES[message.kind]
+            for exchange_kind in _EXCHANGES[message.collective]
         )  # fmt: skip
         return normal, low_latency
 
@@ -160,7 +160,7 @@ class FittedMessages(Rooflines):
         Limiting assumption: only an exchange for large batches occupies cores. That for small ones
         leaves them free while tokens travel; NCCL's few are not counted.
         """
-        if message.kind not in _EXCHANGES:
+        if message.collective not in _EXCHANGES:
             return np.zeros_like(message.elements)
         normal, low_latency = self._exchange_s(message)
         share = np.minimum(EXCHANGE_CORES / np.asarray(self.platform.rates.n_cores), 1.0)

@@ -138,7 +138,7 @@ def time_message(
     once = np.where(count > 0, once_s, 0.0)
     return OperatorTime(
         name=message.name,
-        part="send" if message.kind == "send" else "collective",
+        part="send" if message.collective == "send" else "collective",
         kernel=None,
         scope=message.scope,
         is_in_layers=message.is_in_layers,

@@ -68,7 +68,7 @@ def _operator_messages(sharding: Sharding, streams: Sequence[Stream]) -> Iterato
         table, i = slices[0].stream.table, slices[0].position
         yield Message(
             name=f"{name}_{_PURPOSES[rule.collective]}",
-            kind=rule.collective,
+            collective=rule.collective,
             is_in_layers=bool(table.is_in_layers[i]),
             count=float(table.count[i]),
             elements=total_of(slices, written_elements),

@@ -12,20 +12,19 @@ from __future__ import annotations
 
 from typing import Literal
 
-from codesign.base.columns import Arrays, Columns, FloatArray
+import numpy as np
+
+from codesign.base.columns import Arrays, FloatArray
 from codesign.base.evaluator import PoolPrices
 from codesign.base.metrics import ALL_METRICS
 from codesign.base.schema import Record
-from codesign.evaluators.sessions.level_columns import DesignLevels
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
-from codesign.evaluators.sessions.sessions_evaluator import SessionsEvaluator
-from codesign.models.deployments.cache_levels import CachedTurns
+from codesign.evaluators.sessions.sessions_evaluator import SessionCosts, SessionsEvaluator
 from codesign.models.hardware.formula_operations import sum_of
 
 _REPORTED = ("throughput_tokens_per_s", "time_to_first_token_s", "dynamic_joules_per_token",
              "idle_watts", "standing_usd_per_hour", "wear_usd_per_token", "tdp_watts",
              "unit_cost_usd")  # fmt: skip
-_OF_ANSWERS = ("time_per_output_token_s", "dynamic_joules_per_token")
 
 
 class PrefillWorkload(SessionWorkload):
@@ -57,33 +56,27 @@ class SessionPrefill(SessionsEvaluator):
         """Prices of the machines."""
         return self.first.prices
 
-    def _composed(self, designs: Columns, machine: Arrays, *costs: object) -> Arrays:  # type: ignore[override]
-        nothing = {name: machine[name] * 0.0 for name in _OF_ANSWERS}
-        return super()._composed(designs, {**machine, **nothing}, *costs)  # type: ignore[arg-type]
+    def _answer_costs(self, machine: Arrays) -> tuple[FloatArray, FloatArray]:
+        """(n,) nothing, since another pool decodes."""
+        nothing = np.zeros_like(machine["tdp_watts"])
+        return nothing, nothing
 
-    def _of_pool(
-        self,
-        machine: Arrays,
-        memory: DesignLevels,
-        cached: CachedTurns,
-        rate: FloatArray,
-        turns_s: FloatArray,
-        session_joules: FloatArray,
-    ) -> dict[str, FloatArray]:
+    def _pool_metrics(self, machine: Arrays, costs: SessionCosts) -> Arrays:
+        memory, turns = costs.memory, costs.cached
         prices = self.first.prices
         per_hour = float("nan") if prices is None else prices.usd_per_hour_of_capital
         outer_usd = sum_of(tuple(memory.price_usd))
-        worn = cached.written_bytes * memory.wear_per_byte
+        worn = turns.written_bytes * memory.wear_per_byte
         machine_usd = machine["standing_usd_per_hour"] / per_hour
-        wear_usd = worn[: memory.n_tiers].max(axis=0) * machine_usd
-        wear_usd = wear_usd + sum_of(tuple(worn * memory.price_usd))
-        n_turns = float(cached.classes.turns.sum())
+        machine_wear_usd = worn[: memory.n_tiers].max(axis=0) * machine_usd
+        n_turns = float(turns.classes.turns.sum())
         tokens = n_turns * self.workload.turn_tokens
         return {
-            "throughput_tokens_per_s": rate * tokens,
-            "time_to_first_token_s": turns_s / n_turns,
-            "dynamic_joules_per_token": session_joules / tokens,
+            "throughput_tokens_per_s": costs.sessions_per_s * tokens,
+            "time_to_first_token_s": costs.turns_s / n_turns,
+            "dynamic_joules_per_token": costs.dynamic_joules / tokens,
             "idle_watts": machine["idle_watts"] + memory.background_watts,
             "standing_usd_per_hour": machine["standing_usd_per_hour"] + outer_usd * per_hour,
-            "wear_usd_per_token": wear_usd / tokens,
+            "wear_usd_per_token": (machine_wear_usd + sum_of(tuple(worn * memory.price_usd)))
+            / tokens,
         }

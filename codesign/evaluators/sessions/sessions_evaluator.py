@@ -83,6 +83,25 @@ class _Prefill:
     generated_tokens: int
 
 
+@dataclass(frozen=True)
+class SessionCosts:
+    """Sessions on ``n`` machines with their caches.
+
+    Attributes:
+        memory: Levels that hold contexts.
+        cached: Turns with the shares of contexts that each level holds.
+        sessions_per_s: (n,) rate of a machine.
+        turns_s: (n,) seconds of all prefills of a session.
+        dynamic_joules: (n,) energy of a session without background power.
+    """
+
+    memory: DesignLevels
+    cached: CachedTurns
+    sessions_per_s: FloatArray
+    turns_s: FloatArray
+    dynamic_joules: FloatArray
+
+
 class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     """Rates, latencies, energy and price of machines that serve sessions with caches.
 
@@ -282,12 +301,9 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             repr(sorted(moved.items())),
             *((name, column.values, column.codes.tobytes()) for name, column in few.items()),
         )  # fmt: skip
-        if key not in memory:
-            if len(memory) >= _MOST_REMEMBERED:
-                memory.pop(next(iter(memory)))
-            memory[key] = evaluate()
-        else:
-            memory[key] = memory.pop(key)  # the last to be forgotten
+        memory[key] = memory.pop(key) if key in memory else evaluate()  # the last to be forgotten
+        if len(memory) > _MOST_REMEMBERED:
+            memory.pop(next(iter(memory)))
         return memory[key]
 
     def _prefill_costs(
@@ -335,7 +351,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             for costs in (times, joules)
         )
         answers = classes.total(classes.generated_tokens)
-        step_s = machine[_TPOT]
+        step_s, joules_per_answer_token = self._answer_costs(machine)
         busy_s = cached.session_s(time_costs, answers * step_s / batch)
         turn_s = cached.turn_s(time_costs, self.workload.language_model.num_hidden_layers)
         alone_s = self._reuse.think_s + cached.total(turn_s) + answers * step_s
@@ -356,7 +372,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         computed = classes.total(classes.new_tokens) + cached.total(lost * recomputed)
         usd_per_hour, life_years = self._price(machine, memory, cached, rate)
         watts = machine["idle_watts"] + memory.background_watts
-        dynamic_joules = cached.session_joules(energy_costs) + answers * machine[_JOULES]
+        dynamic_joules = cached.session_joules(energy_costs) + answers * joules_per_answer_token
         session_joules = dynamic_joules + watts / rate
         tokens = prompt_total + answers
         prices = self.first.prices
@@ -383,18 +399,17 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             "tdp_watts": machine["tdp_watts"] + memory.peak_watts,
             "unit_cost_usd": machine["unit_cost_usd"] + sum_of(tuple(memory.price_usd)),
             "cache_lifetime_years": life_years,
-            **self._of_pool(machine, memory, cached, rate, cached.total(turn_s), dynamic_joules),
+            **self._pool_metrics(
+                machine,
+                SessionCosts(memory, cached, rate, cached.total(turn_s), dynamic_joules),
+            ),
         }
 
-    def _of_pool(
-        self,
-        machine: Arrays,
-        memory: DesignLevels,
-        cached: CachedTurns,
-        rate: FloatArray,
-        turns_s: FloatArray,
-        session_joules: FloatArray,
-    ) -> dict[str, FloatArray]:
+    def _answer_costs(self, machine: Arrays) -> tuple[FloatArray, FloatArray]:
+        """(n,) seconds and joules of a token of an answer."""
+        return machine[_TPOT], machine[_JOULES]
+
+    def _pool_metrics(self, machine: Arrays, costs: SessionCosts) -> Arrays:
         """(n,) further metrics of machines that only prefill."""
         return {}
 

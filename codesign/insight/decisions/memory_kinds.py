@@ -91,8 +91,10 @@ def _reduced_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
     if space.with_values is None:
         return
     choices = {
-        f"{part.name} {part.members[0]}": space.parameters[int(part.columns[0, 0])].values
-        for part in space.structure.parts
+        f"{component.name} {component.members[0]}": space.parameters[
+            int(component.columns[0, 0])
+        ].values
+        for component in space.structure.parts
     }
     families = {
         name: library[str(name)].family or name

@@ -77,7 +77,7 @@ class LimitPoints:
         setting: (p, 2) number and position of the handle that the evaluator chose within; -1 as
             asked.
         is_proven: (p,) True for points of the exact front, or of the front that keeps metrics.
-        kept: Metrics whose tighter limits the proven points answer exactly.
+        stored_metrics: Metrics whose tighter limits the proven points answer exactly.
         n_evaluated: Designs that the search evaluated.
     """
 
@@ -88,7 +88,7 @@ class LimitPoints:
     handles: tuple[LimitHandle, ...]
     setting: IntArray
     is_proven: BoolArray
-    kept: frozenset[str]
+    stored_metrics: frozenset[str]
     n_evaluated: int = 0
 
     @cached_property
@@ -127,7 +127,7 @@ class LimitPoints:
         if any(place < self.handles[i].place for i, place in places.items()):
             return inside, False
         proven = inside & self.is_proven
-        others = {i for i in places if self.handles[i].metric.name not in self.kept}
+        others = {i for i in places if self.handles[i].metric.name not in self.stored_metrics}
         if others and self.is_proven.any():
             before, _ = self.select({i: p for i, p in places.items() if i not in others})
             points = self.equal[self.front(np.flatnonzero(before & self.is_proven))]
@@ -226,7 +226,7 @@ class _Search:
 
     def __init__(self, problem: Problem, front: KeptFront) -> None:
         self.campaign_problem, self.front = problem, front
-        self.kept = frozenset(x.metric.name for x in front.limitable)
+        self.stored_metrics = frozenset(x.metric.name for x in front.limitable)
         metrics = {metric.name: metric for metric in problem.metrics}
         self.limits = {
             limit.quantity: limit for limit in limits_of(problem).movable
@@ -284,7 +284,7 @@ class _Search:
             for i, handle in enumerate(self.handles)
             for place in range(len(handle.bounds))
             if place < handle.place
-            or (place > handle.place and handle.metric.name not in self.kept)
+            or (place > handle.place and handle.metric.name not in self.stored_metrics)
         ]
         for i, place in counted(targets, "positions of limits"):
             handle, bounds = self.handles[i], self.stated.copy()
@@ -338,7 +338,7 @@ class _Search:
             self.handles,
             np.concatenate([np.full((len(pool.rows), 2), key) for key, pool in pools.items()]),
             np.zeros(sum(len(pool.rows) for pool in pools.values()), dtype=bool),
-            self.kept,
+            self.stored_metrics,
             self.n_evaluated,
         )
         points.is_proven[: self.n_proven] = True

@@ -30,21 +30,21 @@ class ExchangeStep:
 
     Attributes:
         name: Purpose of the message.
-        kind: ``dispatch`` and ``combine`` go between groups, the others between a group's devices.
+        collective: ``dispatch`` and ``combine`` go between groups, the others within a group.
         elements: What every device has after a gather or before a sum; all that it sends in a
             dispatch or a combination.
         is_dispatched: True if it carries tokens in the format in which experts receive them.
     """
 
     name: str
-    kind: ExchangeKind
+    collective: ExchangeKind
     elements: FloatArray
     is_dispatched: bool = False
 
     @property
     def is_between_groups(self) -> bool:
         """Whether groups send it to one another, and not the devices of one."""
-        return self.kind in ("dispatch", "combine")
+        return self.collective in ("dispatch", "combine")
 
 
 def exchange_steps(
@@ -92,12 +92,12 @@ def spread_experts(table: OperatorTable, model: LanguageModel, n_groups: int) ->
         [rule.kernel == "experts" and rule.role != "combination" for rule in table.rules]
     )
     load = np.where(of_experts, busier, 1.0)
-    part = np.where(routed, share, 1.0)
+    expert_share = np.where(routed, share, 1.0)
     moved = ("input_elements", "output_elements", "vector_ops")
     factors = {
         "m_per_request": np.where(routed, n_groups, 1.0),
-        "experts_per_token": part,
-        "stored_weight_elements": part,
+        "experts_per_token": expert_share,
+        "stored_weight_elements": expert_share,
         **dict.fromkeys([f"{name}_per_request" for name in moved], load),
     }
     spread = table.scaled(factors)

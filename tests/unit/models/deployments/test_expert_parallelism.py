@@ -67,7 +67,7 @@ def test_a_dense_model_has_nothing_to_spread():
 
 def test_a_token_goes_once_to_each_other_group_that_has_an_expert_of_it():
     model, one = load_model("deepseek-v3"), np.ones(1)
-    steps = {item.kind: item for item in exchange_steps(model, 10 * one, 32 * one, 4 * one)}
+    steps = {step.collective: step for step in exchange_steps(model, 10 * one, 32 * one, 4 * one)}
     rng = np.random.default_rng(0)
     draws = np.array([rng.permutation(EXPERTS)[:CHOSEN] // 8 for _ in range(20_000)])
     reached = np.mean([len(set(draw) - {0}) for draw in draws.tolist()])

@@ -352,9 +352,10 @@ def _plain_explanation(problem: Problem, row: IntArray) -> Explanation:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A figure as the text of an SVG file; a notebook shows it."""
+    """A figure that a notebook displays."""
 
     svg: str
+    """Text of the SVG file."""
 
     def _repr_svg_(self) -> str:
         return self.svg
@@ -364,6 +365,12 @@ def plot(results: Results) -> Drawing:
     """Draw the front of a campaign, with the recommended and the named designs.
 
     In a notebook: ``plot(load_campaign("smoke").front_results())``.
+
+    Args:
+        results: Results of a campaign.
+
+    Returns:
+        A drawing 640 px wide.
     """
     from codesign.report.campaign_charts import front_chart, front_picture
     from codesign.report.paper import sheet_text

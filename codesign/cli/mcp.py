@@ -45,7 +45,7 @@ TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
     "enumerate": ("enumerate", ("enumerate",)),
     "decide": ("explain decide", ("decide",)),
 }
-"""Command of each tool, and its answers."""
+"""Command of each tool, and the names of the schemas of its answers."""
 _STORING = ("enumerate", "decide")
 """Tools that store what they find."""
 _HIDDEN = ("as_json", "folder", "output", "executor")
@@ -55,18 +55,16 @@ _HIDDEN = ("as_json", "folder", "output", "executor")
 def serve_tools(
     store: Annotated[
         bool,
-        typer.Option(
-            "--store", help="Keep exact fronts and decisions in the folders of the campaigns."
-        ),
+        typer.Option("--store", help="Store exact fronts and decisions in the campaigns' folders."),
     ] = False,
     folder: Folder = None,
 ) -> None:
     """Offer list, show, evaluate, front, enumerate and decide as tools to an agent, over stdio.
 
-    Without --store no file of yours changes: what is found is kept until the server ends.
+    Without --store, your files stay unchanged and results last until the server ends.
     Programs of campaign files are confined as by --untrusted.
     """
-    with needing_extra("a server of tools", "mcp"):
+    with needing_extra("the MCP server", "mcp"):
         import anyio
         import mcp.server.stdio
     describe_by(lambda: None)  # it serves until it is ended
@@ -89,7 +87,7 @@ def _server(folder: Path | None, private: Path | None) -> Any:
 
     Args:
         folder: Folder of the campaigns' folders.
-        private: Folder for results that are not to be stored there; None if they are.
+        private: Temporary folder for results; None to store them in ``folder``.
     """
     import anyio
     from mcp import types
@@ -106,16 +104,16 @@ def _server(folder: Path | None, private: Path | None) -> Any:
             words = words_of(request.name, request.arguments or {}, folder, private)
         except InputError as error:
             return _answer(str(error))
-        done = await anyio.run_process(
+        process = await anyio.run_process(
             [sys.executable, "-P", "-m", "codesign", *words],
             check=False,
             env=os.environ | {UNTRUSTED: "1"},
         )
-        if done.returncode:
-            lines = [line.split("error: ", 1) for line in done.stderr.decode().splitlines()]
-            errors = [words[1] for words in lines if len(words) > 1 and not words[0]]
-            return _answer("\n".join(errors) or f"ended with exit code {done.returncode}")
-        document = json.loads(done.stdout)
+        if process.returncode:
+            lines = [line.split("error: ", 1) for line in process.stderr.decode().splitlines()]
+            errors = [fields[1] for fields in lines if len(fields) > 1 and not fields[0]]
+            return _answer("\n".join(errors) or f"ended with exit code {process.returncode}")
+        document = json.loads(process.stdout)
         return _answer(json.dumps(document, ensure_ascii=False), document)
 
     return Server(
@@ -124,7 +122,7 @@ def _server(folder: Path | None, private: Path | None) -> Any:
 
 
 def _answer(text: str, document: JsonObject | None = None) -> CallToolResult:
-    """A document, or an error without one."""
+    """Result of a call: its text and document; an error without a document."""
     from mcp.types import CallToolResult, TextContent
 
     return CallToolResult(
@@ -203,14 +201,14 @@ def words_of(
             (options if flags[key] else names).append(flags[key] if element is True else text)
     campaign = arguments.get("campaign", arguments.get("name"))
     if campaign is not None or arguments.get("group") == "campaigns":
-        place = _shadow(str(campaign), folder, private) if campaign and private else folder
+        place = _copied_campaign(str(campaign), folder, private) if campaign and private else folder
         options += [f"--folder={place}"] if place is not None else []
     command = TOOLS[name][0].removesuffix(" NAME").split()
     return [*command, *names, *options]
 
 
-def _shadow(campaign: str, folder: Path | None, private: Path) -> Path:
-    """A private folder with what is stored of a campaign."""
+def _copied_campaign(campaign: str, folder: Path | None, private: Path) -> Path:
+    """Copy the stored files of a campaign to the private folder; the folder."""
     from codesign.search.campaign.status import results_folder
 
     def copy_newer(source: str, target: str) -> None:

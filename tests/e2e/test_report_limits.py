@@ -116,7 +116,7 @@ def test_a_slider_moves_by_keyboard_and_outlives_a_reload(page):
 def test_limits_that_nothing_keeps_say_so(page):
     for i in (0, 1):
         _slide(page, i, int(page.locator(f"#limit-{i}").get_attribute("max")))
-    assert "No design keeps these limits together." in page.inner_text("#limits-change")
+    assert "No design meets all these limits." in page.inner_text("#limits-change")
     page.click("#limits-reset")
 
 

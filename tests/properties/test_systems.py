@@ -217,7 +217,7 @@ def session_problem(objectives, session="coding-agent"):
 def test_devices_that_prefill_keep_no_contexts_yet():
     workload = SystemWorkload(model="llama-3.3-70b", session="coding-agent", phases=("prefill",))
     pools = [PoolDescription("prefill", "prefill", ("device",), {})]
-    with pytest.raises(InputError, match="expected designs that prefill all layers where"):
+    with pytest.raises(InputError, match="needs a prefill pool of designs with all layers"):
         SystemEvaluator(workload).with_pools(pools, [])
     with pytest.raises(ValueError, match="expected trace, session, or both"):
         SystemWorkload(model="llama-3.3-70b", session="chat", trace="osworld")

@@ -1,11 +1,11 @@
 """Machines that prefill the turns of sessions and keep their contexts, as a pool of a system.
 
-A request of the system is the mean turn. The prefill pool has the caches: what its memory leaves
-beside the weights and a running prompt, then its outer caches, or its share of a store behind the
-cache link. The decode pool sends the keys and values of answers back over the hand-over link.
+A request of the system is the mean turn. The prefill pool caches contexts in the memory left beside
+weights and a running prompt, then in outer caches or its share of a store behind the cache link.
+The decode pool sends the keys and values of answers back over the hand-over link.
 
-Limiting assumptions: a session returns to its machine; there are always enough sessions; machine
-and caches together are written off by their useful life or their wear, whichever is more.
+Limiting assumptions: a session returns to its machine; sessions never run out; machine and
+caches are written off together, by useful life or by wear, whichever costs more.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class PrefillWorkload(SessionWorkload):
     phase: Literal["prefill"] = "prefill"
     """Phase of the pool."""
     turn_tokens: int
-    """Tokens of the mean prompt, which the throughput counts for a turn."""
+    """Prompt tokens of the mean turn, counted by the throughput."""
 
 
 class SessionPrefill(SessionsEvaluator):
@@ -57,11 +57,12 @@ class SessionPrefill(SessionsEvaluator):
         return self.first.prices
 
     def _answer_costs(self, machine: Arrays) -> tuple[FloatArray, FloatArray]:
-        """(n,) nothing, since another pool decodes."""
-        nothing = np.zeros_like(machine["tdp_watts"])
-        return nothing, nothing
+        """(n,) zero seconds and joules of a token of an answer, since another pool decodes."""
+        zeros = np.zeros_like(machine["tdp_watts"])
+        return zeros, zeros
 
     def _pool_metrics(self, machine: Arrays, costs: SessionCosts) -> Arrays:
+        """(n,) metrics that a pool of a system needs."""
         memory, turns = costs.memory, costs.cached
         prices = self.first.prices
         per_hour = float("nan") if prices is None else prices.usd_per_hour_of_capital

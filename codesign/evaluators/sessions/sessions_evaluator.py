@@ -363,12 +363,9 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         first = classes.is_first
         lost = 1.0 - cached.cumulative_hits[-1]
         # A shared prefix is found where the rest of a context is not.
-        recomputed = (
-            classes.context_tokens[:, None]
-            - shared
-            * np.minimum(self._reuse.shared_tokens, classes.context_tokens)[:, None]
-            * (1.0 - first)[:, None]
-        )
+        contexts = classes.context_tokens[:, None]
+        is_shared = shared * (1.0 - first)[:, None]
+        recomputed = contexts - is_shared * np.minimum(self._reuse.shared_tokens, contexts)
         computed = classes.total(classes.new_tokens) + cached.total(lost * recomputed)
         usd_per_hour, life_years = self._price(machine, memory, cached, rate)
         watts = machine["idle_watts"] + memory.background_watts
@@ -376,11 +373,11 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         session_joules = dynamic_joules + watts / rate
         tokens = prompt_total + answers
         prices = self.first.prices
-        usd = usd_per_hour / 3600.0 / rate + session_joules * (prices.usd_per_joule if prices else
-                                                               np.nan)  # fmt: skip
+        usd_per_joule = prices.usd_per_joule if prices else np.nan
+        usd = usd_per_hour / 3600.0 / rate + session_joules * usd_per_joule
         machine_share = cached.cumulative_hits[memory.n_tiers - 1]
         outer_share = cached.cumulative_hits[-1] - machine_share
-        contexts = classes.context_tokens[:, None]
+        costs = SessionCosts(memory, cached, rate, cached.total(turn_s), dynamic_joules)
         return {
             "sessions_per_s": rate,
             "output_tokens_per_s": rate * answers,
@@ -399,10 +396,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             "tdp_watts": machine["tdp_watts"] + memory.peak_watts,
             "unit_cost_usd": machine["unit_cost_usd"] + sum_of(tuple(memory.price_usd)),
             "cache_lifetime_years": life_years,
-            **self._pool_metrics(
-                machine,
-                SessionCosts(memory, cached, rate, cached.total(turn_s), dynamic_joules),
-            ),
+            **self._pool_metrics(machine, costs),
         }
 
     def _answer_costs(self, machine: Arrays) -> tuple[FloatArray, FloatArray]:

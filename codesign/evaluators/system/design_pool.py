@@ -256,7 +256,7 @@ class DesignPool(Evaluator):
 
 
 def _stated_batch(designs: Columns, n: int) -> FloatArray:
-    """(n,) requests of a pass, at the least."""
+    """(n,) batch size that each design states; 1 if none does."""
     return designs[BATCH_SIZE].lookup(float) if BATCH_SIZE in designs else np.ones(n)
 
 

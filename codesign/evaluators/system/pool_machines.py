@@ -78,7 +78,9 @@ def _session_pool(
     from codesign.evaluators.sessions.session_workload import SessionsOptions
 
     if name == DEVICES or task.layers != "all":
-        raise InputError("expected designs that prefill all layers where the workload has sessions")
+        raise InputError(
+            f"a workload with sessions needs a prefill pool of designs with all layers, got {name}"
+        )
     evaluator = SessionPrefill(
         PrefillWorkload(
             model=workload.model,

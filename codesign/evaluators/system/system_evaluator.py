@@ -62,7 +62,7 @@ from codesign.models.memtech import (
 MACHINES = "machines"
 """Parameter of a pool: its number of machines."""
 _QUEUED = frozenset({"queue_wait_s", "time_to_first_token_p90_s"})
-"""Metrics at a stated rate of arrivals."""
+"""Metrics that need ``requests_per_s``."""
 _NEEDS_PREFILL = _QUEUED | {"time_to_first_token_s", "time_to_second_token_s"}
 _NEEDS_DECODE = frozenset({"time_per_output_token_s", "time_to_second_token_s"})
 _NEEDS_HAND_OVER = frozenset({"handover_bytes", "handover_s", "handover_exposed_s"})
@@ -79,7 +79,7 @@ _Machine = DesignPool | DevicePool
 
 
 class _ReadValues(dict[str, FloatArray]):
-    """Ones for every name that is asked for; its keys are the names that were read."""
+    """The value 1 for every name; the keys are the names that were read."""
 
     def __missing__(self, name: str) -> FloatArray:
         return self.setdefault(name, np.ones(1))
@@ -168,13 +168,13 @@ class SystemEvaluator(Evaluator):
         )
 
     def _metrics_read(self, name: str) -> dict[str, set[str]]:
-        """Metrics of machines from which a metric of systems follows, by pool."""
+        """Names of the machine metrics that a system metric reads, by pool."""
         pools = {pool: _ReadValues() for pool in self._tasks}
         self.flow(pools, _ReadValues()).value(name)
         return {pool: set(read) for pool, read in pools.items()}
 
     def unreported(self, pool: str) -> list[str]:
-        """Metrics of systems that need more than what a pool's machines report."""
+        """Names of system metrics with an input that a pool's machines do not report."""
         reported = {metric.name for metric in self.machines[pool].metrics}
         return [name for name, sources in self._sources.items() if sources[pool] - reported]
 
@@ -244,10 +244,10 @@ class SystemEvaluator(Evaluator):
         return self._changed(lambda _, machine: machine.with_library(library))
 
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
-        """Ranges of the constants of what machines cost, by name.
+        """Ranges of the machines' cost constants, by name.
 
-        A constant is the same for all pools where they have the same range of it. Pools of other
-        processes have constants of their own, called by the pool's name in front.
+        Pools with equal ranges share a constant. Otherwise each pool has its own, with the pool's
+        name as prefix.
         """
         return dict(self._constants(metrics).values())
 
@@ -416,7 +416,7 @@ class SystemEvaluator(Evaluator):
         }
 
     def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
-        """(n,) what follows from the pools' predictions, of metrics that all pools predict."""
+        """(n,) predictions of the system metrics whose inputs all pools predict."""
         needed = self.pool_metrics(metrics)
         pools = {
             name: machine.predict(self.pool_columns(designs, name), needed[name])

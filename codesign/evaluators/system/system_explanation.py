@@ -111,7 +111,7 @@ def _row(
     pools: Sequence[PoolFlow],
     ends_s: tuple[float, float],
 ) -> JsonObject:
-    """The part of a row that pools and links have in common."""
+    """Keys that rows of pools and of links share."""
     if isinstance(member, HandOverFlow):
         step_s, batch_size = member.exposed_s, np.ones(1)
     else:

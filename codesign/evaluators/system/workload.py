@@ -37,7 +37,7 @@ class SystemWorkload(SequenceRecord):
     """A session instead of ``trace``: a request is its mean turn, and the prefill pool has caches
     (parameters ``cache1_technology``, ``cache1_units`` and so on)."""
     concurrent_sessions: Annotated[Positive, unstored_at(1)] = 1
-    """Sessions at a time on each machine that prefills, unless its designs state them."""
+    """Concurrent sessions per prefill machine, if its designs do not state them."""
     phases: Annotated[tuple[Literal["prefill", "decode"], ...], Field(min_length=1)] = (
         "prefill",
         "decode",

@@ -261,8 +261,8 @@ def rivals_over(
             break
         if share < _SMALLEST_SHARE:
             raise InputError(
-                f"more than {most:,} designs are as good as the recommended one whatever the "
-                "constants are; expected tighter limits, or fewer values of a parameter"
+                f"more than {most:,} designs match the recommended one even near the typical "
+                "constants; expected tighter limits, or fewer values of a parameter"
             )
         share *= factor
     assert listed is not None  # the loop breaks before, or raises

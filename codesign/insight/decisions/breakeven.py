@@ -220,13 +220,13 @@ class _Rivals:
         self.choices = self._choices(problem.space)
         if not self.choices:
             raise InputError(
-                f"space {problem.space.name!r} has no choice of {technology.place} memories for "
-                f"{technology.key} to compete with; expected a technology parameter with a value "
-                "besides it"
+                f"space {problem.space.name!r} has no {technology.place} memories that "
+                f"{technology.key} could replace; expected a technology parameter with another "
+                "value"
             )
 
     def _choices(self, space: DesignSpace) -> dict[str, list[int]]:
-        """The parameters of technologies, with their columns, that the technology fits."""
+        """Columns of each technology parameter that the technology fits, by its name."""
         choices: dict[str, list[int]] = {}
         listed = {*self.library, self.technology.key}
         for name, columns in technology_columns(space, listed).items():
@@ -238,14 +238,14 @@ class _Rivals:
                 choices[name] = columns
         return choices
 
-    def _space(self, library: Mapping[str, MemoryTechnology], has: bool) -> DesignSpace:
+    def _space(self, library: Mapping[str, MemoryTechnology], is_included: bool) -> DesignSpace:
         """The space with the technology among the choices, or without it."""
         catalogs, key = {"memtech": TechnologyLibrary(library).catalog()}, self.technology.key
         space = self.base.space
         for name, columns in self.choices.items():
             assert space.with_values is not None
             rest = [x for x in space.parameters[columns[0]].values if x != key]
-            space = space.with_values(name, [*rest, key] if has else rest, catalogs)
+            space = space.with_values(name, [*rest, key] if is_included else rest, catalogs)
         return space
 
     def problem_at(self, quantity: str, value: float) -> Problem:
@@ -254,7 +254,7 @@ class _Rivals:
         technology = self.technology.model_copy(update={quantity: exact})
         library = {**self.library, technology.key: technology}
         evaluator = self.base.evaluator.with_library(library)
-        return replace(self.base, space=self._space(library, has=True), evaluator=evaluator)
+        return replace(self.base, space=self._space(library, is_included=True), evaluator=evaluator)
 
     def spaces_of(self, problem: Problem) -> list[DesignSpace]:
         """The designs with the technology, by its place; a design may be in several."""
@@ -295,7 +295,7 @@ class _Rivals:
     @cached_property
     def without(self) -> Problem:
         """The problem of the designs without the technology."""
-        return replace(self.base, space=self._space(self.library, has=False))
+        return replace(self.base, space=self._space(self.library, is_included=False))
 
     def _front(self, problem: Problem) -> ExactFront:
         """The exact front of a problem with the technology; of systems, by fronts of pools."""

@@ -36,6 +36,7 @@ MOST_PAIRS = 5
 """Pairs of constants of a page of maps. [ours]"""
 _STEPS_NONLINEAR = 24
 _LEADING = 5
+"""Constants from which pairs are made. [ours]"""
 _LINEAR, _ROUNDING, _SAME = 1e-6, 1e-13, 1e-9
 _MOST_FRONTS = 60
 _SEED, _POINTS = 0, 4
@@ -141,10 +142,10 @@ def plane_of(
 
 
 def leading_pairs(decided: DecidedDesign) -> list[tuple[str, str]]:
-    """Pairs of constants, those first that matter most to the decisions of a design.
+    """Pairs of constants, the most decisive for a design first.
 
-    Constants are ranked by the smallest change that flips any decision, alone or with others. The
-    rest follow by the change of the design's product of burdens over their ranges.
+    Constants are ranked by the smallest change that flips any decision, alone or with others. Ties,
+    and constants without a flip, are ranked by the change of the objectives' product.
     """
     box, row = decided.rivals.box, decided.row[None, :]
     flips = [
@@ -171,7 +172,7 @@ def leading_pairs(decided: DecidedDesign) -> list[tuple[str, str]]:
 def leading_planes(
     decided: DecidedDesign, front: ExactFront, find: Callable[[Problem], ExactFront]
 ) -> tuple[list[DecisionPlane], list[str]]:
-    """Planes of the first five pairs that have one, and a line for each pair without.
+    """Planes of at most five leading pairs, and a message for each pair that failed.
 
     Raises:
         InputError: No pair has a plane.

@@ -1,11 +1,10 @@
-"""Designs that answer for a problem with moved limits.
+"""Designs on the front of a problem with moved limits.
 
-The exact front answers for tighter limits on its objectives, and a
-:class:`~codesign.search.enumeration.KeptFront` for those on the metrics that it keeps. For all
-other limits, looser ones too, a Pareto local search looks for good designs at each position of each
-limit. It gives the best *known* designs. Their front is proven only where the exact front stays as
-it is. An evaluator may choose within a limit, as the batch size of a decode is the largest within
-the time per token. Such a limit is set in the evaluator at each position, and a design then has a
+The exact front covers tighter limits on its objectives. A
+:class:`~codesign.search.enumeration.KeptFront` also covers tighter limits on its stored metrics.
+For other limits, a Pareto local search finds the best *known* designs at each position. Their front
+is proven only if it equals the exact front. If the evaluator chooses within a limit, such as the
+largest batch within a time per token, the evaluator gets the moved limit. A design then has one
 point per position.
 """
 
@@ -34,10 +33,11 @@ _LOOSER, _LOOSER_OF_SHARE = 0.25, 0.05
 _TIGHTEST = 0.2
 """Share of a limit to which it can be tightened if the evaluator chooses within it. [ours]"""
 POSITIONS, _LOOSER_POSITIONS = 10, 4
-"""Tighter and looser positions of a limit, about. [ours]"""
+"""Approximate number of tighter and of looser positions. [ours]"""
 _ROUNDS, _CENTERS = 4, 24
 """Rounds of the search at a position, and designs whose neighbors one round evaluates. [ours]"""
 _MOST_EVALUATED = 1_000_000
+"""Evaluations after which the search stops. [ours]"""
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class LimitHandle:
     """A limit that can be moved.
 
     Attributes:
-        objective: The metric, minimized in its own sense.
+        objective: The limited metric with its sense.
         bounds: Positions from the loosest to the tightest, minimized.
-        place: Position of the question's limit. Without one it is the first, which limits nothing.
+        place: Position of the question's limit. 0, which excludes nothing, without one.
         limit: The question's limit.
-        is_choosing: True if the evaluator chooses within it.
+        is_choosing: True if the evaluator chooses within it, such as a batch size.
     """
 
     objective: Objective
@@ -74,8 +74,8 @@ class LimitPoints:
         objectives: (p, m) minimized.
         rows: (p, d) a design of each.
         handles: The limits.
-        setting: (p, 2) number and position of the handle that the evaluator chose within; -1 as
-            asked.
+        setting: (p, 2) index and position of the moved handle within which the evaluator chose;
+            -1 for the stated limits.
         is_proven: (p,) True for points of the exact front, or of the front that keeps metrics.
         stored_metrics: Metrics whose tighter limits the proven points answer exactly.
         n_evaluated: Designs that the search evaluated.
@@ -93,7 +93,7 @@ class LimitPoints:
 
     @cached_property
     def codes(self) -> IntArray:
-        """(p, h) number of positions of each limit, from the loosest, within which a point is."""
+        """(p, h) number of positions of each limit that a point meets."""
         columns = [self.problem.objective_names.index(x.metric.name) for x in self.handles]
         codes = [
             np.searchsorted(-np.array(handle.bounds), -self.objectives[:, column], "right")
@@ -180,7 +180,7 @@ def _looser_by(limit: Limit) -> float:
     return _LOOSER if limit.unit else _LOOSER_OF_SHARE
 
 
-class _Pool:
+class _CandidateSet:
     """Feasible designs that were evaluated with one choice of the evaluator."""
 
     def __init__(self, problem: Problem, n_objectives: int) -> None:
@@ -255,7 +255,7 @@ class _Search:
         self.n_proven = n_listed if len(self.pool.rows) == n_listed else 0
 
     @property
-    def pool(self) -> _Pool:
+    def pool(self) -> _CandidateSet:
         """Designs with the choices of the question."""
         return self.pools[-1, -1]
 
@@ -270,10 +270,10 @@ class _Search:
                       if name not in self.choosing]  # fmt: skip
         return Variation(constraints=tuple(pair for x in variations for pair in x.constraints))
 
-    def _pool(self, variation: Variation) -> _Pool:
+    def _pool(self, variation: Variation) -> _CandidateSet:
         varied = variation.of(self.campaign_problem)
         problem = replace(varied, objectives=self.objectives)
-        return _Pool(problem, len(self.campaign_problem.objectives))
+        return _CandidateSet(problem, len(self.campaign_problem.objectives))
 
     def run(self) -> None:
         """Search at all positions, in order of the limits."""
@@ -293,7 +293,7 @@ class _Search:
             if self.n_evaluated < _MOST_EVALUATED:
                 pool.improve(bounds)
 
-    def _set(self, i: int, place: int) -> _Pool:
+    def _set(self, i: int, place: int) -> _CandidateSet:
         """Designs with the choices of the evaluator within a moved limit."""
         handle = self.handles[i]
         assert handle.limit is not None

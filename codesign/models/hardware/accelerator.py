@@ -352,9 +352,9 @@ def shared_tables(
 
 
 _SHARED: dict[tuple[int, str, str, float], tuple[Technologies, UnitTables]] = {}
-"""Tables that were used last, with their libraries, whose identity is in the key."""
+"""Tables created last, with their libraries, whose identity is in the key."""
 _MOST_SHARED = 8
-"""Number of these tables: evaluators of some processes, and the next library [ours]."""
+"""Largest number of stored tables: a few processes, and the next library. [ours]"""
 
 
 @dataclass(frozen=True)

@@ -73,7 +73,7 @@ def config_model(document: Document, name: str) -> LanguageModel:
 
 
 def _context_tokens(config: Fields) -> int:
-    """Longest sequence, extended by the scaling of rotary positions; 0 if not stated."""
+    """Longest sequence in tokens, with YaRN's scaling; 0 if not stated."""
     stated = config.get("max_position_embeddings")
     longest = stated if isinstance(stated, int) else 0
     scaling = config.get("rope_scaling")

@@ -66,16 +66,18 @@ def _batch(value: object) -> object:
 
 
 class SequenceRecord(Record):
-    """A record of sequences that a model has to hold."""
+    """Base of records that state lengths of sequences, checked against a model's context."""
 
     beyond_context: bool = Field(False, exclude=True)
     """True to evaluate sequences longer than the model's context, as MemExplorer §5.1 does with its
-    traces: assumes a model extended by RoPE scaling such as YaRN, at no other cost."""
+    traces: assumes that RoPE scaling, such as YaRN, extends the context at no cost."""
 
     def check_context(self, n_tokens: int, model: LanguageModel, *keys: str) -> None:
         """Refuse sequences that are longer than the context of a model, unless allowed.
 
         Args:
+            n_tokens: Longest sequence.
+            model: Its context is the limit.
             keys: Keys of the record that may state the tokens; the first that does is named.
 
         Raises:
@@ -87,8 +89,12 @@ class SequenceRecord(Record):
             check_length(n_tokens, model)
         except InputError as error:
             key = next((key for key in keys if getattr(self, key) is not None), keys[-1])
-            hint = "beyond_context: true allows more"
-            raise KeyedValueError(key, f"{error.problems[0]}; {hint}", keys) from None
+            raise KeyedValueError(
+                key,
+                f"{error.problems[0]} with the answer; a campaign's workload may state "
+                "beyond_context: true",
+                keys,
+            ) from None
 
 
 TOKEN_KEYS = ("trace", "prompt_tokens", "generated_tokens")

@@ -215,7 +215,7 @@ def _page_html(
                 else "An answer that is not proven "
                 "says so: it is the best of the designs that were looked at."
             )
-            + " How sure a choice is, is known for the limits as asked only."
+            + " How sure a choice is, is known for the stated limits only."
         )
     replacements = blocks | hidden | {
         "name": escape(definition.name),

@@ -1,9 +1,8 @@
 """Answers under moved limits, worked out for every position of the page's sliders.
 
-The front within limits is a filter of the points of
-:class:`~codesign.insight.explanation.moved_limits.LimitPoints`. Its front, what is folded, what is
-recommended and whether it is proven are computed here for each position of each slider, and for
-each pair of positions of two sliders. The page looks them up, so it can move two limits at a time.
+Each answer selects the points of :class:`~codesign.insight.explanation.moved_limits.LimitPoints`
+within the limits. It has their front, its folded points, its recommendations and whether it is
+proven. Answers exist for each position of one slider and each pair of positions of two.
 """
 
 from __future__ import annotations
@@ -40,7 +39,7 @@ MOST_POINTS = 20_000
 
 
 def limit_words(handle: LimitHandle, bound: float) -> str:
-    """The limit in words."""
+    """Bound of a limit as text, such as ``≤ 400 W``."""
     side = "≤" if handle.metric.sense == "minimize" else "≥"
     return f"{side} {_amount(handle, bound)}"
 
@@ -76,7 +75,7 @@ def limit_document(
         kept_front: Points as stored by ``codesign enumerate --keep``; None if they were not.
         numbers: Numbers of the page's designs by their keys in the space.
         tolerance: Share within which a design is folded under a cheaper one.
-        is_searched: Look for designs under limits that no stored front answers for.
+        is_searched: True to search for designs under limits that no stored front covers.
     """
     points = limit_points(results, kept_front, is_searched)
     if points is None:
@@ -184,7 +183,11 @@ class _Answers:
                 "front": front.tolist(),
                 "folded": np.flatnonzero(~is_kept).tolist(),
                 "picks": [
-                    {"key": pick.key, "reason": pick.reason, "point": int(front[pick.place])}
+                    {
+                        "key": pick.key,
+                        "reason": pick.reason + ", recommended" * pick.is_recommended,
+                        "point": int(front[pick.place]),
+                    }
                     for pick in picks
                 ],
                 "text": text,
@@ -195,7 +198,7 @@ class _Answers:
     def _text(self, front: IntArray, picks: Sequence[Any], is_exact: bool) -> str:
         """The cost of the limits: the fastest design within them against the one without."""
         if not len(front):
-            return f"No {'' if is_exact else 'known '}design keeps these limits together."
+            return f"No {'' if is_exact else 'known '}design meets all these limits."
         if not self.listed:
             return ""
         objectives = self.results.problem.objectives
@@ -204,7 +207,7 @@ class _Answers:
         metric = objectives[column].metric
         old, new = self.listed[0]["picks"][-1]["point"], int(front[picks[-1].place])
         n_all = len(self.listed[0]["front"])
-        count = f"The front has {len(front):,} points, {n_all:,} with the limits as asked."
+        count = f"The front has {len(front):,} points, {n_all:,} with the stated limits."
         values = [
             format_metric(float(objectives[column].flipped(float(self.points[i, column]))), metric)
             for i in (old, new)
@@ -212,7 +215,7 @@ class _Answers:
         title = metric_title(metric)
         if not is_exact:
             title = f"known {title}"
-            count += f" Not proven: the best of {self.limits.n_evaluated:,} designs looked at."
+            count += f" Not proven: the best of {self.limits.n_evaluated:,} evaluated designs."
         if values[0] == values[1]:
             return f"The best {title} stays {values[1]}. {count}"
         space = self.results.problem.space
@@ -236,7 +239,7 @@ def _hint(results: Results, kept_front: KeptFront | None) -> str:
     """The command that gives sliders, or more of them, in one line."""
     command = f"codesign enumerate {results.definition.name}"
     if kept_front is None:
-        return f"Sliders for limits come with “{command}”."
+        return f"“{command}” adds sliders for limits."
     if len(kept_front) > MOST_POINTS:
         return (
             f"{len(kept_front):,} designs may come to the front under tighter limits, more than "
@@ -246,5 +249,5 @@ def _hint(results: Results, kept_front: KeptFront | None) -> str:
     if usual:
         metrics = {metric.name: metric for metric in results.problem.metrics}
         titles = ", ".join(metric_title(metrics[name]) for name in usual)
-        return f"Sliders for {titles} come with “{command} --keep usual”."
+        return f"“{command} --keep usual” adds sliders for {titles}."
     return ""

@@ -1,7 +1,7 @@
 """Settings that replace keys of a campaign's file; they are stored in the campaign's folder.
 
-The stored file stands for the campaign's file wherever that is read again, as by workers:
-``campaign`` is the path of that file, ``set`` has the new values by their dotted keys.
+Workers read the stored file in place of the campaign's file. Its key ``campaign`` is the path of
+that file; ``set`` has the new values by dotted key.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _replaced(place: Any, keys: Sequence[str], value: Any) -> tuple[Any, KeyPath
 
 
 def read_campaign(path: Path, settings: Fields | None = None) -> Document:
-    """Content of a campaign's file, or of the settings that stand for it.
+    """Content of a campaign's file, with the values that its settings replace.
 
     Raises:
         InputError: The file or a setting cannot be used.
@@ -115,12 +115,12 @@ def read_campaign(path: Path, settings: Fields | None = None) -> Document:
 
 
 def settings_path(folder: Path) -> Path:
-    """File of the settings in a campaign's folder; a definition has the name of its file."""
+    """Path of the settings in a campaign's folder; the file has the campaign's name."""
     return folder / f"{folder.name}.yaml"
 
 
 def agreed_settings(folder: Path, settings: Fields | None) -> Fields:
-    """Settings of a campaign: those stored in its folder, or new ones where it has not begun.
+    """Settings of a campaign: those stored in its folder, or the given ones before it begins.
 
     Raises:
         InputError: The settings are not those with which the campaign was begun.
@@ -139,7 +139,7 @@ def agreed_settings(folder: Path, settings: Fields | None) -> Fields:
 
 @contextmanager
 def keeping_settings(folder: Path, campaign: Path, settings: Fields) -> Iterator[None]:
-    """Store the settings of a campaign's file in its folder, unless the campaign is refused."""
+    """Store the settings in a campaign's folder; remove them if the campaign is refused."""
     path = settings_path(folder)
     has_begun = not settings or path.exists()
     if settings:

@@ -121,7 +121,7 @@ def test_every_front_is_that_of_all_designs_at_the_value(key, free, is_monotone)
         ("hbf", "endurance", "depends on the endurance of hbf; expected idle-power"),
         ("hbf", "idlepower", "unknown quantity 'idlepower'. Did you mean 'idle-power'"),
         ("ddr5_rdimm", "endurance", "ddr5_rdimm states no endurance above 0; expected a quantity"),
-        ("sram", "latency", "no choice of on-chip memories for sram to compete with"),
+        ("sram", "latency", "no on-chip memories that sram could replace"),
     ],
 )
 def test_a_quantity_that_cannot_be_freed_is_refused(key, free, message):
@@ -196,7 +196,7 @@ def test_the_page_states_the_stored_break_even(path):
         intervals = [
             "at every value" if (low, high) == (first, last)
             else f"from {amount(low)} up" if high == last
-            else f"from {amount(high)} down" if low == first
+            else f"at most {amount(high)}" if low == first
             else f"from {amount(low)} to {amount(high)}"
             for low, high in reach["intervals"]
         ]  # fmt: skip

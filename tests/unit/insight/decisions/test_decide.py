@@ -168,7 +168,7 @@ def test_a_box_with_too_many_rivals_is_split_and_then_made_smaller():
     if split.share == 1.0:
         verdicts = [x.verdict for x in decide(split, _TOLERANCE).decisions]
         assert verdicts == [x.verdict for x in decided.decisions]
-    with pytest.raises(InputError, match="more than 0 designs are as good as the recommended one"):
+    with pytest.raises(InputError, match="more than 0 designs match the recommended one"):
         rivals_over(box, decided.row[None], most=0)
 
 

@@ -77,7 +77,7 @@ def test_at_every_position_the_search_has_the_front_of_all_designs(space, tmp_pa
 def test_an_answer_that_is_called_exact_is_exact_even_if_the_search_finds_nothing(
     space, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(moved_limits._Pool, "improve", lambda *_: None)
+    monkeypatch.setattr(moved_limits._CandidateSet, "improve", lambda *_: None)
     n_exact = n_wrong = 0
     for known, true, is_exact in comparisons(space, tmp_path):
         n_exact += is_exact

@@ -67,7 +67,7 @@ def test_every_answer_is_the_front_within_its_limits_and_what_is_recommended_the
 
 def test_limits_that_nothing_keeps_say_so(document):
     empty = [answer for answer in document["answers"] if not answer["front"]]
-    assert empty and empty[0]["text"] == "No design keeps these limits together."
+    assert empty and empty[0]["text"] == "No design meets all these limits."
     assert empty[0]["picks"] == []
 
 
@@ -81,7 +81,7 @@ def test_a_point_that_is_not_on_the_page_has_the_command_that_explains_it(docume
 def test_without_any_front_a_line_says_how_to_get_one(results):
     assert limit_document(results, None, {}) == {
         "sliders": [],
-        "hint": "Sliders for limits come with “codesign enumerate by-hand”.",
+        "hint": "“codesign enumerate by-hand” adds sliders for limits.",
     }
 
 

@@ -68,6 +68,25 @@ class StudySetting:
         )
 
 
+_NOTES = (
+    "both take the same batch size and placement; times and bytes are found apart",
+    "an operand's bytes are interleaved over the tiers that hold it, in both",
+    "the array's visits and the off-chip blocks keep pace but are not one loop nest: where "
+    "weights and inputs both exceed half of the on-chip memory, re-reading panels or "
+    "spilling sums between them would add up to a fifth to the on-chip traffic, in both",
+    "the targets are for operands that come spread over the sweeps of the array which use "
+    "them; fetched all during the first sweep, with nothing prefetched for the next "
+    "operator, they are hidden less well: the last row of the summary bounds what the "
+    "closed form then leaves out",
+    "the simulation assumes requests issued ahead: landing buffers hold two steps and "
+    "what the latency keeps waiting",
+    "array: the simulation adds up what each visit of a tile costs, for the products of "
+    "all bundled models on the three organizations of the array, and shares no code with "
+    "the closed form; they are the same but for rounding, also where a batch touches a "
+    "fraction of an expert on average",
+)
+
+
 def run(seed: int = 0, size: int | None = None) -> Study:
     """The study.
 
@@ -134,21 +153,7 @@ def run(seed: int = 0, size: int | None = None) -> Study:
         notes=[
             *_outlier_notes([*transfers, *blocks]),
             clock.note(),
-            "both take the same batch size and placement; times and bytes are found apart",
-            "an operand's bytes are interleaved over the tiers that hold it, in both",
-            "the array's visits and the off-chip blocks keep pace but are not one loop nest: where "
-            "weights and inputs both exceed half of the on-chip memory, re-reading panels or "
-            "spilling sums between them would add up to a fifth to the on-chip traffic, in both",
-            "the targets are for operands that come spread over the sweeps of the array which use "
-            "them; fetched all during the first sweep, with nothing prefetched for the next "
-            "operator, they are hidden less well: the last row of the summary bounds what the "
-            "closed form then leaves out",
-            "the simulation assumes requests issued ahead: landing buffers hold two steps and "
-            "what the latency keeps waiting",
-            "array: the simulation adds up what each visit of a tile costs, for the products of "
-            "all bundled models on the three organizations of the array, and shares no code with "
-            "the closed form; they are the same but for rounding, also where a batch touches a "
-            "fraction of an expert on average",
+            *_NOTES,
         ],
     )
 

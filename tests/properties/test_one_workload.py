@@ -290,7 +290,7 @@ def test_devices_send_the_same_in_npu_and_platform(model, phase):
         ("all_reduce", theirs.all_reduce_elements, theirs.all_reduce_count),
         ("all_gather", theirs.all_gather_elements, theirs.all_gather_count),
     ):
-        of_kind = [item for item in sent if item.kind == kind and item.ranks[0] > 1]
+        of_kind = [item for item in sent if item.collective == kind and item.ranks[0] > 1]
         counts = np.array([np.sum(item.count) for item in of_kind])
         assert counts.sum() == count.sum()
         assert counts @ [item.elements[0] for item in of_kind] == pytest.approx(elements @ count)
@@ -465,7 +465,7 @@ def test_groups_with_experts_do_hold_and_send_the_same_in_npu_and_platform(model
         (("all_gather", "reduce_scatter"), messages.all_gather_elements, messages.all_gather_count),
         (("dispatch", "combine"), messages.exchange_elements, messages.exchange_count),
     ):
-        of_kind = [item for item in sent if item.kind in kinds and item.ranks[0] > 1]
+        of_kind = [item for item in sent if item.collective in kinds and item.ranks[0] > 1]
         counts = np.array([np.sum(item.count) for item in of_kind])
         assert counts.sum() == count.sum(), kinds
         total_elements = sum(counts * [item.elements[0] for item in of_kind])

@@ -11,29 +11,83 @@ learn it: there is no bound, no feature and no prediction.
 from __future__ import annotations
 
 import re
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated, Any
 
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from codesign.base.columns import Arrays, Column, Columns, Fields, FloatArray, IntArray, Value
-from codesign.base.errors import InputError, describe_unknown
+from codesign.base.errors import InputError, describe_unknown, needing_extra
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
 from codesign.base.metrics import Metric, chosen_metrics
-from codesign.base.schema import Record
-from codesign.evaluators.functions.constrained import CONSTRAINED
+from codesign.base.schema import Record, read_document
+from codesign.evaluators.functions import engineering, landscapes, sections, zdt_and_dtlz
 from codesign.evaluators.functions.disturbance import normal, shuffled, uniform
-from codesign.evaluators.functions.engineering import ENGINEERING
-from codesign.evaluators.functions.function import MOST_VARIABLES, BenchmarkFunction
-from codesign.evaluators.functions.landscapes import LANDSCAPES
-from codesign.evaluators.functions.sections import SECTIONS
-from codesign.evaluators.functions.zdt_and_dtlz import CLOSED_FORM
+from codesign.evaluators.functions.function import Values
 
-FUNCTIONS: Mapping[str, BenchmarkFunction] = (
-    CLOSED_FORM | CONSTRAINED | ENGINEERING | SECTIONS | LANDSCAPES
-)
+MOST_VARIABLES = 30
+"""Largest number of variables, that of ZDT1 to ZDT3."""
+_COMPUTED = ChainMap(*map(vars, (engineering, landscapes, sections, zdt_and_dtlz)))
+"""Functions of the modules beside this one, by name."""
+
+
+@dataclass(frozen=True)
+class BenchmarkFunction:
+    """A function of a box, which a grid of levels makes discrete; a row of ``functions.yaml``.
+
+    Attributes:
+        bounds: Least and largest value of each variable, or one pair for any number of them.
+        n_objectives: The least and the largest number that it can have.
+        names: By position of a variable that is a choice, the names of its values; the variable
+            is then the number of the name.
+    """
+
+    name: str
+    bounds: Sequence[Sequence[float]] | Sequence[float]
+    n_objectives: Sequence[int] = (2, 2)
+    names: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    is_of_pymoo: bool = False
+
+    @property
+    def n_variables(self) -> int | None:
+        """Number of variables; None if any number may be."""
+        return None if isinstance(self.bounds[0], float) else len(self.bounds)
+
+    def box(self, n_variables: int) -> tuple[FloatArray, FloatArray]:
+        """(d,) least and (d,) largest values."""
+        low, high = np.broadcast_to(np.array(self.bounds), (n_variables, 2)).T
+        return low, high
+
+    def compute(self, x: FloatArray, m: int) -> Values:
+        """Objectives and limits of (n, d) variables, for a number of objectives."""
+        if not self.is_of_pymoo:
+            values: Values = _COMPUTED[self.name](x, m)
+            return values
+        computed = self.pymoo_problem(x.shape[1], m).evaluate(x, return_as_dictionary=True)
+        return list(computed["F"].T), list(computed["G"].T)
+
+    def pymoo_problem(self, d: int, m: int) -> Any:
+        """The problem of pymoo with ``d`` variables.
+
+        Raises:
+            MissingExtraError: pymoo is not installed.
+        """
+        with needing_extra(f"the function {self.name}", "nsga2"):
+            from pymoo.problems import get_problem
+        sizes = {"n_var": d} if self.n_variables is None else {}
+        more = {"n_obj": m} if self.n_objectives[1] > 2 else {}
+        return get_problem(self.name.replace("-", "_"), **sizes, **more)
+
+
+FUNCTIONS = {
+    name: BenchmarkFunction(name, **row)
+    for name, row in read_document(Path(__file__).with_name("functions.yaml")).data.items()
+}
 _CATEGORY = re.compile(r"c(0|[1-9]\d{0,4})")
 _FAILING_STREAM, _ORDER_STREAM = 1, 1000
 """Streams of random numbers; 2 and above are the noise of the objectives."""
@@ -109,6 +163,8 @@ class BenchmarkFunctions(Evaluator):
         self.options = options
         self.is_noisy = options.noise > 0.0
         self._function = FUNCTIONS[options.function]
+        if self._function.is_of_pymoo:
+            self._function.pymoo_problem(MOST_VARIABLES, options.m)  # refused here without pymoo
         names = [f"x{i}" for i in range(1, MOST_VARIABLES + 1)]
         n_variables = self._function.n_variables
         # One variable at least for the distance function, where their number is free.

@@ -1,13 +1,11 @@
-"""Engineering problems: of the RE suite [Tanabe2020]_, and two that keep their limits.
+"""Engineering problems: of the RE suite [Tanabe2020]_, and one that keeps its limits.
 
 In RE problems what exceeds the limits of the original problem is summed up as the last objective,
 so that no design is infeasible. The equations are the paper's, whose supplement cites where each
-comes from. CRE23 of the same suite and the welded beam keep the limits.
+comes from. CRE23 of the same suite keeps the limits.
 
 .. [Tanabe2020] Tanabe, Ishibuchi, "An easy-to-use real-world multi-objective optimization problem
    suite", Applied Soft Computing 89, 106078, 2020, and its supplement.
-.. [DebSundar2006] Deb, Sundar, "Reference point based multi-objective optimization using
-   evolutionary algorithms", GECCO 2006, section 5: the welded beam.
 .. [AmirHasegawa1989] Amir, Hasegawa, "Nonlinear mixed-discrete structural optimization", Journal of
    Structural Engineering 115(3), 1989: the areas of reinforcement of RE22.
 """
@@ -16,19 +14,15 @@ from __future__ import annotations
 
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 
 from codesign.base.columns import Arrays, FloatArray
-from codesign.evaluators.functions.function import BenchmarkFunction, Values, exceeded
+from codesign.base.schema import read_document
+from codesign.evaluators.functions.function import Values, exceeded
 
-_AREAS = np.array(
-    [0.20, 0.31, 0.40, 0.44, 0.60, 0.62, 0.79, 0.80, 0.88, 0.93, 1.00, 1.20, 1.24, 1.32, 1.40, 1.55,
-     1.58, 1.60, 1.76, 1.80, 1.86, 2.00, 2.17, 2.20, 2.37, 2.40, 2.48, 2.60, 2.64, 2.79, 2.80, 3.00,
-     3.08, 3.10, 3.16, 3.41, 3.52, 3.60, 3.72, 3.95, 3.96, 4.00, 4.03, 4.20, 4.34, 4.40, 4.65, 4.74,
-     4.80, 4.84, 5.00, 5.28, 5.40, 5.53, 5.72, 6.00, 6.16, 6.32, 6.60, 7.11, 7.20, 7.80, 7.90, 8.00,
-     8.40, 8.69, 9.00, 9.48, 10.27, 11.00, 11.06, 11.85, 12.00, 13.00, 14.00, 15.00]
-)  # fmt: skip
+_AREAS = np.array(read_document(Path(__file__).with_name("bars.yaml")).data["areas_in2"])
 """Square inches of reinforcing bars that are made [AmirHasegawa1989]_."""
 
 
@@ -101,26 +95,6 @@ def cre23(x: FloatArray, m: int) -> Values:
     return objectives, [-margin for margin in margins]
 
 
-def welded_beam(x: FloatArray, m: int) -> Values:
-    """Welded beam: cost and deflection within limits of shear, bending, geometry and buckling.
-
-    With the constants of [DebSundar2006]_, which pymoo and BoTorch have too and CRE22 has not: its
-    polar moment is twice this, its buckling load 1.58 times.
-    """
-    weld, length, height, width = x.T
-    load, arm = 6000.0, 14.0
-    cost = 1.10471 * weld**2 * length + 0.04811 * height * width * (arm + length)
-    square = (length**2 + (weld + height) ** 2) / 4.0
-    radius, moment = np.sqrt(square), load * (arm + length / 2.0)
-    polar = np.sqrt(2.0) * weld * length * (square - length**2 / 6.0)
-    direct, torsional = load / (np.sqrt(2.0) * weld * length), moment * radius / polar
-    shear = np.sqrt(direct**2 + direct * torsional * length / radius + torsional**2)
-    bending = 6.0 * load * arm / (width * height**2)
-    buckling = 64746.022 * (1.0 - 0.0282346 * height) * height * width**3
-    limits = [shear / 13600.0 - 1.0, bending / 30000.0 - 1.0, (weld - width) / (5.0 - 0.125)]
-    return [cost, 2.1952 / (width * height**3)], [*limits, 1.0 - buckling / load]
-
-
 _FACE, _COMBUSTION, _TIP = (
     "0.692 + 0.477 a - 0.687 h - 0.080 o - 0.0650 p - 0.167 a a - 0.0129 h a + 0.0796 h h"
     " - 0.0634 o a - 0.0257 o h + 0.0877 o o - 0.0521 p a + 0.00156 p h + 0.00198 p o + 0.0184 p p",
@@ -175,33 +149,3 @@ def _polynomial(text: str, variables: Arrays) -> FloatArray:
         value = math.prod((variables[name] for name in factors), start=float(coefficient))
         total = total - value if sign == "-" else total + value
     return total
-
-
-_ROOT2 = float(np.sqrt(2.0))
-_IMPACT = (
-    (0.5, 1.5), (0.45, 1.35), (0.5, 1.5), (0.5, 1.5), (0.875, 2.625), (0.4, 1.2), (0.4, 1.2)
-)  # fmt: skip
-_BRAKE = ((55.0, 80.0), (75.0, 110.0), (1000.0, 3000.0), (11.0, 20.0))
-
-ENGINEERING: dict[str, BenchmarkFunction] = {
-    "re21": BenchmarkFunction(
-        "four-bar truss", re21, ((1.0, 3.0), (_ROOT2, 3.0), (_ROOT2, 3.0), (1.0, 3.0))
-    ),
-    "re22": BenchmarkFunction(
-        "reinforced concrete beam", re22, ((0.2, 15.0), (0.0, 20.0), (0.0, 40.0))
-    ),
-    "re24": BenchmarkFunction("hatch cover", re24, ((0.5, 4.0), (0.5, 50.0))),
-    "re31": BenchmarkFunction(
-        "two-bar truss", re31, ((1e-5, 100.0), (1e-5, 100.0), (1.0, 3.0)), (3, 3)
-    ),
-    "re33": BenchmarkFunction("disc brake", re33, _BRAKE, (3, 3)),
-    "re37": BenchmarkFunction("rocket injector", re37, ((0.0, 1.0),) * 4, (3, 3)),
-    "re41": BenchmarkFunction("car side impact", re41, _IMPACT, (4, 4)),
-    "welded-beam": BenchmarkFunction(
-        "welded beam",
-        welded_beam,
-        ((0.125, 5.0), (0.1, 10.0), (0.1, 10.0), (0.125, 5.0)),
-        n_limits=4,
-    ),
-    "cre23": BenchmarkFunction("disc brake", cre23, _BRAKE, n_limits=4),
-}

@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 
 from codesign.base.columns import FloatArray
-from codesign.evaluators.functions.function import BenchmarkFunction, Values
+from codesign.evaluators.functions.function import Values
 
 _TRAP_LEVELS, _SUM_LEVELS, _N_PLACES = 9, 12, 7
 _TRAPS = np.array([[1, 7, 4, 0, 8, 5], [6, 2, 9, 3, 0, 7]], dtype=np.float64)
@@ -80,12 +80,3 @@ def shares(x: FloatArray, m: int) -> Values:
     even = _SUM_LEVELS / 3.0
     uneven = (_SCATTER[::-1][: x.shape[1]] * np.sqrt(1.0 + (x - even) ** 2)).sum(axis=1)
     return [delay + 0.02 * np.sqrt(x[:, 0] * x[:, 1]), uneven + 0.2 * np.abs(x[:, 2] - x[:, 3])], []
-
-
-LANDSCAPES: dict[str, BenchmarkFunction] = {
-    "trap": BenchmarkFunction("deceptive in every variable", trap, ((0.0, 9.0),) * 6),
-    "stairs": BenchmarkFunction("bowls in steps", stairs, ((0.0, 9.0),) * 6),
-    "band": BenchmarkFunction("between two limits", band, ((0.0, 1.0),) * 5, n_limits=2),
-    "assignment": BenchmarkFunction("quadratic assignment", assignment, ((0.0, 6.0),) * 7),
-    "shares": BenchmarkFunction("shares of a budget", shares, ((0.0, 12.0),) * 6),
-}

@@ -13,12 +13,10 @@ from __future__ import annotations
 import numpy as np
 
 from codesign.base.columns import FloatArray
-from codesign.evaluators.functions.function import BenchmarkFunction, Values
+from codesign.evaluators.functions.function import Values
 
 _FORCE_N, _LENGTH_M = 2000.0, 2.0
 """[ours] A person's weight twice over, at the end of two metres."""
-FAMILIES = ("round", "tube", "box", "flanged")
-MATERIALS = ("steel", "aluminium", "titanium")
 _MODULUS_PA = np.array([200e9, 70e9, 110e9])
 _DENSITY_KG_PER_M3 = np.array([7850.0, 2700.0, 4500.0])
 _YIELD_PA = np.array([340e6, 270e6, 800e6])
@@ -50,20 +48,3 @@ def cantilever(x: FloatArray, m: int) -> Values:
     deflection = _FORCE_N * _LENGTH_M**3 / (3.0 * _MODULUS_PA[material] * inertia)
     stress = _FORCE_N * _LENGTH_M * x[:, 2] / 2.0 / inertia
     return [mass, deflection], [stress / _YIELD_PA[material] - 1.0]
-
-
-SECTIONS: dict[str, BenchmarkFunction] = {
-    "cantilever": BenchmarkFunction(
-        "beam of four families of sections",
-        cantilever,
-        (
-            (0.0, 3.0), (0.0, 2.0),  # family, material
-            (0.02, 0.22),  # x3: diameter or height, metres
-            (0.001, 0.021),  # x4: wall of a tube and a box, web of an I-beam
-            (0.02, 0.22),  # x5: width of a box and an I-beam
-            (0.001, 0.021),  # x6: flange of an I-beam
-        ),
-        n_limits=1,
-        names={0: FAMILIES, 1: MATERIALS},
-    )
-}  # fmt: skip

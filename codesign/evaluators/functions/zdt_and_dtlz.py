@@ -18,7 +18,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import check_known
-from codesign.evaluators.functions.function import BenchmarkFunction, Values
+from codesign.evaluators.functions.function import Values
 
 
 def exact_front(function: str, positions: FloatArray) -> FloatArray:
@@ -78,9 +78,6 @@ def _sphere(positions: FloatArray, radius: FloatArray | float) -> FloatArray:
     return np.stack(columns, axis=1)
 
 
-CLOSED_FORM: dict[str, BenchmarkFunction] = {
-    "zdt1": BenchmarkFunction("convex front", partial(_zdt1_to_3, "zdt1"), (0.0, 1.0)),
-    "zdt2": BenchmarkFunction("concave front", partial(_zdt1_to_3, "zdt2"), (0.0, 1.0)),
-    "zdt3": BenchmarkFunction("front in pieces", partial(_zdt1_to_3, "zdt3"), (0.0, 1.0)),
-    "dtlz2": BenchmarkFunction("part of a sphere", dtlz2, (0.0, 1.0), (2, 5)),
-}
+zdt1, zdt2, zdt3 = (partial(_zdt1_to_3, name) for name in ("zdt1", "zdt2", "zdt3"))
+CLOSED_FORM = ("zdt1", "zdt2", "zdt3", "dtlz2")
+"""Functions whose exact front is known."""

@@ -1,13 +1,14 @@
 """Test functions: published values, fronts in closed form, and the evaluator's contract."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
 
 from codesign.api import build_evaluator, load_space
 from codesign.base.columns import column_of
-from codesign.base.errors import InputError, UnknownNameError
+from codesign.base.errors import InputError, MissingExtraError, UnknownNameError
 from codesign.evaluators.functions import FunctionOptions, exact_front, objectives_of
 from codesign.search.pareto import hypervolume, non_dominated
 from codesign.search.problem_builder import build_problem
@@ -151,3 +152,9 @@ def test_a_name_is_a_value_of_a_variable_that_is_a_choice():
     assert np.isfinite(evaluator.evaluate(columns).metrics["f1"]).all()
     with pytest.raises(InputError, match="parameter x1: expected round, tube, box, flanged"):
         evaluator.evaluate({**columns, "x1": column_of(["c1", "tube"])})
+
+
+def test_a_function_of_pymoo_needs_pymoo_from_the_start(monkeypatch):
+    monkeypatch.setitem(sys.modules, "pymoo.problems", None)
+    with pytest.raises(MissingExtraError, match="the function osy needs an optional part"):
+        build_evaluator("benchmark-functions", {}, {"function": "osy"})

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from codesign.evaluators.functions.sections import SECTIONS
+from codesign.evaluators.functions.benchmark_functions import FUNCTIONS
 
-CANTILEVER = SECTIONS["cantilever"]
+CANTILEVER = FUNCTIONS["cantilever"]
 
 
 def _values(*x):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Column, Columns, Fields, FloatArray, IntArray
+from codesign.base.columns import Arrays, Column, Columns, Fields, FloatArray, IntArray, taken
 from codesign.base.evaluator import Evaluation
 
 
@@ -103,3 +103,38 @@ def check_same(
                     f"{sentence}: {name!r} of design {positions[place]} is "
                     f"{float(values[place])!r} and {float(expected[place])!r}",
                 )
+
+
+def check_function(
+    method: str,
+    ask: Callable[[Columns], Evaluation],
+    designs: Columns,
+    reference: Evaluation,
+    n_single: int,
+) -> None:
+    """Requires that results are a function of the design alone, in memory of their own.
+
+    Args:
+        ask: Calls the method, for any of the designs.
+        n_single: Largest number of designs that are asked for alone.
+    """
+    n = length(designs)
+    everyone = np.arange(n)
+    again = ask(designs)
+    check_same(f"{method} must be the same for the same designs", reference, again, everyone)
+    for values in (*again.metrics.values(), *again.violations.values()):
+        if values.flags.writeable:
+            values[:] = -1.0
+    third = ask(designs)
+    check_same(f"{method} must not change by writing into a result", reference, third, everyone)
+    batches = [everyone[::-1], everyone[n // 3 :], np.concatenate([everyone, everyone])]
+    alone = np.unique(np.linspace(0, n - 1, min(n, n_single)).astype(int))
+    for positions in (*batches, *alone[:, None]):
+        result = ask(taken(designs, positions))
+        for got, expected in (
+            (result.metrics, reference.metrics),
+            (result.violations, reference.violations),
+        ):
+            check_names(f"in every batch, {method}", set(got), set(expected))
+        sentence = f"{method} of a design must not depend on its batch or on its place in it"
+        check_same(sentence, reference, result, positions)

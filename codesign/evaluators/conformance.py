@@ -22,6 +22,7 @@ from codesign.base.units import parse_unit
 from codesign.evaluators.clauses import (
     answer,
     check_arrays,
+    check_function,
     check_names,
     check_same,
     copied,
@@ -66,8 +67,13 @@ def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) 
         dict(first.failures),
     )
     _check_subsets(evaluator, designs, reference)
-    _check_purity(evaluator, designs, reference)
-    _check_batches(evaluator, designs, reference, n_single)
+
+    def evaluated(some: Columns) -> Evaluation:
+        result = _evaluate(evaluator, some)
+        _check_evaluation(evaluator, result, length(some))
+        return result
+
+    check_function("evaluate", evaluated, designs, reference, n_single)
     everyone = np.arange(length(designs))
     check_same("a later call must not change an earlier result", reference, first, everyone)
     admissible = _check_known_violations(evaluator, designs, reference)
@@ -183,33 +189,6 @@ def _check_subsets(evaluator: Evaluator, designs: Columns, reference: Evaluation
         )
     nothing = _evaluate(evaluator, designs, [])
     check_names("asked for no metric, evaluate", set(nothing.metrics), set())
-
-
-def _check_purity(evaluator: Evaluator, designs: Columns, reference: Evaluation) -> None:
-    everyone = np.arange(length(designs))
-    second = _evaluate(evaluator, designs)
-    check_same("evaluate must give the same for the same designs", reference, second, everyone)
-    for arrays in (second.metrics, second.violations):
-        for values in arrays.values():
-            if values.flags.writeable:
-                values[:] = -1.0
-    third = _evaluate(evaluator, designs)
-    check_same("writing into a result must not change a later one", reference, third, everyone)
-
-
-def _check_batches(
-    evaluator: Evaluator, designs: Columns, reference: Evaluation, most: int
-) -> None:
-    n = length(designs)
-    everyone = np.arange(n)
-    orders = [everyone[::-1], everyone[n // 3 :], np.concatenate([everyone, everyone])]
-    orders += [np.array([i]) for i in np.unique(np.linspace(0, n - 1, min(n, most)).astype(int))]
-    for positions in orders:
-        result = _evaluate(evaluator, taken(designs, positions))
-        _check_evaluation(evaluator, result, len(positions))
-        sentence = "a design's result must not depend on its batch or on its place in it"
-        check_same(sentence, reference, result, positions)
-        check_names("in every batch, evaluate", set(result.violations), set(reference.violations))
 
 
 def _check_known_violations(

@@ -7,7 +7,7 @@ word; so both are held to the results of ``evaluate`` here.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from codesign.base.columns import (
     BoolArray,
     Column,
     Columns,
-    IntArray,
     Value,
     taken,
 )
@@ -24,6 +23,8 @@ from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.evaluators.clauses import (
     answer,
+    check_arrays,
+    check_function,
     check_names,
     check_same,
     finished,
@@ -130,30 +131,13 @@ def _check_hint(
                 f"of those within the known limits is {float(values[position])!r}",
             )
 
-    def check_equal(sentence: str, arrays: Arrays, positions: IntArray) -> None:
-        check_same(f"{method} {sentence}", Evaluation(reference), Evaluation(arrays), positions)
+    def answered(some: Columns) -> Evaluation:
+        arrays = ask(some)
+        check_arrays(noun, arrays, length(some))
+        return Evaluation(arrays)
 
-    again = ask(designs)
-    check_equal("must be the same for the same designs", again, np.arange(n))
-    for values in again.values():
-        if values.flags.writeable:
-            values[:] = -1.0
-    third = answer(method, noun, ask, designs)
-    check_equal("must not change by writing into a result", third, np.arange(n))
-    for positions in _batches(n):
-        partial_answer = answer(method, noun, ask, taken(designs, positions))
-        check_names(f"in every batch, {method}", set(partial_answer), set(reference))
-        check_equal("of a design must not depend on its batch", partial_answer, positions)
+    check_function(method, answered, designs, Evaluation(reference), _N_SINGLE)
     return reference
-
-
-def _batches(n: int) -> Iterator[IntArray]:
-    """Positions: backwards, a part, and some designs alone."""
-    everyone = np.arange(n)
-    yield everyone[::-1]
-    yield everyone[n // 3 :]
-    for i in np.unique(np.linspace(0, n - 1, min(n, _N_SINGLE)).astype(int)):
-        yield np.array([i])
 
 
 def _check_predictions(evaluator: Evaluator, names: Sequence[str], designs: Columns) -> None:

@@ -36,7 +36,7 @@ def named(config: Config, names: Any) -> Any:
         key, _, nested = name.partition(".")
         value = config.get(key)
         if nested:
-            value = (value or {}).get(nested)
+            value = value.get(nested) if isinstance(value, dict) else None
         if value is not None:
             return value
     raise KeyError(name.rpartition(".")[2])

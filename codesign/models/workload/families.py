@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ class Family(Record):
     derive: Fields = Field(default_factory=dict)
     window_key: str | None = None
     first_window_key: str | None = None
+    inert: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
     def computed(self, config: computed_keys.Config) -> JsonObject:
@@ -62,6 +63,7 @@ class FamilyTable(Record):
     alien_types: dict[str, str]
     alien_keys: dict[str, tuple[str, ...]]
     inert_keys: tuple[str, ...]
+    reads: dict[str, tuple[str, ...]]
     encoders: frozenset[str]
 
     def canonical(self, data: Fields) -> JsonObject:
@@ -75,9 +77,26 @@ class FamilyTable(Record):
         }
         return stated | ours
 
+    def readable(self, family: Family) -> set[str]:
+        """Keys of files that a row reads, under all their names."""
+        keys = {*family.keys, *family.required, *family.defaults, *family.fixed, *family.expected}
+        keys |= {*_words(family.read_from), *_words(family.derive), str(family.window_key)}
+        keys |= {key for name in ("every", *family.derive) for key in self.reads.get(name, ())}
+        keys.add(str(family.first_window_key))
+        return keys | {name for key in keys for name in self.aliases.get(key, ())}
+
     def known_types(self) -> list[str]:
         """Values of ``model_type`` with a row, or with a language model that has one."""
         return sorted({*self.families, *self.nested_types})
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Words in lists and in the values of mappings."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list | tuple):
+        for element in value.values() if isinstance(value, dict) else value:
+            yield from _words(element)
 
 
 @cache
@@ -92,9 +111,11 @@ def family_table() -> FamilyTable:
             key: [
                 member
                 for name in row[key]
-                for member in (base[key] if name == "inherited" else groups.get(name, [name]))
+                for member in (
+                    base.get(key, []) if name == "inherited" else groups.get(name, [name])
+                )
             ]
-            for key in ("required", "keys")
+            for key in ("required", "keys", "inert")
             if key in row
         }
         merged = {**base, **row, **lists}

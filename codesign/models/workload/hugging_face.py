@@ -1,14 +1,14 @@
 """Hugging Face's ``config.json`` as a :class:`LanguageModel`.
 
-Real files have many keys that say nothing about dimensions; those are ignored. A key that
-would change the shape of the model in a way that is not modeled is refused or named in a note.
-If a file nests a language model, such as in ``text_config``, only that part is read. A row of
-``families.yaml`` states how to read a ``model_type``. A type without a row is read by its shapes,
-if they suffice.
+Each key of a file is read, known to be inert, or refused by its name: ``families.yaml`` lists
+them. If a file nests a language model, such as in ``text_config``, only that part is read. A row
+of that table states how to read a ``model_type``. A type without a row is read by its shapes, if
+they suffice.
 """
 
 from __future__ import annotations
 
+import difflib
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -17,7 +17,7 @@ from typing import Any
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.schema import Document, to_record
-from codesign.models.workload.computed_keys import shape_keys
+from codesign.models.workload.computed_keys import named, shape_keys
 from codesign.models.workload.families import CORE, FIRST_WINDOW_LAYER, Family, family_table
 from codesign.models.workload.model import MOST_LAYERS, LanguageModel
 
@@ -52,6 +52,7 @@ def config_model(document: Document, name: str) -> LanguageModel:
     family, notes = _family(document, stated, str(model_type))
     config = {**family_table().canonical(family.defaults), **stated}
     problems = _problems(document, str(model_type), family, config)
+    problems += _unread_keys(document, repr(str(model_type)), family)
     if problems:
         raise InputError(problems)
     read = {key: config[key] for key in (*family.keys, *family.required) if key in config}
@@ -163,27 +164,40 @@ def _family(document: Document, stated: Fields, model_type: str) -> tuple[Family
     family = table.templates["by-shape"].model_copy(
         update={"defaults": {"tie_word_embeddings": is_tied}}
     )
-    unread = _unread_keys(config, family)
+    unread = _unread_keys(
+        document, f"{model_type!r} is not known, and its shapes do not suffice", family
+    )
     if unread:
-        problem = (
-            f"model_type {model_type!r} is not known, and its shapes do not suffice: "
-            f"{', '.join(unread)} would be ignored"
-        )
-        raise InputError(problem, document.where(unread[0]))
+        raise InputError(unread)
     return family, (_assumptions(model_type, stated, is_tied=is_tied),)
 
 
-def _unread_keys(config: Fields, family: Family) -> list[str]:
-    """Keys of a type without a row that are neither read, nor empty, nor known to be inert."""
-    keys, aliases = (*family.keys, *family.required), family_table().aliases
-    readable = {name for key in keys for name in aliases.get(key, (key,))}
+def _unread_keys(document: Document, subject: str, family: Family) -> list[str]:
+    """A line about keys that are neither read, nor empty, nor known to be inert, if any."""
+    table, config = family_table(), document.data
+    readable = table.readable(family)
     if isinstance(config.get("moe_layer_freq"), list) or config.get("moe_layer_freq") == 1:
         readable.add("moe_layer_freq")
-    inert = re.compile("|".join(family_table().inert_keys))
-    return [
+    parents = {name.partition(".")[0] for name in readable if "." in name}
+    nested = {
+        f"{parent}.{key}": value
+        for parent in sorted(parents)
+        if isinstance(config.get(parent), dict)
+        for key, value in config[parent].items()
+    }
+    inert = re.compile("|".join((*table.inert_keys, *family.inert)))
+    unread = [
         key
-        for key, value in config.items()
-        if value and key not in readable and not inert.fullmatch(key)
+        for key, value in (config | nested).items()
+        if value and key not in readable | parents and not inert.fullmatch(key)
+    ]
+    if not unread:
+        return []
+    close = difflib.get_close_matches(unread[0], readable, 1, 0.8)
+    hint = f". Did you mean {close[0]!r}?" if close else ""
+    return [
+        f"{document.where(unread[0].partition('.')[0])}: model_type {subject}: "
+        f"{', '.join(unread)} would be ignored{hint}"
     ]
 
 
@@ -263,11 +277,12 @@ def _problems(document: Document, model_type: str, family: Family, config: Field
         problem = f"the key is required, since {family.window_key} is given"
         problems.append(f"{document.where('sliding_window')}: {problem}")
     for key, allowed in family.expected.items():
-        if key in document.data and document.data[key] not in allowed:
+        stated = named(document.data, [key, None])
+        if stated is not None and stated not in allowed:
             choices = " or ".join(str(value) for value in allowed if value is not None)
             problems.append(
                 f"{document.where(key)}: expected {choices or 'none'} (others are not modeled), "
-                f"got {document.data[key]!r}"
+                f"got {stated!r}"
             )
     return problems
 

@@ -495,7 +495,8 @@ def test_the_outer_key_ties_embeddings_of_files_of_transformers_5(
         ({"hidden_act": [["relu"]]}, "unknown activation"),
         ({"architectures": 7, "hidden_size": True}, "hidden_size: expected a valid integer"),
         ({"num_hidden_layers": 1e12}, "num_hidden_layers: expected at most 10000 layers"),
-        ({"model_type": "mamba", "layers": 1, "num_hidden_layers": "absent"}, "is required"),
+        ({"num_key_value_head": 2, "use_it": False},
+         "'llama': num_key_value_head would be ignored. Did you mean 'num_key_value_heads'"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_read_is_refused_in_one_line(tmp_path, changes, message):

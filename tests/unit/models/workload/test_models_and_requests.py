@@ -75,10 +75,8 @@ def test_an_unknown_format_offers_the_nearest():
 # Models -------------------------------------------------------------------------------------
 
 
-def test_unknown_keys_of_a_config_are_ignored_and_defaults_are_hugging_faces(
-    tmp_path,
-):
-    model = load_model(config(tmp_path, num_key_value_heads="absent", rope_theta=1e6, foo=[1]))
+def test_defaults_of_a_config_are_hugging_faces(tmp_path):
+    model = load_model(config(tmp_path, num_key_value_heads="absent", rope_theta=1e6))
     assert model.num_key_value_heads == 4 and model.head_dim == 16
     assert not model.tie_word_embeddings and model.name == tmp_path.name
 

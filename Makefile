@@ -19,8 +19,8 @@ export NO_MKDOCS_2_WARNING := 1
 help: ## Show the commands
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*## /\t/' | expand -t 12
 
-demo: $(READY) ## Run the main job: search the memory of an NPU for OSWorld prefill
-	$(BIN)/codesign run osworld-prefill
+demo: $(READY) ## Run the main job: search an accelerator of 2027 for OSWorld prefill
+	$(BIN)/codesign run accelerator-prefill
 
 test: check package ## Check everything: style, types, layers, documentation, packages, tests
 	$(BIN)/pytest
@@ -80,7 +80,8 @@ gallery: $(READY) ## Draw the pictures of the documentation anew, and the exampl
 		&& $(CURDIR)/$(BIN)/codesign run osworld-prefill \
 		&& $(CURDIR)/$(BIN)/codesign enumerate osworld-prefill --limit 3 \
 		&& $(CURDIR)/$(BIN)/codesign report figure osworld-prefill --format png --output $(CURDIR)/docs/images \
-		&& $(CURDIR)/$(BIN)/codesign report osworld-prefill \
+		&& $(CURDIR)/$(BIN)/codesign enumerate accelerator-prefill --workers 2 --limit 3 \
+		&& $(CURDIR)/$(BIN)/codesign report accelerator-prefill \
 			--output $(CURDIR)/docs/images/recommended.png \
 		&& for kind in roofline breakdown hierarchy; do \
 			$(CURDIR)/$(BIN)/codesign report figure $$kind osworld-prefill --design P1 --format png \

@@ -19,7 +19,7 @@ from codesign.insight.explanation.explained_front import FoldedValue
 from codesign.insight.explanation.prices import Move, Price
 from codesign.insight.plateaus import tolerance_words
 from codesign.report.exchange import changed_settings, exchange_words, nothing_words
-from codesign.report.front_lines import binding_words, gain_words, range_title
+from codesign.report.front_lines import binding_words, gain_words, range_words
 from codesign.report.labels import (
     evaluator_words,
     format_metric,
@@ -197,8 +197,8 @@ def _range_ends(explanation: FrontExplanation) -> Section:
         if end.n_feasible:
             gain = gain_words(explanation.problem, best, end, explanation.tolerance)
             effect = f"adds {_count(end.n_new, 'point')}" + (f"; {gain}" if gain else "")
-        beyond = "–" if end.beyond is None else format_setting(end.beyond)
-        title, value = range_title(end.parameter), format_setting(end.end)
+        beyond = "–" if end.beyond is None else range_words(end.parameter, end.beyond)[1]
+        title, value = range_words(end.parameter, end.end)
         rows.append((title, value, f"{end.n_points:,}", beyond, effect))
     header = ("parameter", "end", "points", "next value", "effect")
     note = "Designs of the front with the next value, all else equal; a search may find more."

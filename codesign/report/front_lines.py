@@ -16,9 +16,9 @@ from codesign.report.labels import (
     KEY_METRICS,
     design_words,
     format_metric,
-    format_setting,
     metric_of,
     metric_title,
+    setting_words,
 )
 from codesign.report.picks import picks_of
 from codesign.report.result_tables import front_title, metric_cell, metric_header
@@ -184,15 +184,16 @@ def range_end_words(problem: Problem, front: ExactFront, tolerance: float) -> st
             "objective."
         )
     listed = "; ".join(
-        f"{range_title(end.parameter)} {format_setting(end.beyond)} {words}"
+        f"{' '.join(range_words(end.parameter, end.beyond))} {words}"
         for end, words in gains[:_MOST_ENDS]
     )
     return f"One step beyond the ends of ranges: {listed}."
 
 
-def range_title(parameter: str) -> str:
-    """The name of a numeric parameter in words; entries of an array are its sides."""
-    return parameter.replace("[0]", " depth").replace("[1]", " width").replace("_", " ")
+def range_words(parameter: str, value: float) -> tuple[str, str]:
+    """The name of a numeric parameter and a value in words; entries of an array are its sides."""
+    title, text = setting_words(parameter, value)
+    return title.replace("[0]", " depth").replace("[1]", " width"), text
 
 
 def gain_words(problem: Problem, best: FloatArray, end: RangeEnd, tolerance: float) -> str:

@@ -239,11 +239,14 @@ def memory_words(text: str) -> str:
 
 def _memory_title(name: str) -> str:
     first, *rest = name.split("_")
-    high = [
-        f", {word[:-1]}-high" if re.fullmatch(r"\d+h", word) else f" {word.upper()}"
+    units = {"h": ", {}-high", "k": " {} KiB"}
+    words = [
+        units[word[-1]].format(word[:-1])
+        if re.fullmatch(r"\d+[hk]", word)
+        else " bank" if word == "bank" else f" {word.upper()}"
         for word in rest
-    ]
-    return _family_title(first) + "".join(high)
+    ]  # fmt: skip
+    return _family_title(first) + "".join(words)
 
 
 def _family_title(name: str) -> str:
@@ -274,13 +277,14 @@ def describe_design(design: Fields, technologies: Iterable[str] = ()) -> str:
     settings = {name: value for name, value in design.items() if value is not None}
     array, lanes = settings.pop("pe_array", None), settings.pop("vector_length", None)
     dies, layers = settings.pop("sram_dies", 0), settings.pop("sram_3d_layers", 0)
+    sram = memory_words(settings.pop("sram_technology", "sram"))
     clock = settings.pop("clock_hz", None)
     names = ("storage_priority", "dataflow", "bandwidth_priority")
     choices = [str(settings.pop(name)) for name in names if name in settings]
     words = [
         "" if array is None else format_setting(array),
         "" if lanes is None else f"VLEN {lanes}",
-        f"SRAM×{dies}" if dies > 1 else "SRAM" * bool(dies),
+        f"{sram}×{dies}" if dies > 1 else sram * bool(dies),
         f"3D×{layers}" if layers else "",
         *_tier_words(settings, technologies),
         *_format_words(settings),
@@ -305,8 +309,10 @@ def _machines(
         yield name, pool.space, machine, settings.pop(pool.full_name("machines"), None)
 
 
-def _counted(noun: str) -> Callable[[int], str]:
-    return lambda number: f"{number} {noun}{'' if number == 1 else 's'}"
+def _counted(noun: str) -> Callable[[int | str], str]:
+    return lambda number: (
+        number if isinstance(number, str) else f"{number} {noun}{'' if number == 1 else 's'}"
+    )
 
 
 _SPOKEN_PARTS: dict[str, Callable[[Any], str]] = {
@@ -340,6 +346,9 @@ def spoken_design(space: DesignSpace, design: Fields) -> str:
         return "; ".join(sections)
     varying = varying_names(space)
     settings = {k: v for k, v in design.items() if v is not None and (k in varying or not varying)}
+
+    if sram := settings.pop("sram_technology", None):
+        settings["sram_dies"] = f"{memory_words(sram)}×{settings.get('sram_dies', 1)}"
 
     def spoken(words: Mapping[str, Callable[[Any], str]]) -> list[str]:
         values = ((key, settings.pop(key, None)) for key in words)

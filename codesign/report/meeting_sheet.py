@@ -83,16 +83,16 @@ def write_sheet(
     )
     source = f"{results.definition.name}: {source}, {evaluator_words(results.reading)}"
     head = [(question_text(results), 17.0, "ink"), (source, 10.5, "quiet")]
-    pieces = [(_texts(head, _WIDTH), _MARGIN, 14.0)]
-    top = 78.0
+    title, height = _texts(head, _WIDTH - 2 * _MARGIN)
+    pieces, top = [(title, _MARGIN, 14.0)], max(78.0, height + 26.0)
     if first is not None:
         words = list(_reasons(results, answer, first, account))
-        pieces.append((_texts(words, _COLUMN - 20.0), _MARGIN, top))
+        pieces.append((_fitted(words, _COLUMN - 20.0, top), _MARGIN, top))
     middle_x = _MARGIN + _COLUMN
     pieces.append((front, middle_x, top))
     below = top + height_of(front) + 6.0
     last = list(_alternatives(results, answer, account))
-    pieces.append((_texts(last, _COLUMN + 20.0), middle_x + 8.0, below))
+    pieces.append((_fitted(last, _COLUMN + 20.0, below), middle_x + 8.0, below))
     if account is not None:
         right = middle_x + _COLUMN + 40.0 + _GAP
         room, evaluated = _WIDTH - right - _MARGIN, account.evaluated
@@ -189,16 +189,27 @@ def _alternatives(results: Results, answer: Fields, account: Account | None) -> 
         yield "; ".join(listed), 9.5, "ink"
 
 
-def _texts(lines: Sequence[_Line], width: float) -> str:
-    """Lines of text, wrapped to a width, one below the other."""
+def _fitted(lines: Sequence[_Line], width: float, top: float) -> str:
+    """Lines of text below a height, in smaller letters if the page has no room for them."""
+    scale = 1.0
+    while True:
+        text, height = _texts(lines, width / scale)
+        if scale * height <= _HEIGHT - _MARGIN - top or scale < 0.5:
+            return f'<g transform="scale({scale:.2f})">{text}</g>'
+        scale -= 0.02
+
+
+def _texts(lines: Sequence[_Line], width: float) -> tuple[str, float]:
+    """Lines of text, wrapped to a width, one below the other; and their height."""
     y, spans = 0.0, []
     for text, size, hue in lines:
         y += 0.45 * size if hue == "accent" else 0.0
-        for line in wrap(text, width - 2 * _MARGIN if width == _WIDTH else width, size).split("\n"):
+        is_bold = size > 11.0
+        weight = ' font-weight="600"' if is_bold else ""
+        for line in wrap(text, width, size * (1.08 if is_bold else 1.0)).split("\n"):
             y += 1.28 * size
-            weight = ' font-weight="600"' if size > 11.0 else ""
             spans.append(
                 f'<text y="{y:.1f}" font-size="{size:g}" fill="var(--{hue})"{weight}>'
                 f"{escape(line)}</text>"
             )
-    return f'<g font-family="{FONT}">{"".join(spans)}</g>'
+    return f'<g font-family="{FONT}">{"".join(spans)}</g>', y

@@ -190,7 +190,7 @@ def range_end_words(problem: Problem, front: ExactFront, tolerance: float) -> st
     return f"One step beyond the ends of ranges: {listed}."
 
 
-def range_words(parameter: str, value: float) -> tuple[str, str]:
+def range_words(parameter: str, value: float | None) -> tuple[str, str]:
     """The name of a numeric parameter and a value in words; entries of an array are its sides."""
     title, text = setting_words(parameter, value)
     return title.replace("[0]", " depth").replace("[1]", " width"), text

@@ -116,11 +116,12 @@ class PowerRow(TypedDict, total=False):
 class FloorplanRow(TypedDict, total=False):
     """A rectangle of the floorplan, in mm from the lower left corner of the base.
 
-    A block may have several rectangles. Their areas add up to that of its cost row.
+    The first is the whole base. A block may have several: their areas add up to that of its cost
+    row. What no block covers is the uncore, with filler and interfaces between dies.
     """
 
     name: Required[str]
-    """Name of the block, as in its cost row."""
+    """Name of the block, as in its cost row; ``base`` for the whole base."""
     layer: int
     """0 on the base, 1 on the layer above it, and so on."""
     x_mm: float

@@ -28,8 +28,6 @@ _HATCHES = {
     "hand-over": "/",
     "exchange": "x",
 }
-_BETWEEN = ("uncore", "filler", "die to die")
-"""Parts that fill the silicon between blocks."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +123,7 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
     return DiePlan(
         width,
         height,
-        tuple(block for row, block in pairs if not row["layer"] and block.name not in _BETWEEN),
+        tuple(block for row, block in pairs if not row["layer"] and block.name != "base"),
         tuple(_memories(beside, evaluated.levels, (width, height))),
         (n_columns, n_rows),
         tuple(block for row, block in pairs if row["layer"]),

@@ -370,9 +370,8 @@ def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
 
 
 def floorplan_rows(silicon: SiliconMetrics) -> list[FloorplanRow]:
-    """Rectangles of the blocks on and above the base, for a batch of one design."""
-    placement, plan = silicon.placement, silicon.plan
-    die_to_die_mm2 = float(silicon.footprint_mm2[0] - plan.base_mm2[0])
+    """Rectangles of the base, and of the blocks on and above it, for a batch of one design."""
+    placement = silicon.placement
     celsius: dict[str, float] = {}
     for name, value in zip(placement.names, silicon.temperatures.celsius[:, 0], strict=True):
         celsius[name] = float(np.fmax(value, celsius.get(name, np.nan)))
@@ -391,7 +390,7 @@ def floorplan_rows(silicon: SiliconMetrics) -> list[FloorplanRow]:
             "w_per_mm2": None if block.layer else density.get(block.name, shared),
             "celsius": None if block.layer else _known(celsius.get(block.name, np.nan)),
         }
-        for block in rectangles(placement, plan, die_to_die_mm2)
+        for block in rectangles(placement, int(silicon.plan.n_layers[0]))
     ]
 
 

@@ -4,12 +4,11 @@ The base is a grid of equal dies, each square up to the 26 mm of the reticle's s
 interfaces of memories stand along its sides as whole stacks, first on the left, then on the right,
 the top and the bottom side; links and host take the room between them. If whole stacks do not fit,
 all interfaces share the outline in proportion to their areas. Inside, SRAM, array and vector unit
-are bands over the full width, with the uncore between them. Layers lie over the middle.
+are bands over the full width; what no block covers is the uncore. Layers lie over the middle.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
@@ -21,8 +20,6 @@ from codesign.models.hardware.accelerator import LEVEL_NAMES, MemoryLevels
 
 RETICLE_SHORT_SIDE_MM = 26.0
 """Short side of the field of a lithography scanner."""
-_BETWEEN = ("uncore", "filler", "die to die")
-"""Areas between the blocks."""
 _ROUNDING = 1e-9
 
 
@@ -228,77 +225,21 @@ def _bands(areas: FloatArray, margins: FloatArray, sides_mm: FloatArray) -> Floa
     return np.stack([x, y, np.where(is_there, width, 0.0), heights])
 
 
-def rectangles(placement: Placement, plan: Floorplan, die_to_die_mm2: float) -> list[Rectangle]:
-    """All rectangles of a batch of one design, those between the blocks and the layers included.
+def rectangles(placement: Placement, n_layers: int) -> list[Rectangle]:
+    """Rectangles of a batch of one design: the base, the blocks on it, its layers.
 
     Empty if an area is unknown.
     """
     columns = (placement.x, placement.y, placement.width, placement.height, placement.stacks)
     values = [column[:, 0].tolist() for column in columns]
-    if not np.isfinite(placement.sides_mm).all():
+    base = placement.sides_mm[:, 0]
+    if not np.isfinite(base).all():
         return []
     blocks = [
         Rectangle(name, x, y, width, height, stacks=stacks)
         for name, x, y, width, height, stacks in zip(placement.names, *values, strict=True)
         if width * height > 0
     ]
-    remaining = dict(
-        zip(
-            _BETWEEN,
-            (float(plan.blocks.uncore[0]), float(plan.blocks.filler[0]), die_to_die_mm2),
-            strict=True,
-        )
-    )
-    x, y, width, height = placement.layers[:, 0].tolist()
-    layers = [
-        Rectangle("stacked layers", x, y, width, height, number + 1)
-        for number in range(int(plan.n_layers[0]))
-    ]
-    return [*blocks, *_filled(_gaps(placement), remaining), *layers]
-
-
-def _gaps(placement: Placement) -> Iterator[Rectangle]:
-    """Rectangles between the blocks: behind and beside interfaces, and between the bands."""
-    (width, height), (start, right, top, bottom) = (
-        values[:, 0].tolist() for values in (placement.sides_mm, placement.margins_mm)
-    )
-    n_strips = placement.names.index("on_chip")
-    columns = (placement.width, placement.height, placement.y, placement.x)
-    strips = np.stack(columns)[:, :n_strips, 0].reshape(4, -1, 4)
-    ends = [
-        (0.0, 0.0, start, height), (width - right, 0.0, right, height),
-        (start, height - top, width - start - right, top),
-        (start, 0.0, width - start - right, bottom),
-    ]  # fmt: skip
-    for side, (x, y, wide, high) in enumerate(ends):
-        along = strips[:, np.argsort(strips[2 if side < 2 else 3, :, side], kind="stable"), side]
-        for depth, length in along[:2].T if side < 2 else along[1::-1].T:
-            if length > 0 and side < 2:
-                inner = x + depth if side == 0 else x
-                yield Rectangle("", inner, y, wide - depth, length)
-                y, high = y + length, high - length
-            elif length > 0:
-                yield Rectangle("", x, y + depth if side == 3 else y, length, high - depth)
-                x, wide = x + length, wide - length
-        yield Rectangle("", x, y, wide, high)
-    y = bottom
-    for begin, high in np.stack([placement.y, placement.height])[:, n_strips:, 0].T.tolist():
-        if high > 0:
-            yield Rectangle("", start, y, width - start - right, begin - y)
-            y = begin + high
-    yield Rectangle("", start, y, width - start - right, height - top - y)
-
-
-def _filled(gaps: Iterator[Rectangle], remaining: dict[str, float]) -> Iterator[Rectangle]:
-    """The gaps, cut where the area of one block ends and that of the next begins."""
-    names = list(remaining)
-    for gap in gaps:
-        x, y, width, height = gap.x, gap.y, max(gap.width, 0.0), max(gap.height, 0.0)
-        while width * height > _ROUNDING:
-            while len(names) > 1 and remaining[names[0]] <= _ROUNDING:
-                names.pop(0)
-            area = width * height
-            share = min(1.0, remaining[names[0]] / area) if len(names) > 1 else 1.0
-            yield Rectangle(names[0], x, y, width * share, height)
-            remaining[names[0]] -= area * share
-            x, width = x + width * share, width * (1.0 - share)
+    layer = placement.layers[:, 0].tolist()
+    layers = [Rectangle("stacked layers", *layer, number) for number in range(1, n_layers + 1)]
+    return [Rectangle("base", 0.0, 0.0, *base.tolist()), *blocks, *layers]

@@ -24,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from math import inf
 from typing import Literal
 
@@ -349,13 +350,17 @@ def lower_experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]
         vector_ops_per_request=tokens * hidden * (COMBINE_OPS * active + shared_ops),
     )
     gate = "gate_up" if model.is_gated else "up"
+    expert_projection = partial(
+        projection, group="moe", count=layers, rows=tokens, has_bias=model.mlp_bias,
+        n_experts=routed, experts_per_token=active,
+    )  # fmt: skip
     return [
         router,
         *(_mlp(model, "shared_", "moe", layers, tokens, moe.shared_width) if has_shared else []),
         *_latent(model, "expert_latent_projection", tokens, hidden, outer),
-        _routed(f"expert_{gate}_projection", model, tokens, outer, up),
+        expert_projection(f"expert_{gate}_projection", k=outer, n=up),
         _activation(model, "expert_", "moe", layers, tokens * active * width),
-        _routed("expert_down_projection", model, tokens, width, outer),
+        expert_projection("expert_down_projection", k=width, n=outer),
         *_latent(model, "expert_latent_output", tokens, outer, hidden),
         combine,
     ]
@@ -366,25 +371,6 @@ def _latent(model: LanguageModel, name: str, tokens: float, k: float, n: float) 
     if model.moe_latent_size is None:
         return []
     return [projection(name, "moe", model.n_moe_layers, tokens, k, n)]
-
-
-def _routed(name: str, model: LanguageModel, tokens: float, k: float, n: float) -> Operator:
-    moe = model.moe_dims
-    return Operator(
-        name,
-        "gemm",
-        "moe",
-        model.n_moe_layers,
-        m_per_request=tokens,
-        k=k,
-        n=n,
-        n_experts=moe.n_routed_experts,
-        experts_per_token=moe.num_experts_per_tok,
-        weight_elements=k * n + (n if model.mlp_bias else 0),
-        input_elements_per_request=tokens * moe.num_experts_per_tok * k,
-        output_elements_per_request=tokens * moe.num_experts_per_tok * n,
-        vector_ops_per_request=tokens * moe.num_experts_per_tok * n if model.mlp_bias else 0,
-    )
 
 
 _BLOCKS: tuple[Callable[[LanguageModel, LayerPass], list[Operator]], ...] = (

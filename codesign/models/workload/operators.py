@@ -267,9 +267,18 @@ def projection(
     *,
     has_bias: bool = False,
     cached: float = 0.0,
+    n_experts: float = 1.0,
+    experts_per_token: float = 1.0,
     rule: OperatorRule | None = None,
 ) -> Operator:
-    """A product with shared weights; ``cached`` of its ``n`` columns go to the KV cache."""
+    """A product with shared weights.
+
+    Args:
+        rows: Rows of a request.
+        cached: Of the ``n`` columns, those that go to the KV cache.
+        n_experts: Weight matrices; a head's own is an expert that every token takes.
+    """
+    products = rows * experts_per_token
     return Operator(
         name,
         "gemm",
@@ -278,11 +287,13 @@ def projection(
         m_per_request=rows,
         k=k,
         n=n,
+        n_experts=n_experts,
+        experts_per_token=experts_per_token,
         weight_elements=k * n + (n if has_bias else 0),
-        input_elements_per_request=rows * k,
-        output_elements_per_request=rows * (n - cached),
+        input_elements_per_request=products * k,
+        output_elements_per_request=products * (n - cached),
         kv_written_elements_per_request=rows * cached,
-        vector_ops_per_request=rows * n if has_bias else 0,
+        vector_ops_per_request=products * n if has_bias else 0,
         rule=rule,
     )
 

@@ -14,6 +14,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from codesign.models.workload.layer_pass import LayerPass, Span
 from codesign.models.workload.model import SOFTMAX_LAYERS, LanguageModel
@@ -260,8 +261,12 @@ def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
     span = layer_pass.spans[0]
     latent, rope = dims.kv_lora_rank, dims.qk_rope_head_dim
+    head_product = partial(
+        projection, group="attention", count=span.layers, rows=tokens,
+        n_experts=heads, experts_per_token=heads,
+    )  # fmt: skip
     return [
-        _head_product("query_absorption", model, tokens, dims.qk_nope_head_dim, latent),
+        head_product("query_absorption", k=dims.qk_nope_head_dim, n=latent),
         *_scores(
             span,
             products=1,
@@ -274,24 +279,5 @@ def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
             reused=latent,
             rule=_CHOSEN_TOKENS if chooses_tokens(model, layer_pass) else None,
         ),
-        _head_product("value_absorption", model, tokens, latent, dims.v_head_dim),
+        head_product("value_absorption", k=latent, n=dims.v_head_dim),
     ]
-
-
-def _head_product(name: str, model: LanguageModel, tokens: float, k: float, n: float) -> Operator:
-    """A product with one weight matrix per head: experts that every token takes."""
-    heads = model.num_attention_heads
-    return Operator(
-        name,
-        "gemm",
-        "attention",
-        model.n_attention_layers,
-        m_per_request=tokens,
-        k=k,
-        n=n,
-        n_experts=heads,
-        experts_per_token=heads,
-        weight_elements=k * n,
-        input_elements_per_request=tokens * heads * k,
-        output_elements_per_request=tokens * heads * n,
-    )

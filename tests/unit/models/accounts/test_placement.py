@@ -37,15 +37,15 @@ def overlap(first, second):
 
 
 @pytest.mark.parametrize("level", ["low", "typical", "high"])
-def test_rectangles_tile_the_base_and_have_the_areas_of_the_blocks(level):
+def test_rectangles_lie_apart_on_the_base_and_have_the_areas_of_the_blocks(level):
     for seed in range(25):
         rows = SPACE.sample(np.random.default_rng(seed), 1)
         hardware = build_accelerators(SPACE.columns(rows), LIBRARY, level)
         plan, placement, area = placed(hardware, level)
-        blocks = rectangles(placement, plan, float(area[0] - plan.base_mm2[0]))
+        whole, *blocks = rectangles(placement, int(plan.n_layers[0]))
         width, height = placement.sides_mm[:, 0]
         base = [block for block in blocks if block.layer == 0]
-        assert width * height == pytest.approx(area[0])
+        assert (whole.name, whole.width * whole.height) == ("base", pytest.approx(area[0]))
         for i, block in enumerate(base):
             assert -1e-7 < block.x < block.x + block.width < width + 1e-7
             assert -1e-7 < block.y < block.y + block.height < height + 1e-7
@@ -53,9 +53,8 @@ def test_rectangles_tile_the_base_and_have_the_areas_of_the_blocks(level):
         areas: dict[str, float] = {}
         for block in base:
             areas[block.name] = areas.get(block.name, 0.0) + block.width * block.height
-        assert sum(areas.values()) == pytest.approx(area[0])
-        for name, mm2 in (("array", plan.blocks.array), ("uncore", plan.blocks.uncore),
-                          ("tier1 interface", plan.blocks.tiers[0])):  # fmt: skip
+        assert sum(areas.values()) <= area[0] - plan.blocks.uncore[0] + 1e-6
+        for name, mm2 in (("array", plan.blocks.array), ("tier1 interface", plan.blocks.tiers[0])):
             assert areas[name] == pytest.approx(mm2[0], rel=1e-6), name
 
 

@@ -3,8 +3,7 @@
 from codesign.evaluators.functions.benchmark_functions import (
     BenchmarkFunctions,
     FunctionOptions,
-    objectives_of,
 )
 from codesign.evaluators.functions.zdt_and_dtlz import exact_front
 
-__all__ = ["BenchmarkFunctions", "FunctionOptions", "exact_front", "objectives_of"]
+__all__ = ["BenchmarkFunctions", "FunctionOptions", "exact_front"]

@@ -264,9 +264,3 @@ class BenchmarkFunctions(Evaluator):
         fails = uniform(levels, _FAILING_STREAM) < self.options.failing
         failure = Failure("failed", f"one of the {self.options.failing:.0%} of designs that fail")
         return dict.fromkeys(np.flatnonzero(fails).tolist(), failure)
-
-
-def objectives_of(options: FunctionOptions, x: FloatArray) -> FloatArray:
-    """(n, m) undisturbed objectives to minimize of (n, d) variables in their box."""
-    objectives, _ = FUNCTIONS[options.function].compute(x, options.m)
-    return np.stack(objectives, axis=1)

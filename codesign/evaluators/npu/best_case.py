@@ -19,6 +19,8 @@ from codesign.base.columns import (
     FloatArray,
     IntArray,
     Value,
+    combined,
+    distinct,
 )
 from codesign.evaluators.npu.cost_metrics import (
     COST_METRICS,
@@ -261,18 +263,17 @@ class BestCase:
         if "dataflow" in designs:
             flow_code = positions_of(designs, "dataflow", DATAFLOWS)
         is_local = (hardware.scores_are_local > 0).astype(np.int64)
-        key = (grid.codes * len(ORGANIZATIONS) + organization) * (len(DATAFLOWS) + 1) + flow_code
-        key = key * 2 + is_local
-        present, number = np.unique(key, return_inverse=True)
+        units = organization, flow_code, is_local
+        sizes = len(ORGANIZATIONS), len(DATAFLOWS) + 1, 2
+        number, first = distinct(*combined(grid.codes, np.ravel_multi_index(units, sizes)))
         arrays = []
-        for code in present.tolist():
-            rest, local = divmod(code, 2)
-            rest, flow = divmod(rest, len(DATAFLOWS) + 1)
-            place, kind = divmod(rest, len(ORGANIZATIONS))
+        for place, kind, flow, local in zip(
+            *(values[first].tolist() for values in (grid.codes, *units)), strict=True
+        ):
             depth, width = grid.values[place]
             flows = [flow] if flow < len(DATAFLOWS) else allowed
             arrays.append(ArrayChoice(float(depth), float(width), flows, kind, bool(local)))
-        return number.ravel(), arrays
+        return number, arrays
 
     # Times
 

@@ -200,34 +200,33 @@ def _levels(design: DesignMetrics, designs: Columns, present: Mapping[int, str])
     levels, pinned = design.working.accelerators.levels, design.working.pinned[:, 0]
     tails = design.working.tails[:, :, 0]
     own = tails - np.concatenate([tails[:, 1:], np.zeros((len(KINDS), 1))], axis=1)
-    rows: list[LevelRow] = []
-    for level, name in present.items():
-
-        def value(quantity: FloatArray, level: int = level) -> float:
-            return float(quantity[level, 0])
-
-        moved, bandwidth = design.reads + design.writes, levels.bandwidth_bytes_per_s
-        held = pinned if level == 0 else own[:, level - 1] * (1 - pinned)
-        rows.append(
-            {
-                "name": name,
-                "title": _TITLES[name],
-                "banks": _banks(designs, name),
-                "capacity_bytes": value(levels.capacity_bytes),
-                "bandwidth_bytes_per_s": value(bandwidth),
-                "latency_s": value(levels.latency_s),
-                "shoreline_mm": value(levels.shoreline_m) * 1e3,
-                "uncharged_shoreline_mm": value(levels.uncharged_shoreline_m) * 1e3,
-                "package_mm2": value(levels.package_area_mm2),
-                "read_bytes": value(design.reads),
-                "written_bytes": value(design.writes),
-                "written_bytes_per_s": value(design.written_bytes_per_s),
-                "utilization": value(moved) / (value(bandwidth) * float(design.pass_s[0])),
-                "energy_joules": value(design.level_joules),
-                "holds_share": dict(zip(KINDS, held.tolist(), strict=True)),
-            }
-        )
-    return rows
+    shares = np.concatenate([pinned[:, None], own * (1 - pinned)[:, None]], axis=1)
+    bandwidth = levels.bandwidth_bytes_per_s
+    with np.errstate(invalid="ignore"):  # of a level that is not there
+        columns = {
+            "capacity_bytes": levels.capacity_bytes,
+            "bandwidth_bytes_per_s": bandwidth,
+            "latency_s": levels.latency_s,
+            "shoreline_mm": levels.shoreline_m * 1e3,
+            "uncharged_shoreline_mm": levels.uncharged_shoreline_m * 1e3,
+            "package_mm2": levels.package_area_mm2,
+            "read_bytes": design.reads,
+            "written_bytes": design.writes,
+            "written_bytes_per_s": design.written_bytes_per_s,
+            "utilization": (design.reads + design.writes) / (bandwidth * design.pass_s),
+            "energy_joules": design.level_joules,
+        }
+    rows: list[JsonObject] = [
+        {
+            "name": name,
+            "title": _TITLES[name],
+            "banks": _banks(designs, name),
+            **{key: float(values[level, 0]) for key, values in columns.items()},
+            "holds_share": dict(zip(KINDS, shares[:, level].tolist(), strict=True)),
+        }
+        for level, name in present.items()
+    ]
+    return cast("list[LevelRow]", rows)
 
 
 def _wear(design: DesignMetrics, designs: Columns, present: Mapping[int, str]) -> list[str]:

@@ -32,7 +32,6 @@ class Placement(NamedTuple):
         stacks: (r, n) memories at the rectangle; 0 for other blocks.
         sides_mm: (2, n) width and height of the base.
         grid: (2, n) columns and rows of its dies.
-        margins_mm: (4, n) depth of the interfaces at the left, right, top and bottom side.
         layers: (4, n) x, y, width and height of every stacked layer.
     """
 
@@ -44,7 +43,6 @@ class Placement(NamedTuple):
     stacks: FloatArray
     sides_mm: FloatArray
     grid: FloatArray
-    margins_mm: FloatArray
     layers: FloatArray
 
 
@@ -125,7 +123,7 @@ def place(
     return Placement(
         (*strip_names, "on_chip", "array", "vector", *names),
         x, y, width, height, np.concatenate([held.reshape(-1, n), np.zeros_like(bands)]), sides,
-        grid, margins,
+        grid,
         np.concatenate([corner, share * sides]),
     )  # fmt: skip
 

@@ -9,7 +9,7 @@ import pytest
 from codesign.api import build_evaluator, load_space
 from codesign.base.columns import column_of
 from codesign.base.errors import InputError, MissingExtraError, UnknownNameError
-from codesign.evaluators.functions import FunctionOptions, exact_front, objectives_of
+from codesign.evaluators.functions import benchmark_functions, exact_front
 from codesign.search.pareto import hypervolume, non_dominated
 from codesign.search.problem_builder import build_problem
 from codesign.testing import check_evaluator
@@ -38,7 +38,7 @@ def test_the_objectives_are_those_of_pymoo(function):
     m = 3 if function == "dtlz2" else 2
     theirs = get_problem(function, n_var=6, **({"n_obj": m} if m == 3 else {}))
     x = np.random.default_rng(1).uniform(size=(50, 6))
-    ours = objectives_of(FunctionOptions(function=function, n_objectives=m), x)
+    ours = np.stack(benchmark_functions.FUNCTIONS[function].compute(x, m)[0], axis=1)
     assert np.allclose(ours, theirs.evaluate(x), rtol=1e-12, atol=1e-12)
 
 

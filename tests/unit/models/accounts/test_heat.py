@@ -39,9 +39,7 @@ def square_with_a_band(mm2, band_mm):
     )
     sides = np.full((2, 1), side)
     layers = np.concatenate([np.zeros((2, 1)), sides])
-    return Placement(
-        ("array",), x, y, width, height, none, sides, np.ones((2, 1)), np.zeros((4, 1)), layers
-    )
+    return Placement(("array",), x, y, width, height, none, sides, np.ones((2, 1)), layers)
 
 
 def hottest(of, place, cooling="liquid"):

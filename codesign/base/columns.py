@@ -63,6 +63,11 @@ def plain_value(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else str(value)
 
 
+def n_designs(columns: Columns) -> int:
+    """Number of designs of a batch."""
+    return len(next(iter(columns.values())))
+
+
 def taken(columns: Columns, positions: IntArray | slice) -> Columns:
     """The designs at these positions."""
     return {

@@ -10,7 +10,7 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from codesign.base.columns import Arrays, Columns, Fields, JsonObject, Value
+from codesign.base.columns import Arrays, Columns, Domains, Fields, JsonObject, Value
 from codesign.base.errors import InputError
 from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
 from codesign.base.failures import Failure as Failure  # plug-ins find it here
@@ -85,7 +85,7 @@ class PoolDescription:
     name: str
     role: str
     parameters: tuple[str, ...]
-    choices: Mapping[str, Sequence[Value]] = field(default_factory=dict)
+    choices: Domains = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -204,9 +204,15 @@ class Evaluator:
         return getattr(type(self), method) is not getattr(Evaluator, method)
 
     @property
+    def metric_names(self) -> list[str]:
+        """Names of the metrics."""
+        return [metric.name for metric in self.metrics]
+
+    @property
     def profile(self) -> str | None:
-        """The named set of conventions in force, such as ``plain``; None: there is only one."""
-        return None
+        """The named set of conventions in force, such as ``plain``, by default an option; None:
+        there is only one."""
+        return getattr(self.options, "profile", None)
 
     @property
     def prices(self) -> PoolPrices | None:
@@ -218,7 +224,7 @@ class Evaluator:
         """Full names of the modules of conventions that are found by their name."""
         return ()
 
-    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
         """The reason why a metric has no value for some designs, by its name.
 
         Args:
@@ -267,7 +273,7 @@ class Evaluator:
     def best_case(
         self,
         designs: Columns,
-        undecided: Mapping[str, Sequence[Value]],
+        undecided: Domains,
         metrics: Sequence[str],
     ) -> Arrays:
         """Bounds by metric, (n,): no completion of a design is better in the metric's own sense.
@@ -282,9 +288,7 @@ class Evaluator:
         """
         return {}
 
-    def least_violations(
-        self, designs: Columns, undecided: Mapping[str, Sequence[Value]]
-    ) -> Arrays:
+    def least_violations(self, designs: Columns, undecided: Domains) -> Arrays:
         """Lower bounds of known violations by name, (n,), over all completions of a design.
 
         Violations that the decided parameters do not bound are absent. The arguments are those of
@@ -298,7 +302,7 @@ class Evaluator:
         return range(len(values))
 
     def superseded(
-        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+        self, values: Domains, objectives: Sequence[str]
     ) -> Mapping[str, Sequence[bool]]:
         """For each parameter, a mask of values that another value always dominates.
 

@@ -141,7 +141,7 @@ def _fitted(question: SizeQuestion) -> SizeAnswer:
             evaluator, formats, demand, ["co-located"], most, overlaps=False
         ).feasible_instances()
     points = _priced(table, usd_per_hour, request.generated)
-    prompt, generated, profile = request.prompt, request.generated, evaluator.profile
+    prompt, generated, profile = request.prompt, request.generated, evaluator.options.profile
     counted = {
         "context": context_words(prompt, generated),
         **({} if limits == (None, None) else {"limits": limit_words(*limits)}),

@@ -270,7 +270,9 @@ def _devices(
         serving = serving_machine(evaluator, design, limits, stream, fraction)
         if prefill.prefill_machines is None:
             _refuse(set(set_flags(prefill)), "--prefill-machines")
-            return _Members(evaluator.profile, [(serving, "serve", n_machines)], CacheLink())
+            return _Members(
+                evaluator.options.profile, [(serving, "serve", n_machines)], CacheLink()
+            )
         first_design = design | {"device": list(devices)[-1]}
         if prefill.prefill_tp is not None:
             first_design["tensor_parallel"] = count("--prefill-tp", prefill.prefill_tp)
@@ -278,7 +280,7 @@ def _devices(
         link = cache_link(evaluator, first, settings.link_bandwidth, settings.link_latency)
     n_first = count("--prefill-machines", prefill.prefill_machines)
     members = [(first, "prefill", n_first), (serving, "decode", n_machines)]
-    return _Members(evaluator.profile, members, link)
+    return _Members(evaluator.options.profile, members, link)
 
 
 def _designs(

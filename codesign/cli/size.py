@@ -254,7 +254,7 @@ class _Fleet:
         else:
             words["requests"] = f"{demand.burst:,} that arrive together"
         words["limits"] = limit_words(limits.time_to_first_token_s, limits.time_per_output_token_s)
-        return words | {"convention": self.evaluator.profile}
+        return words | {"convention": self.evaluator.options.profile}
 
 
 def _report_fleet(fleet: _Fleet, study: StudyFlags, as_json: bool) -> None:

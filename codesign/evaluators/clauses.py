@@ -6,7 +6,16 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Column, Columns, Fields, FloatArray, IntArray, taken
+from codesign.base.columns import (
+    Arrays,
+    Column,
+    Columns,
+    Fields,
+    FloatArray,
+    IntArray,
+    n_designs,
+    taken,
+)
 from codesign.base.evaluator import Evaluation
 
 
@@ -14,11 +23,6 @@ def require(condition: object, sentence: str) -> None:
     """Raises AssertionError with the sentence unless the condition holds."""
     if not condition:
         raise AssertionError(sentence + ".")
-
-
-def length(designs: Columns) -> int:
-    """Number of designs of a batch."""
-    return min(len(column) for column in designs.values())
 
 
 def copied(designs: Columns) -> Columns:
@@ -57,7 +61,7 @@ def answer(
     except Exception as error:
         raise AssertionError(f"{method} raised {type(error).__name__} ({error}).") from error
     require(same_columns(before, designs), f"{method} changed the designs that it was given")
-    check_arrays(noun, arrays, length(designs))
+    check_arrays(noun, arrays, n_designs(designs))
     return {name: values.copy() for name, values in arrays.items()}
 
 
@@ -118,7 +122,7 @@ def check_function(
         ask: Calls the method, for any of the designs.
         n_single: Largest number of designs that are asked for alone.
     """
-    n = length(designs)
+    n = n_designs(designs)
     everyone = np.arange(n)
     again = ask(designs)
     check_same(f"{method} must be the same for the same designs", reference, again, everyone)

@@ -12,7 +12,7 @@ from typing import get_args
 
 import numpy as np
 
-from codesign.base.columns import Columns, IntArray, taken
+from codesign.base.columns import Columns, IntArray, n_designs, taken
 from codesign.base.errors import CodesignError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
@@ -27,7 +27,6 @@ from codesign.evaluators.clauses import (
     check_same,
     copied,
     finished,
-    length,
     require,
     same_columns,
 )
@@ -60,7 +59,7 @@ def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) 
     before = copied(designs)
     first = _evaluate(evaluator, designs)
     require(same_columns(before, designs), "evaluate changed the designs that it was given")
-    _check_evaluation(evaluator, first, length(designs))
+    _check_evaluation(evaluator, first, n_designs(designs))
     reference = Evaluation(
         {name: values.copy() for name, values in first.metrics.items()},
         {name: values.copy() for name, values in first.violations.items()},
@@ -70,11 +69,11 @@ def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) 
 
     def evaluated(some: Columns) -> Evaluation:
         result = _evaluate(evaluator, some)
-        _check_evaluation(evaluator, result, length(some))
+        _check_evaluation(evaluator, result, n_designs(some))
         return result
 
     check_function("evaluate", evaluated, designs, reference, n_single)
-    everyone = np.arange(length(designs))
+    everyone = np.arange(n_designs(designs))
     check_same("a later call must not change an earlier result", reference, first, everyone)
     admissible = _check_known_violations(evaluator, designs, reference)
     try:
@@ -137,14 +136,14 @@ def _check_declaration(evaluator: Evaluator, designs: Columns) -> None:
             raise AssertionError(
                 f"metric {metric.name!r} has no readable unit: {error}."
             ) from error
-    names = [metric.name for metric in evaluator.metrics]
+    names = evaluator.metric_names
     require(len(set(names)) == len(names), "metrics must not declare a name twice")
     required, optional = evaluator.required_parameters, evaluator.optional_parameters
     for label, value in (("required", required), ("optional", optional)):
         require(isinstance(value, frozenset), f"{label}_parameters must be a frozenset")
     shared = sorted(required & optional)
     require(not shared, f"a parameter is required or optional, but {shared} are declared as both")
-    require(length(designs) >= 2, "the check itself needs at least two designs")
+    require(n_designs(designs) >= 2, "the check itself needs at least two designs")
     missing = sorted(required - designs.keys())
     require(not missing, f"the designs given to the check lack the required parameters {missing}")
     unknown = sorted(designs.keys() - required - optional)
@@ -156,7 +155,7 @@ def _check_declaration(evaluator: Evaluator, designs: Columns) -> None:
 
 
 def _check_evaluation(evaluator: Evaluator, result: Evaluation, n: int) -> None:
-    declared = {metric.name for metric in evaluator.metrics}
+    declared = set(evaluator.metric_names)
     check_names("without names, evaluate", set(result.metrics), declared)
     check_arrays("metric", result.metrics, n)
     check_arrays("violation", result.violations, n)
@@ -178,7 +177,7 @@ def _check_evaluation(evaluator: Evaluator, result: Evaluation, n: int) -> None:
 
 
 def _check_subsets(evaluator: Evaluator, designs: Columns, reference: Evaluation) -> None:
-    everyone = np.arange(length(designs))
+    everyone = np.arange(n_designs(designs))
     for metric in evaluator.metrics:
         result = _evaluate(evaluator, designs, [metric.name])
         check_names(
@@ -202,7 +201,7 @@ def _check_known_violations(
     common_violations = {
         name: values for name, values in violations.items() if name in reference.violations
     }
-    everyone = np.arange(length(designs))
+    everyone = np.arange(n_designs(designs))
     check_same(
         "a violation known before evaluation must be the one that evaluate reports",
         reference,

@@ -7,7 +7,7 @@ word; so both are held to the results of ``evaluate`` here.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from codesign.base.columns import (
     BoolArray,
     Column,
     Columns,
+    Domains,
     Value,
+    n_designs,
     taken,
 )
 from codesign.base.evaluator import Evaluation, Evaluator
@@ -28,7 +30,6 @@ from codesign.evaluators.clauses import (
     check_names,
     check_same,
     finished,
-    length,
     require,
 )
 
@@ -57,7 +58,7 @@ def check_optional(
     if evaluator.offers("features"):
         _check_hint("features", "feature", evaluator.features, admissible)
     if evaluator.offers("predict"):
-        _check_predictions(evaluator, [metric.name for metric in evaluator.metrics], admissible)
+        _check_predictions(evaluator, evaluator.metric_names, admissible)
     is_noisy = evaluator.is_noisy
     require(isinstance(is_noisy, bool), f"is_noisy must be true or false, got {is_noisy!r}")
     if evaluator.offers("best_case"):
@@ -86,14 +87,14 @@ def check_optional(
 
 
 def _check_explanation(evaluator: Evaluator, designs: Columns, reference: Evaluation) -> None:
-    done = finished(reference, length(designs))
+    done = finished(reference, n_designs(designs))
     if not len(done):
         return
     positions = done[:1]
     explanation = evaluator.explain(taken(designs, positions))
     require(explanation is not None, "explain must give an account of every design, but gave None")
     assert explanation is not None  # for the type checker
-    check_names("explain", set(explanation.metrics), {metric.name for metric in evaluator.metrics})
+    check_names("explain", set(explanation.metrics), set(evaluator.metric_names))
     for name, value in (*explanation.metrics.items(), *explanation.violations.items()):
         source = reference.metrics if name in explanation.metrics else reference.violations
         require(name in source, f"explain reports {name!r}, which evaluate does not")
@@ -120,7 +121,7 @@ def _check_hint(
 
     They are finite, have the same names always, and are a function of the design alone.
     """
-    n = length(designs)
+    n = n_designs(designs)
     require(n, f"the check itself needs a design within the known limits to ask for {method}")
     reference = answer(method, noun, ask, designs)
     for name, values in reference.items():
@@ -133,7 +134,7 @@ def _check_hint(
 
     def answered(some: Columns) -> Evaluation:
         arrays = ask(some)
-        check_arrays(noun, arrays, length(some))
+        check_arrays(noun, arrays, n_designs(some))
         return Evaluation(arrays)
 
     check_function(method, answered, designs, Evaluation(reference), _N_SINGLE)
@@ -156,7 +157,7 @@ def _check_predictions(evaluator: Evaluator, names: Sequence[str], designs: Colu
             "a prediction asked for alone must equal itself among all",
             Evaluation(predictions),
             Evaluation(alone),
-            np.arange(length(designs)),
+            np.arange(n_designs(designs)),
         )
 
 
@@ -172,7 +173,7 @@ def _around(
     designs: Columns, names: Sequence[str], rng: np.random.Generator
 ) -> dict[str, tuple[Value, ...]]:
     """Values of a random box around a random design: its own, and any of the others."""
-    center = int(rng.integers(length(designs)))
+    center = int(rng.integers(n_designs(designs)))
     values = {}
     for name in names:
         value_of_center = designs[name].to_list()[center]
@@ -189,7 +190,7 @@ def _check_best_case(
     evaluator: Evaluator,
     designs: Columns,
     reference: Evaluation,
-    values: Mapping[str, Sequence[Value]],
+    values: Domains,
     has_alone: bool,
 ) -> None:
     """Check that no design whose undecided values are among these beats its best case.
@@ -198,8 +199,8 @@ def _check_best_case(
         values: Values of each undecided parameter.
         has_alone: Whether the best case of a metric must not depend on the others asked for, too.
     """
-    names = [metric.name for metric in evaluator.metrics]
-    inside = np.ones(length(designs), dtype=bool)
+    names = evaluator.metric_names
+    inside = np.ones(n_designs(designs), dtype=bool)
     for name, among in values.items():
         is_among = np.array([value in among for value in (*designs[name].values, None)])
         inside &= is_among[designs[name].codes]
@@ -265,7 +266,7 @@ def _check_interchangeable(
     )
     if n_different == len(keys):
         return
-    everyone = np.arange(length(designs))
+    everyone = np.arange(n_designs(designs))
     first = np.array([*(keys.index(key) for key in keys), -1])
     interchanged = evaluator.evaluate(
         {**designs, name: Column(column.values, first[column.codes])}, None
@@ -281,7 +282,7 @@ def _check_interchangeable(
 def _check_superseded(evaluator: Evaluator, designs: Columns, reference: Evaluation) -> None:
     """Instead of a value that is superseded, some other value of its parameter is better."""
     values = {name: column.values for name, column in designs.items()}
-    objectives = [metric.name for metric in evaluator.metrics]
+    objectives = evaluator.metric_names
     for name, beaten in evaluator.superseded(values, objectives).items():
         require(
             len(beaten) == len(values[name]),
@@ -292,7 +293,7 @@ def _check_superseded(evaluator: Evaluator, designs: Columns, reference: Evaluat
         is_better = ~is_beaten
         is_better[list(reference.failures)] = True
         for code in np.flatnonzero(~np.asarray(beaten, dtype=bool)).tolist():
-            column = Column(values[name], np.full(length(designs), code, dtype=np.int64))
+            column = Column(values[name], np.full(n_designs(designs), code, dtype=np.int64))
             trial = evaluator.evaluate({**designs, name: column}, None)
             is_better |= _beats(trial, reference, evaluator.metrics)
         require(

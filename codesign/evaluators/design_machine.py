@@ -67,7 +67,7 @@ def _room_and_watts(
     evaluator: PhaseMachine, design: Fields, n_sequences: int, memory_fraction: float
 ) -> tuple[int, float | None]:
     """Tokens whose keys and values fit beside weights and states, and the TDP if it has one."""
-    has_power = _POWER in {metric.name for metric in evaluator.metrics}
+    has_power = _POWER in evaluator.metric_names
     metrics = [*_MEMORY, _POWER] if has_power else _MEMORY
     short, longer = (
         evaluate_requests(evaluator, design, "decode", prompt, [1, 2], metrics) for prompt in (1, 2)

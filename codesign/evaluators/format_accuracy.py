@@ -19,7 +19,16 @@ from typing import Annotated
 import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
-from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, Value, first_values
+from codesign.base.columns import (
+    Arrays,
+    Columns,
+    Domains,
+    Fields,
+    FloatArray,
+    Value,
+    first_values,
+    n_designs,
+)
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.evaluator import Explanation
 from codesign.base.metrics import ACCURACY_METRICS, DIVERGENCE_METRICS, Metric
@@ -116,7 +125,7 @@ class FormatAccuracy:
         if not required:
             return {}
         tables = self._costs([self._values(name, designs, undecided) for name in PARAMETERS])
-        n = len(next(iter(designs.values())))
+        n = n_designs(designs)
         open_axes = tuple(i for i, name in enumerate(PARAMETERS) if name not in designs)
         codes = tuple(designs[name].codes for name in PARAMETERS if name in designs)
         best = {}

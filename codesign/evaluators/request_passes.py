@@ -101,7 +101,7 @@ def _requests(
 
 
 def _evaluated(machine: PhaseMachine, designs: Columns, metrics: Sequence[str]) -> Evaluation:
-    declared = {metric.name for metric in machine.metrics}
+    declared = set(machine.metric_names)
     if missing := [name for name in metrics if name not in declared]:
         raise InputError(f"expected an evaluator that reports {', '.join(missing)}")
     evaluation = machine.evaluate(designs, metrics)

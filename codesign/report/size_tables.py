@@ -278,7 +278,7 @@ def scaling_question(
         **requests,
         "formats": format_words(design),
         "split": split or "one device",
-        "convention": evaluator.profile,
+        "convention": evaluator.options.profile,
     }
 
 

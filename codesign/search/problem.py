@@ -14,10 +14,10 @@ from codesign.base.columns import (
     Arrays,
     BoolArray,
     Columns,
+    Domains,
     FloatArray,
     IntArray,
     JsonObject,
-    Value,
 )
 from codesign.base.errors import (
     InputError,
@@ -165,7 +165,7 @@ class Problem:
     @property
     def evaluator_limits(self) -> tuple[Constraint, ...]:
         """Limits on metrics of the evaluator, within which it may choose."""
-        own_names = {metric.name for metric in self.evaluator.metrics}
+        own_names = set(self.evaluator.metric_names)
         return tuple(x for x in self.constraints if x.is_limit and x.expression.names <= own_names)
 
     @property
@@ -311,7 +311,7 @@ class Problem:
         return values
 
     def best_case(
-        self, columns: Columns, undecided: Mapping[str, Sequence[Value]], names: Sequence[str]
+        self, columns: Columns, undecided: Domains, names: Sequence[str]
     ) -> dict[str, FloatArray]:
         """(n,) of each of the metrics named that can be bounded, a value that no design beats.
 
@@ -425,7 +425,7 @@ class Problem:
     def _metrics_of(
         self, evaluation: Evaluation, n: int, failed: BoolArray
     ) -> dict[str, FloatArray]:
-        own_names = [metric.name for metric in self.evaluator.metrics]
+        own_names = self.evaluator.metric_names
         unknown = set(evaluation.metrics) - set(own_names)
         if unknown:
             text = describe_unknown("metric", min(unknown), own_names)

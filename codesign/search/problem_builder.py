@@ -163,8 +163,7 @@ def _parameter_problems(
         f"{prefix(name)}parameter {name!r} of space {space.name!r} has the name of a metric of "
         f"evaluator {evaluator_name!r}"
         for name in sorted(
-            {metric.name for metric in evaluator.metrics}
-            & set(space.names) - known_required_parameters
+            set(evaluator.metric_names) & set(space.names) - known_required_parameters
         )
     ]
     problems += [

@@ -124,7 +124,7 @@ class CommandEvaluator(Evaluator):
             UnknownNameError: A metric that is not declared.
             JobError: The program cannot be started.
         """
-        declared = [metric.name for metric in self.metrics]
+        declared = self.metric_names
         names = chosen_metrics(metrics, declared)
         columns = {name: column.to_list() for name, column in designs.items()}
         n = len(next(iter(columns.values()), []))
@@ -249,7 +249,7 @@ def _predictor(
             f"the space lacks {', '.join(missing)}, which {model.name!r} requires",
             key=("predicted_by",),
         )
-    metric_names = [metric.name for metric in evaluator.metrics]
+    metric_names = evaluator.metric_names
     problems = [
         f"predicted_by: {describe_unknown('metric', name, metric_names)}"
         for name in model.metrics.values()

@@ -84,10 +84,6 @@ class EconomicsEvaluator(Evaluator):
         self._target = shape_of(load_model(workload.model))
         self._draft = shape_of(load_model(workload.draft))
 
-    @property
-    def profile(self) -> str:
-        return self.options.profile
-
     def provenance(self) -> Fields:
         """Workload, options and the paper's figures, as plain JSON values."""
         return {

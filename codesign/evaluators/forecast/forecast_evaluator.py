@@ -88,13 +88,9 @@ class ForecastEvaluator(Evaluator):
         named = dict.fromkeys(default.prefill.names + default.decode.names)
         self.options.efficiencies.check(tuple(named))
 
-    @property
-    def profile(self) -> str:
-        return self.options.profile
-
     def convention_modules(self) -> Sequence[str]:
         """Module of the counting class, which may be another package's."""
-        return [rules_of(self.profile).__module__]
+        return [rules_of(self.options.profile).__module__]
 
     def provenance(self) -> Fields:
         """Workload, model and options, as plain JSON values."""
@@ -135,7 +131,7 @@ class ForecastEvaluator(Evaluator):
                 [forecast.decode_demand for forecast in forecasts],
             )
         )
-        bound_by_memory = rules_of(self.profile).is_decode_memory_bound
+        bound_by_memory = rules_of(self.options.profile).is_decode_memory_bound
         step_s = decode.memory_s if bound_by_memory else decode.time_s
         held = [(forecast.memory_bytes, float(forecast.batch_size)) for forecast in forecasts]
         used, batch = np.array(held).T[:, position]

@@ -192,7 +192,7 @@ class BenchmarkFunctions(Evaluator):
             UnknownNameError: A metric that the function does not have.
             InputError: A value that is no level, category or name of a variable.
         """
-        metric_names = [metric.name for metric in self.metrics]
+        metric_names = self.metric_names
         names = chosen_metrics(metrics, metric_names)
         levels = self._levels(designs)
         with np.errstate(divide="ignore", invalid="ignore"):  # where it is not defined: bad output

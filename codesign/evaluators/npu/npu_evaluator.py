@@ -26,6 +26,7 @@ from codesign.base.columns import (
     FloatArray,
     IntArray,
     Value,
+    n_designs,
     taken,
 )
 from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
@@ -224,7 +225,7 @@ class NpuEvaluator(PhaseMachine):
         metrics: Sequence[str],
     ) -> Iterator[Columns]:
         """Columns of every combination of undecided options that may have the best metrics."""
-        codes = np.zeros(len(designs["pe_array"]), dtype=np.int64)
+        codes = np.zeros(n_designs(designs), dtype=np.int64)
         values = {name: undecided[name] for name in OPTION_PARAMETERS if name in undecided}
         if "process" in values and not set(metrics) & {*COST_METRICS, *PARTS_OF_COST}:
             values["process"] = self._frugal_processes(values["process"])
@@ -324,10 +325,6 @@ class NpuEvaluator(PhaseMachine):
         return frozenset(_LATENCIES if is_chosen and not is_stated else ())
 
     @property
-    def profile(self) -> str:
-        return self.options.profile
-
-    @property
     def prices(self) -> PoolPrices:
         return pool_prices(self.options)
 
@@ -354,11 +351,11 @@ class NpuEvaluator(PhaseMachine):
         return self.preparation.prepared(designs).violations
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        declared = [metric.name for metric in self.metrics]
+        declared = self.metric_names
         names = chosen_metrics(declared if metrics is None else metrics, {*declared, *FOR_POOLS})
         if has_variants(designs):
             return self._evaluate_deployed(designs, names)
-        n = len(designs["pe_array"])
+        n = n_designs(designs)
         of_formats = {} if self.accuracy is None else self.accuracy.metrics(designs, names)
         names = [name for name in names if name not in of_formats]
         values = {name: np.empty(n) for name in names}
@@ -479,7 +476,7 @@ class NpuEvaluator(PhaseMachine):
         function: Callable[[NpuEvaluator, Columns], Arrays],
     ) -> Arrays:
         """(n,) by name what a function has for the designs of each group."""
-        n = len(designs["pe_array"])
+        n = n_designs(designs)
         values: dict[str, FloatArray] = {}
         for parallelism, stated, positions, columns in variants(designs):
             for name, of_group in function(self.of(parallelism, stated), columns).items():
@@ -488,12 +485,12 @@ class NpuEvaluator(PhaseMachine):
 
     def _violations_of_group(self, designs: Columns) -> Arrays:
         known_violations = self.preparation.prepared(designs).violations
-        return {**known_violations, "devices": np.full(len(designs["pe_array"]), self.excess)}
+        return {**known_violations, "devices": np.full(n_designs(designs), self.excess)}
 
     def _evaluate_deployed(self, designs: Columns, names: Sequence[str]) -> Evaluation:
         def evaluate_group(group: NpuEvaluator, columns: Columns) -> Arrays:
             result = group.evaluate(columns, names)
-            excess = np.full(len(columns["pe_array"]), group.excess)
+            excess = np.full(n_designs(columns), group.excess)
             limits = {**result.violations, "devices": excess}
             return {**result.metrics, **{_LIMIT + name: limits[name] for name in limits}}
 

@@ -17,6 +17,7 @@ from codesign.base.columns import (
     Value,
     combined,
     distinct,
+    n_designs,
 )
 from codesign.models.hardware.accelerator import (
     DEFAULT_CLOCK_HZ,
@@ -67,7 +68,7 @@ class PartialDesigns:
     @property
     def n(self) -> int:
         """Designs."""
-        return len(self.designs["pe_array"])
+        return n_designs(self.designs)
 
     def extremes(
         self, parameter: str, function: Callable[[Any], float], absent: float = 0.0

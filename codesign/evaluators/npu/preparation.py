@@ -17,6 +17,7 @@ from codesign.base.columns import (
     IntArray,
     combined,
     distinct,
+    n_designs,
     taken,
 )
 from codesign.evaluators.npu.format_widths import meaning
@@ -107,7 +108,7 @@ class Preparation:
             designs: The batch.
             is_whole: The same in every metric; else, to the operators.
         """
-        n = min(len(designs["pe_array"]), _SAMPLE)
+        n = min(n_designs(designs), _SAMPLE)
         if n < _SAMPLE:
             return 1.0
         key, limit = self._key(taken(designs, slice(n)), is_whole)

@@ -16,6 +16,7 @@ from codesign.base.columns import (
     IntArray,
     combined,
     distinct,
+    n_designs,
     taken,
 )
 from codesign.base.errors import InputError
@@ -81,7 +82,7 @@ class PreparedDesigns:
     chosen_size: FloatArray | None = None
 
     def __len__(self) -> int:
-        return len(self.columns["pe_array"])
+        return n_designs(self.columns)
 
     def working(
         self, sizes: FloatArray, order: IntArray, positions: IntArray | None = None

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from codesign.base.columns import Columns, IntArray, combined, distinct, taken
+from codesign.base.columns import Columns, IntArray, combined, distinct, n_designs, taken
 from codesign.models.accounts.account_constants import PROCESSES
 from codesign.models.deployments import Parallelism
 from codesign.models.deployments.grouping import groups, has_degrees
@@ -29,7 +29,7 @@ def has_variants(designs: Columns) -> bool:
 def variants(designs: Columns) -> Iterator[tuple[Parallelism, Stated, IntArray, Columns]]:
     """Groups of designs: degrees, options, (g,) positions, and the columns without either."""
     names = [name for name in OPTION_PARAMETERS if name in designs]
-    n = len(next(iter(designs.values())))
+    n = n_designs(designs)
     codes = [positions_of(designs, name, OPTION_PARAMETERS[name]) for name in names]
     number, first = distinct(*combined(*codes)) if codes else (np.zeros(n, dtype=np.int64), [0])
     columns = {name: column for name, column in designs.items() if name not in names}

@@ -12,7 +12,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Column, Columns, Fields, Value, design_columns
+from codesign.base.columns import Arrays, Column, Columns, Domains, Fields, design_columns
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import PLATFORM_METRICS, chosen_metrics
@@ -106,10 +106,6 @@ class PlatformEvaluator(Evaluator):
             self.accuracy = FormatAccuracy(workload.language_model, self.options)
             self.metrics += tuple(self.accuracy.declared.values())
 
-    @property
-    def profile(self) -> str:
-        return self.options.profile
-
     def provenance(self) -> Fields:
         """Workload, model, options and devices, as plain JSON values."""
         model = self.workload.language_model
@@ -130,7 +126,7 @@ class PlatformEvaluator(Evaluator):
 
     def convention_modules(self) -> Sequence[str]:
         """Module of the profile's rules, which may be another package's."""
-        return [PROFILES.rules_class(self.profile).__module__]
+        return [PROFILES.rules_class(self.options.profile).__module__]
 
     def platform(self, designs: Columns) -> Platform:
         """Devices, links and parallelism of a batch.
@@ -182,7 +178,7 @@ class PlatformEvaluator(Evaluator):
         return unit * bisect_left(range(1, too_many), True, key=lambda n: not has_room(n))
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
+        names = chosen_metrics(metrics, self.metric_names)
         serving = self.serving(designs)
         values = {} if self.accuracy is None else self.accuracy.metrics(designs, names)
         with np.errstate(invalid="ignore"):
@@ -224,7 +220,7 @@ class PlatformEvaluator(Evaluator):
     def _passes_of_ideal(self) -> RequestPasses:
         return RequestPasses(self.workload, self._ideal)
 
-    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
         absent = {} if self.accuracy is None else self.accuracy.absent_metrics(values)
         devices = [str(device) for device in values.get("device", ())]
         if no_rent := why_no_rent(devices, self.options.device_usd_per_hour):

@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar, cast
 
-from codesign.base.columns import Fields, Value
+from codesign.base.columns import Domains, Fields, Value
 from codesign.base.evaluator import Evaluator
 
 E = TypeVar("E", bound=Evaluator)
@@ -47,7 +47,7 @@ class ComposedEvaluator(Evaluator, Generic[E]):
     def constant_ranges(self, metrics: Sequence[str]) -> Fields:
         return self.first.constant_ranges(metrics)
 
-    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
         return self.first.absent_metrics(values)
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:

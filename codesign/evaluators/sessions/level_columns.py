@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray
+from codesign.base.columns import Columns, FloatArray, n_designs
 from codesign.evaluators.sessions.session_workload import SessionsOptions
 from codesign.models.deployments.cache_levels import CacheLevels
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
@@ -116,7 +116,7 @@ def _properties(
         for i in range(1, most + 1)
         if {f"{place}{i}_technology", f"{place}{i}_{counted}"} <= designs.keys()
     ]
-    n = len(next(iter(designs.values())))
+    n = n_designs(designs)
     return {
         name: np.stack([getattr(memory, name) for memory in memories] or [np.zeros(n)])
         if memories or place == "tier"

@@ -16,7 +16,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, field_validator
 
-from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
+from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray
 from codesign.base.errors import check_known
 from codesign.base.evaluator import Evaluation
 from codesign.base.metrics import SESSION_METRICS, Metric, chosen_metrics
@@ -147,7 +147,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         }
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
+        names = chosen_metrics(metrics, self.metric_names)
         results = {
             name: entry.evaluate(designs, self._needed(name, names))
             for name, entry in self.members.items()
@@ -161,7 +161,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
     def best_case(
         self,
         designs: Columns,
-        undecided: Mapping[str, Sequence[Value]],
+        undecided: Domains,
         metrics: Sequence[str],
     ) -> Arrays:
         """(n,) bounds of the mix over all completions of a design, from those of the workloads."""

@@ -22,13 +22,14 @@ from codesign.base.columns import (
     MOST_COMBINATIONS,
     Arrays,
     Columns,
+    Domains,
     Fields,
     FloatArray,
     IntArray,
-    Value,
     combined,
     distinct,
     first_values,
+    n_designs,
     taken,
 )
 from codesign.base.errors import InputError
@@ -199,11 +200,11 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         return super().constant_ranges(self._needed)
 
     def superseded(
-        self, values: Mapping[str, Sequence[Value]], objectives: Sequence[str]
+        self, values: Domains, objectives: Sequence[str]
     ) -> Mapping[str, Sequence[bool]]:
         return self.first.superseded(values, objectives)
 
-    def absent_metrics(self, values: Mapping[str, Sequence[Value]]) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
         absent = dict(super().absent_metrics(values))
         if reason := absent.get("unit_cost_usd"):
             absent["usd_per_million_asked_tokens"] = reason
@@ -244,19 +245,19 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         return self._counts(designs, BATCH_SIZE, self.workload.batch, {})[0]
 
     def _counts(
-        self, designs: Columns, name: str, default: int, undecided: Mapping[str, Sequence[Value]]
+        self, designs: Columns, name: str, default: int, undecided: Domains
     ) -> tuple[FloatArray, FloatArray]:
         """(n,) least and largest value of a count that the design or else the workload states."""
         if name in designs:
             counts = designs[name].lookup(float)
             return counts, counts
-        n = len(next(iter(designs.values())))
+        n = n_designs(designs)
         values = [float(cast("int", value)) for value in undecided.get(name, [default])]
         return np.full(n, min(values)), np.full(n, max(values))
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
-        if not len(next(iter(designs.values()))):
+        names = chosen_metrics(metrics, self.metric_names)
+        if not n_designs(designs):
             return Evaluation({name: np.empty(0) for name in names})
         few, number = _distinct_machines(designs)
         passed = [name for name in self._passed if name in names]
@@ -288,7 +289,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
                 for key, machine in prefills.items()
             }
 
-        if len(next(iter(few.values()))) > _SMALL:
+        if n_designs(few) > _SMALL:
             return evaluate()
         names = {str(value) for column in few.values() for value in column.values}
         library, memory = self.first.technologies(), self._remembered
@@ -329,7 +330,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         joules: FloatArray,
         used_bytes: FloatArray,
         kv_bytes: FloatArray,
-        undecided: Mapping[str, Sequence[Value]],
+        undecided: Domains,
     ) -> dict[str, FloatArray]:
         """(n,) every metric of sessions, from those of machines or from their best cases."""
         classes, turns = self._reuse.classes, self._reuse.classes.turns
@@ -449,7 +450,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     def best_case(
         self,
         designs: Columns,
-        undecided: Mapping[str, Sequence[Value]],
+        undecided: Domains,
         metrics: Sequence[str],
     ) -> Arrays:
         """(n,) bounds over all completions of a design: sessions on the machine's best cases."""
@@ -512,9 +513,7 @@ def _mean(weights: FloatArray, values: FloatArray) -> FloatArray:
     return total / max(float(weights.sum()), 1e-300)
 
 
-def _least(
-    designs: Columns, undecided: Mapping[str, Sequence[Value]], name: str, convention: Any
-) -> FloatArray:
+def _least(designs: Columns, undecided: Domains, name: str, convention: Any) -> FloatArray:
     """(n,) least bytes of an element in a format that may be undecided."""
 
     def width(value: object) -> float:
@@ -522,7 +521,7 @@ def _least(
 
     if name in designs:
         return designs[name].lookup(width)
-    n = len(next(iter(designs.values())))
+    n = n_designs(designs)
     return np.full(n, min(map(width, undecided[name])))
 
 

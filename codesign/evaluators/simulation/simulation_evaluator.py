@@ -16,7 +16,16 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, first_values, taken
+from codesign.base.columns import (
+    Arrays,
+    Columns,
+    Domains,
+    Fields,
+    FloatArray,
+    first_values,
+    n_designs,
+    taken,
+)
 from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow
 from codesign.base.metrics import FOR_POOLS, chosen_metrics
@@ -359,10 +368,6 @@ class SimulationEvaluator(PhaseMachine):
         self.optional_parameters = self.analytical.optional_parameters
 
     @property
-    def profile(self) -> str:
-        return self.options.profile
-
-    @property
     def prices(self) -> PoolPrices:
         return self.analytical.prices
 
@@ -404,9 +409,9 @@ class SimulationEvaluator(PhaseMachine):
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         """Evaluate a batch; only designs that need it are simulated."""
-        declared = [metric.name for metric in self.metrics]
+        declared = self.metric_names
         names = chosen_metrics(declared if metrics is None else metrics, {*declared, *FOR_POOLS})
-        n = len(designs["pe_array"])
+        n = n_designs(designs)
         accuracy = self.analytical.accuracy
         of_formats = {} if accuracy is None else accuracy.metrics(designs, names)
         names = [name for name in names if name not in of_formats]

@@ -20,6 +20,7 @@ from codesign.base.columns import (
     FloatArray,
     Value,
     first_values,
+    n_designs,
 )
 from codesign.base.errors import InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, Offer, PoolPrices
@@ -67,7 +68,7 @@ def design_pool(
     }
     machine = machine_for(factory, request, options)
     pool = DesignPool(name, machine, HandOverBytes(stage, workload))
-    reported = {metric.name for metric in pool.metrics}
+    reported = set(pool.metric_names)
     needed = ["throughput_tokens_per_s", TIME_METRIC[stage.phase]]
     needed += ["held_requests"] if task.layers == "attention" and stage.phase == "decode" else []
     needed += [] if task.layers == "all" else EXCHANGED
@@ -162,7 +163,7 @@ class DesignPool(Evaluator):
         return self.evaluator.known_violations(designs)
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        names = [metric.name for metric in self.metrics] if metrics is None else metrics
+        names = self.metric_names if metrics is None else metrics
         of_machine = [name for name in names if name not in self._own_names]
         if "exchange_bytes" in names:
             of_machine.append("batch_size")
@@ -177,7 +178,7 @@ class DesignPool(Evaluator):
         self, designs: Columns, names: Sequence[str], batch_size: FloatArray | None
     ) -> Arrays:
         """(n,) what the evaluator does not report; batch sizes only for exchanges."""
-        n = len(next(iter(designs.values())))
+        n = n_designs(designs)
         values = {}
         if "handover_bytes" in names:
             values["handover_bytes"] = self._hand_over.of(designs, n)
@@ -234,7 +235,7 @@ class DesignPool(Evaluator):
         undecided: Domains,
         metrics: Sequence[str],
     ) -> Arrays:
-        n = len(next(iter(designs.values())))
+        n = n_designs(designs)
         known_designs = dict(designs)
         for name in ("kv_format", "activation_format"):
             if name in undecided:
@@ -249,9 +250,7 @@ class DesignPool(Evaluator):
 
     def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
         of_machine = [name for name in metrics if name not in self._own_names]
-        added = self._added_values(
-            designs, metrics, _stated_batch(designs, len(next(iter(designs.values()))))
-        )
+        added = self._added_values(designs, metrics, _stated_batch(designs, n_designs(designs)))
         return {**self.evaluator.predict(designs, of_machine), **added}
 
 

@@ -100,7 +100,7 @@ class DevicePool(Evaluator):
 
     @property
     def profile(self) -> str:
-        return self.platform.profile
+        return self.platform.options.profile
 
     def convention_modules(self) -> Sequence[str]:
         """Modules of the profile's rules."""
@@ -121,7 +121,7 @@ class DevicePool(Evaluator):
         }
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
+        names = chosen_metrics(metrics, self.metric_names)
         serving = self.platform.serving(designs)
         accuracy = self.platform.accuracy
         values = {} if accuracy is None else accuracy.metrics(designs, names)

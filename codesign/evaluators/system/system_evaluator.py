@@ -318,7 +318,7 @@ class SystemEvaluator(Evaluator):
         }
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
-        names = chosen_metrics(metrics, [metric.name for metric in self.metrics])
+        names = chosen_metrics(metrics, self.metric_names)
         needed = self.pool_metrics(names)
         values = {}
         violations: dict[str, FloatArray] = {}
@@ -401,7 +401,7 @@ class SystemEvaluator(Evaluator):
     def features(self, designs: Columns) -> Arrays:
         """(n,) what the bounds of the pools' machines allow; nothing where a pool has no bounds."""
         pools = {}
-        declared = {metric.name for metric in self.metrics}
+        declared = set(self.metric_names)
         hinted = [name for name in _HINTED if name in declared]
         needed = self.pool_metrics(hinted)
         for name, machine in self.machines.items():

@@ -22,13 +22,13 @@ if TYPE_CHECKING:
 
 def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
     """The full account of a batch of one system."""
-    names = [metric.name for metric in evaluator.metrics]
+    names = evaluator.metric_names
     evaluation = evaluator.evaluate(designs, names)
     needed = evaluator.pool_metrics(names)
     columns = {name: evaluator.pool_columns(designs, name) for name in evaluator.machines}
     values = {}
     for name, machine in evaluator.machines.items():
-        reported = {metric.name for metric in machine.metrics}
+        reported = set(machine.metric_names)
         of_pool = sorted(reported & {*needed[name], *_OF_TIMELINE})
         metrics = machine.evaluate(columns[name], of_pool).metrics
         values[name] = dict.fromkeys(_OF_TIMELINE, np.full(1, np.nan)) | dict(metrics)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass, replace
 from itertools import chain
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, Value
+from codesign.base.columns import Domains, FloatArray, IntArray
 from codesign.base.errors import InfeasibleError, InputError
 from codesign.insight.decisions.box import product_of
 from codesign.insight.decisions.recommendation import recommended_point
@@ -113,7 +113,7 @@ def _reduced_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
         yield "stacked SRAM", replace(problem, space=_revalued(space, layers))
 
 
-def _revalued(space: DesignSpace, values: Mapping[str, Sequence[Value]]) -> DesignSpace:
+def _revalued(space: DesignSpace, values: Domains) -> DesignSpace:
     for name, listed in values.items():
         assert space.with_values is not None
         space = space.with_values(name, listed)

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
+from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, Value
 from codesign.base.errors import CodesignError, InfeasibleError, InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.loop_progress import FrontsProgress
@@ -121,9 +121,7 @@ class Slackened(Evaluator):
         """The keys of the evaluator."""
         return self._inner.interchangeable(parameter, values)
 
-    def best_case(
-        self, designs: Columns, undecided: Mapping[str, Sequence[Value]], metrics: Sequence[str]
-    ) -> Arrays:
+    def best_case(self, designs: Columns, undecided: Domains, metrics: Sequence[str]) -> Arrays:
         """The bounds of the evaluator."""
         return self._inner.best_case(designs, undecided, metrics)
 

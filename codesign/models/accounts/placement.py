@@ -238,6 +238,9 @@ def rectangles(placement: Placement, n_layers: int) -> list[Rectangle]:
         for name, x, y, width, height, stacks in zip(placement.names, *values, strict=True)
         if width * height > 0
     ]
-    layer = placement.layers[:, 0].tolist()
-    layers = [Rectangle("stacked layers", *layer, number) for number in range(1, n_layers + 1)]
+    x, y, width, height = placement.layers[:, 0].tolist()
+    layers = [
+        Rectangle("stacked layers", x, y, width, height, number)
+        for number in range(1, n_layers + 1)
+    ]
     return [Rectangle("base", 0.0, 0.0, *base.tolist()), *blocks, *layers]

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from codesign.base.columns import Columns, IntArray, taken
+from codesign.base.columns import Columns, IntArray, n_designs, taken
 from codesign.base.errors import InputError
 from codesign.models.deployments.parallelism import REPLICA_DEGREES, Parallelism
 
@@ -32,7 +32,7 @@ def groups(designs: Columns) -> Iterator[tuple[Parallelism, IntArray, Columns]]:
     Raises:
         InputError: A degree is no whole number from 1.
     """
-    n = len(next(iter(designs.values())))
+    n = n_designs(designs)
     degrees = [
         designs[name].lookup(partial(_degree, name), absent=1.0) if name in designs else np.ones(n)
         for name in REPLICA_DEGREES

@@ -22,6 +22,7 @@ from codesign.base.columns import (
     Value,
     combined,
     distinct,
+    n_designs,
 )
 from codesign.base.errors import UnknownNameError, check_known
 from codesign.models.hardware.formula_operations import sum_of
@@ -402,7 +403,7 @@ def build_accelerators(
     Raises:
         UnknownNameError: A technology that the library does not have.
     """
-    n = len(designs["pe_array"])
+    n = n_designs(designs)
     units = library if isinstance(library, UnitTables) else UnitTables(library, level)
     planar_technology = designs.get("sram_technology", _constant("sram", n))
     planar = _Bank(planar_technology, designs["sram_dies"], units)
@@ -478,7 +479,7 @@ def n_tiers_of(designs: Columns) -> int:
 
 def _number(designs: Columns, name: str, default: float) -> FloatArray:
     if name not in designs:
-        return np.full(len(designs["pe_array"]), default)
+        return np.full(n_designs(designs), default)
     return designs[name].lookup(float, absent=default)
 
 

@@ -7,12 +7,12 @@ can tell apart are one class, visited once and counted as many times as it has m
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.base.columns import Columns, IntArray, Value
+from codesign.base.columns import Columns, Domains, IntArray
 from codesign.base.errors import InputError
 from codesign.search.enumeration.front import MOST_LISTED
 from codesign.search.problem import Problem
@@ -146,7 +146,7 @@ class Decomposition:
         """Designs that a partial design of that level stands for, besides its weight."""
         return math.prod(axis.size for axis in self.undecided[level:])
 
-    def columns(self, partials: Part, level: int) -> tuple[Columns, Mapping[str, Sequence[Value]]]:
+    def columns(self, partials: Part, level: int) -> tuple[Columns, Domains]:
         """Decided parameters at a level, and the values of all others."""
         columns = dict(self.space.columns(partials.rows))
         undecided = {}

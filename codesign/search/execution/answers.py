@@ -24,7 +24,7 @@ def answers_of(problem: Problem, observations: Observations) -> list[Answer | Fa
     """Answer of the evaluator for each design."""
     ours = {constraint.text for constraint in problem.constraints}
     limits = [limit for limit in observations.violations_by_name.items() if limit[0] not in ours]
-    own_names = {metric.name for metric in problem.evaluator.metrics}
+    own_names = set(problem.evaluator.metric_names)
     metrics = [metric for metric in observations.metrics.items() if metric[0] in own_names]
     return [
         observations.failures.get(i)

@@ -338,6 +338,30 @@ def nemotron_nas_keys(config: Config) -> JsonObject:
     }
 
 
+def longcat_keys(config: Config) -> JsonObject:
+    """Two attentions and dense MLPs in every layer, with experts beside the first MLP; of a token's
+    choices, experts that do nothing take their share."""
+    layers, experts = config["num_hidden_layers"], config["n_routed_experts"]
+    useful = experts / (experts + config["zero_expert_num"])
+    return {
+        "num_hidden_layers": 2 * layers,
+        "mlp_layer_types": ["sparse", "dense"] * layers,
+        "num_experts_per_tok": round(config["num_experts_per_tok"] * useful),
+        "first_k_dense_replace": 0,
+    }
+
+
+def openelm_keys(config: Config) -> JsonObject:
+    """Widths of the MLPs of all layers, as multiples of the model's, rounded to a divisor."""
+    hidden, step = config["hidden_size"], config["ffn_dim_divisor"]
+    return {
+        "intermediate_size": [
+            max(step, int(factor * hidden + step / 2) // step * step)
+            for factor in config["ffn_multipliers"]
+        ]
+    }
+
+
 # State-space layers, and short convolutions ----------------------------------------------------
 
 

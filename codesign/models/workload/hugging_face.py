@@ -215,6 +215,8 @@ def _assumptions(model_type: str, config: Fields, *, is_tied: bool) -> str:
         words.append("a sliding window in every layer")
     if any(key.startswith(("index_", "sparse_attention")) for key in config):
         words.append("attention to all tokens whatever an index chooses")
+    if "head_dim" not in config and "kv_lora_rank" not in config:
+        words.insert(0, "heads as wide together as the model")
     listed = ", ".join(words)
     tied = "tied" if is_tied else "untied"
     return (

@@ -10,18 +10,20 @@ from codesign.models.workload.reuse import SessionReuse
 from codesign.models.workload.sessions import load_session
 
 
-def replayed(session, capacities, n_sessions, concurrent, block_tokens):
-    """Shares of the contexts of later turns that LRU caches of so many tokens hold.
+def replayed(session, capacities, n_sessions, concurrent, block_tokens, machines):
+    """Shares of the contexts of later turns that machines find, each with so many tokens.
 
-    Every session's blocks are touched from the last to the first, so that a prefix stays longest.
+    A quarter is its own, and what leaves it goes to a store that all share, LRU both. Every
+    session's blocks are touched from the last to the first, so that a prefix stays longest.
     """
     rng = np.random.default_rng(0)
     context, think = session.context_tokens, session.turn_values("think_time")
     added = session.turn_values("new_tokens") + session.turn_values("generated_tokens")
-    starts = np.cumsum(rng.exponential(think.sum() / concurrent, n_sessions))
+    starts = np.cumsum(rng.exponential(think.sum() / concurrent / machines, n_sessions))
     events = [(start, number, 0) for number, start in enumerate(starts.tolist())]
     heapq.heapify(events)
-    caches = [OrderedDict() for _ in capacities]
+    own = [[OrderedDict() for _ in range(machines)] for _ in capacities]
+    stores = [OrderedDict() for _ in capacities]
     held, total = np.zeros(len(capacities)), 0
     shared = session.shared_tokens // block_tokens
     while events:
@@ -31,25 +33,29 @@ def replayed(session, capacities, n_sessions, concurrent, block_tokens):
         reusable = blocks[: int(context[turn]) // block_tokens]
         if turn and number > n_sessions // 4:
             total += len(reusable)
-        for place, (cache, capacity) in enumerate(zip(caches, capacities, strict=True)):
+        for place, capacity in enumerate(capacities // block_tokens):
+            cache, store = own[place][number % machines], stores[place]
             if turn and number > n_sessions // 4:
-                held[place] += sum(block in cache for block in reusable)
+                held[place] += sum(block in cache or block in store for block in reusable)
             for block in reversed(blocks):
+                store.pop(block, None)
                 cache[block] = None
                 cache.move_to_end(block)
-            while len(cache) > capacity // block_tokens:
-                cache.popitem(last=False)
+            while len(cache) > capacity // 4:
+                store[cache.popitem(last=False)[0]] = None
+            while len(store) > machines * (capacity - capacity // 4):
+                store.popitem(last=False)
         if turn + 1 < session.n_turns:
             heapq.heappush(events, (time + rng.exponential(think[turn + 1]), number, turn + 1))
     return held / total
 
 
 @pytest.mark.parametrize(
-    ("name", "concurrent", "n_sessions", "block_tokens"),
-    [("chat", 48, 1500, 50), ("osworld", 12, 60, 200)],
+    ("name", "concurrent", "n_sessions", "block_tokens", "machines"),
+    [("chat", 48, 1500, 50, 1), ("osworld", 12, 60, 200, 1), ("chat", 48, 1500, 50, 2)],
 )
-def test_the_closed_form_is_within_two_points_of_a_replay(
-    name, concurrent, n_sessions, block_tokens
+def test_the_closed_form_is_within_two_points_of_a_replay_with_a_shared_store(
+    name, concurrent, n_sessions, block_tokens, machines
 ):
     session = load_session(name)
     reuse, classes = SessionReuse(session), SessionReuse(session).classes
@@ -59,5 +65,5 @@ def test_the_closed_form_is_within_two_points_of_a_replay(
     private = classes.context_tokens - session.shared_tokens
     held = (later * private) @ shares[:-1] + (later * session.shared_tokens).sum() * shares[-1]
     expected = held / (later @ classes.context_tokens)
-    actual = replayed(session, capacities, n_sessions, concurrent, block_tokens)
+    actual = replayed(session, capacities, n_sessions, concurrent, block_tokens, machines)
     np.testing.assert_allclose(actual, expected, atol=0.02)

@@ -232,10 +232,13 @@ def test_the_same_with_sessions_whose_contexts_the_prefill_pool_keeps(objectives
     assert {tuple(point) for point in composed_front(problem).objectives.tolist()} == expected
     rows = every_system(problem)
     columns = problem.space.columns(rows)
-    seconds = problem.evaluator.evaluate(columns, ["time_to_first_token_s"]).metrics
+    metrics = problem.evaluator.evaluate(columns).metrics
     units = columns["prefill_cache1_units"].lookup(float, 0.0)
-    none, most = (seconds["time_to_first_token_s"][units == n].min() for n in (0, units.max()))
-    assert most < none  # contexts that are found are not computed anew
+    for name in ("time_to_first_token_s", "computed_tokens_per_asked_token"):
+        none, most = (metrics[name][units == n].min() for n in (0, units.max()))
+        assert most < none  # contexts that are found are not computed anew
+    assert (metrics["cache1_hit_share"] == metrics["outer_hit_share"]).all()
+    assert (metrics["cache2_hit_share"] == 0).all()
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -16,7 +16,7 @@ import numpy as np
 
 from codesign.base.columns import Arrays, FloatArray
 from codesign.base.evaluator import PoolPrices
-from codesign.base.metrics import ALL_METRICS
+from codesign.base.metrics import ALL_METRICS, HIT_METRICS
 from codesign.base.schema import Record
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
 from codesign.evaluators.sessions.sessions_evaluator import SessionCosts, SessionsEvaluator
@@ -48,7 +48,8 @@ class SessionPrefill(SessionsEvaluator):
         super().__init__(workload, options, True, machine)
         declared = {metric.name: metric for metric in self.metrics}
         self.metrics = (
-            *(ALL_METRICS[name] for name in _REPORTED), *(declared[name] for name in self._passed)
+            *(ALL_METRICS[name] for name in (*_REPORTED, *HIT_METRICS)),
+            *(declared[name] for name in self._passed)
         )  # fmt: skip
 
     @property

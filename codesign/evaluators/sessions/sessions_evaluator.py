@@ -66,7 +66,8 @@ _TTFT, _TPOT, _JOULES = (
 _OF_MACHINE = ("area_mm2", "power_density_w_per_mm2", "junction_temperature_celsius",
                "peak_flop_per_s", *FORMAT_METRICS)  # fmt: skip
 """Metrics that a design has from its decoding machine, unchanged."""
-_UNBOUNDED = ("cache_lifetime_years", "outer_hit_share")
+_UNBOUNDED = ("cache_lifetime_years", "outer_hit_share",
+              *(f"cache{i}_hit_share" for i in range(1, MOST_CACHES + 1)))  # fmt: skip
 """Metrics that a better machine may make worse."""
 _ACCOUNTS = {"name", "note", "sources", "status", "available", "date", *ACCOUNT_NUMBERS}
 """Keys of a technology that change no time and no energy of a prefill."""
@@ -378,6 +379,13 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         usd = usd_per_hour / 3600.0 / rate + session_joules * usd_per_joule
         machine_share = cached.cumulative_hits[memory.n_tiers - 1]
         outer_share = cached.cumulative_hits[-1] - machine_share
+        shares = iter(cached.hits[memory.n_tiers :])
+        by_cache = {
+            f"cache{i}_hit_share": cached.total(contexts * next(shares)) / prompt_total
+            if {f"cache{i}_technology", f"cache{i}_units"} <= designs.keys()
+            else np.zeros_like(rate)
+            for i in range(1, MOST_CACHES + 1)
+        }
         costs = SessionCosts(memory, cached, rate, cached.total(turn_s), dynamic_joules)
         return {
             "sessions_per_s": rate,
@@ -389,6 +397,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             "prompt_hit_share": 1.0 - computed / prompt_total,
             "machine_hit_share": cached.total(contexts * machine_share) / prompt_total,
             "outer_hit_share": cached.total(contexts * outer_share) / prompt_total,
+            **by_cache,
             "later_turn_hit_share": _mean(turns * (1.0 - first), cached.cumulative_hits[-1]),
             "computed_tokens_per_asked_token": computed / prompt_total,
             CONCURRENT: sessions,

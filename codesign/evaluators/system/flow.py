@@ -22,6 +22,7 @@ from functools import cached_property
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.metrics import HIT_METRICS
 from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow, StageFlow
 from codesign.models.accounts.wear import LONGEST_LIFE_YEARS
 from codesign.models.deployments.queueing.steady_wait import mean_wait_s, wait_quantile_s
@@ -249,6 +250,8 @@ class SystemFlow:
             return self.utilization(name.removesuffix("_utilization"))
         if name in _OF_MACHINES and self._alone is not None:
             return self._alone.metrics[name]
+        if name in HIT_METRICS:
+            return self.pools[0].metrics[name]
         if name in SUMS:
             return self._machine_sum(name)
         if name in _WORST:

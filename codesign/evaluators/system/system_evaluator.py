@@ -33,6 +33,7 @@ from codesign.base.evaluator import (
 from codesign.base.metrics import (
     ALL_METRICS,
     FORMAT_METRICS,
+    HIT_METRICS,
     SYSTEM_METRICS,
     Metric,
     chosen_metrics,
@@ -66,9 +67,13 @@ _QUEUED = frozenset({"queue_wait_s", "time_to_first_token_p90_s"})
 _NEEDS_PREFILL = _QUEUED | {"time_to_first_token_s", "time_to_second_token_s"}
 _NEEDS_DECODE = frozenset({"time_per_output_token_s", "time_to_second_token_s"})
 _NEEDS_HAND_OVER = frozenset({"handover_bytes", "handover_s", "handover_exposed_s"})
-_NOT_MONOTONE = frozenset({"average_power_watts", "handover_exposed_s", "lifetime_years"})
+_NOT_MONOTONE = frozenset({
+    "average_power_watts", "handover_exposed_s", "lifetime_years", "outer_hit_share",
+    "cache1_hit_share", "cache2_hit_share", "cache3_hit_share",
+})  # fmt: skip
 """A faster pool draws more power and wears the others out sooner, and a faster prefill hides less
-of the hand-over."""
+of the hand-over. A cache finds less below a larger one."""
+_DECLARED = SYSTEM_METRICS | FORMAT_METRICS | HIT_METRICS
 
 _HINTED = ("throughput_tokens_per_s", "energy_joules_per_token", "tdp_watts")
 """Metrics whose bounds are features for models of the metrics."""
@@ -144,11 +149,7 @@ class SystemEvaluator(Evaluator):
         absent |= set() if "decode" in phases else set(_NEEDS_DECODE)
         absent |= set() if self._links else _NEEDS_HAND_OVER
         absent |= set() if self.workload.requests_per_s else _QUEUED
-        declared = {
-            name: metric
-            for name, metric in (SYSTEM_METRICS | FORMAT_METRICS).items()
-            if name not in absent
-        }
+        declared = {name: metric for name, metric in _DECLARED.items() if name not in absent}
         for member in (*self._tasks, *(link.name for link in self._all_links)):
             name = f"{member}_utilization"
             meaning = f"share of the time in which {member} is busy"
@@ -188,7 +189,7 @@ class SystemEvaluator(Evaluator):
         return frozenset(
             metric.name
             for metric in self.metrics
-            if metric.name in SYSTEM_METRICS | FORMAT_METRICS and metric.name not in _NOT_MONOTONE
+            if metric.name in _DECLARED and metric.name not in _NOT_MONOTONE
         )
 
     def absent_metrics(self, values: Domains) -> Mapping[str, str]:

@@ -122,7 +122,9 @@ def serve_model(
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.report.arrival_tables import arrivals_tables
 
-    stated, more = settings_by_record(option, EngineSettings, PlatformOptions)
+    stated, more, lengths = settings_by_record(
+        option, EngineSettings, PlatformOptions, ["beyond_context"]
+    )
     settings = engine_settings(stated)
     n_machines = count("--machines", machines)
     stores: Mapping[str, int] = store_units(cache)
@@ -131,7 +133,7 @@ def serve_model(
         if model is None or not on:
             missing = "MODEL" if model is None else "--on"
             raise InputError("expected MODEL and --on, or --campaign and --design", missing)
-        stream, workload = _stream(model, request, requests)
+        stream, workload = _stream(model, request, requests, lengths)
         more |= {} if convention is None else {"profile": convention}
         if len(on) > 1 or on == ["all"]:
             raise InputError("expected one device", "--on")
@@ -144,7 +146,7 @@ def serve_model(
         _refuse(strays, "no --campaign")
         named = design_or_pick(design, pick)
         model, stream, fleet, stores_of_design = _designs(
-            campaign, named, folder, n_machines, request, requests, settings
+            campaign, named, folder, n_machines, request, requests, settings, lengths
         )
         stores = stores or stores_of_design
     level = _service_level(request)
@@ -291,6 +293,7 @@ def _designs(
     request: RequestFlags,
     requests: StreamFlags,
     settings: EngineSettings,
+    lengths: Fields,
 ) -> tuple[str, Arrivals, _Members, Mapping[str, int]]:
     """The model of a campaign, the requests, and machines of one of its designs with its stores."""
     from codesign import api
@@ -310,7 +313,8 @@ def _designs(
     stores: Mapping[str, int] = {}
     if sessions:
         values, stores = sessions.without_caches(values)
-    stream, _ = _stream(evaluator.workload.model, request, requests)
+    lengths = {"beyond_context": stated.workload.beyond_context, **lengths}
+    stream, _ = _stream(evaluator.workload.model, request, requests, lengths)
     with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):
         machine = design_machine(
             evaluator, values, settings.limits(), stream, settings.memory_fraction
@@ -323,17 +327,31 @@ def _designs(
 
 
 def _stream(
-    model: str, request: RequestFlags, requests: StreamFlags
+    model: str, request: RequestFlags, requests: StreamFlags, lengths: Fields
 ) -> tuple[Arrivals, JsonObject]:
-    """The requests, and the workload that the evaluator is built with."""
+    """The requests, and the workload that the evaluator is built with.
+
+    Args:
+        lengths: Keys of the workload that are no tokens.
+    """
     from codesign.base.schema import Document, to_record
     from codesign.evaluators.platform import PlatformRequest
     from codesign.models.deployments.queueing import poisson_arrivals
-    from codesign.models.workload.model_library import load_model
     from codesign.models.workload.sessions import check_length
 
     rate = requests.requests_per_s
-    if requests.trace is not None or requests.session is not None:
+    has_file = requests.trace is not None or requests.session is not None
+    if not has_file:
+        _refuse(_present({"--sessions-per-s": requests.sessions_per_s}), "--session")
+        if (rate is None) != requests.at_once:
+            raise InputError(
+                "expected --trace, --session, or the tokens of a request with either "
+                "--requests-per-s or --at-once"
+            )
+    workload = {**(RequestFlags(None, 1, 1) if has_file else request).workload(model), **lengths}
+    with naming(FLAGS, {**flag_by_key("--option", lengths), **FLAGS}):
+        stated = to_record(Document("workload", workload, {}), PlatformRequest)
+    if has_file:
         tokens = replace(request, first_token=None, output_token=None)
         others: JsonObject = {"--requests-per-s": rate, "--at-once": requests.at_once or None}
         if requests.session is None:
@@ -345,20 +363,12 @@ def _stream(
             source = "--session" if requests.session else "--trace"
             raise InputError(f"expected requests of {source} alone, got {', '.join(stray)} too")
         stream = _stated_stream(requests)
-        with mistakes_at("--session" if requests.session else "--trace"):
-            check_length(int((stream.prompt_tokens + stream.generated_tokens).max()),
-                         load_model(model))  # fmt: skip
-        return stream, RequestFlags(None, 1, 1).workload(model)
-    _refuse(_present({"--sessions-per-s": requests.sessions_per_s}), "--session")
-    if (rate is None) != requests.at_once:
-        raise InputError(
-            "expected --trace, --session, or the tokens of a request with either --requests-per-s "
-            "or --at-once"
-        )
+        if not stated.beyond_context:
+            with mistakes_at("--session" if requests.session else "--trace"):
+                check_length(int((stream.prompt_tokens + stream.generated_tokens).max()),
+                             stated.language_model)  # fmt: skip
+        return stream, workload
     rate = inf if rate is None else number("--requests-per-s", rate, "a rate", above=0)
-    workload = request.workload(model)
-    with naming(FLAGS):
-        stated = to_record(Document("workload", workload, {}), PlatformRequest)
     if stated.n_beams > 1:
         raise InputError(f"expected 1 beam where requests arrive, got {stated.n_beams}")
     generated = count("--generated-tokens", stated.generated)

@@ -238,6 +238,8 @@ def store_units(cache: list[str] | None) -> dict[str, int]:
     """Units of each ``--cache`` by memory technology, in order."""
     pairs = read_pairs("--cache", cache, as_yaml=True)
     for name, units in pairs.items():
+        if isinstance(units, dict):  # the name has a dot
+            raise InputError("expected the name of a memory, not a file", f"--cache {name}")
         if not isinstance(units, int):
             raise InputError(f"expected a whole number from 1, got {units!r}", f"--cache {name}")
     return {name: count(f"--cache {name}", units) for name, units in pairs.items()}

@@ -49,8 +49,9 @@ def answer_sessions(question: SizeQuestion, as_json: bool) -> None:
     )
     evaluator = build(workload, options, named_devices(question.on))
     reuse = SessionReuse(load_session(session))
-    with mistakes_at("--session"):
-        check_length(reuse.longest_tokens, evaluator.workload.language_model)
+    if not evaluator.workload.beyond_context:
+        with mistakes_at("--session"):
+            check_length(reuse.longest_tokens, evaluator.workload.language_model)
     search = _Search(
         question, evaluator, engine_settings(stated), reuse, rates,
         question.formats.formats(question.model), degrees_of(question.split),

@@ -416,3 +416,17 @@ def test_sessions_without_a_machine_say_why(capsys):
     cached = answer(capsys, *words)["sessions"][0]
     assert cached["problem"].startswith("no batch keeps the limits; 1 at a time: first token after")
     assert cached["rate"] is cached["peak_devices"] is None
+
+
+@pytest.mark.parametrize(
+    "words",
+    ["size --session coding-agent --sessions-per-s 1 --tp 4",
+     "size --prompt-tokens 9K --generated-tokens 9 --users 2 --first-token 9s --output-token 1s",
+     "serve-model --session coding-agent --sessions-per-s 1 --requests 25"],
+)  # fmt: skip
+def test_what_exceeds_the_context_is_refused_unless_allowed(words, capsys):
+    command, *flags = words.split()
+    asked = [command, "llama-3-8b", *H100, *flags]
+    assert main(asked) == 2
+    assert "context, got" in capsys.readouterr().err
+    assert main([*asked, "--option", "beyond_context=true"]) == 0

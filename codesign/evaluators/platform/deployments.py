@@ -244,7 +244,7 @@ class DeploymentSearch:
         self, device: str, update: Fields, *, overlap: bool = False
     ) -> PlatformEvaluator:
         """The evaluator of one device, with other keys of the request."""
-        request = {**self._request.model_dump(exclude_none=True), **update}
+        request = {**self._request.model_dump(exclude_none=True), **update, "beyond_context": True}
         options = self.evaluator.options
         options = options.model_copy(update={"overlap": overlap or options.overlap})
         devices = {device: self.evaluator.devices[device]}

@@ -74,12 +74,15 @@ def prompt_stores(
         units: Modules or drives of each memory technology, the nearest first.
 
     Raises:
-        InputError: A technology is unknown.
+        InputError: A technology is unknown or on-chip.
     """
     per_token, stores = _bytes_per_token(model, design), []
     for name, count in units.items():
-        key = load_technology(name).key
-        tables = UnitTables({key: load_technology(name)})
+        technology = load_technology(name)
+        if technology.place == "on-chip":
+            raise InputError(f"expected off-chip memory, got {name}, which is on-chip")
+        key = technology.key
+        tables = UnitTables({key: technology})
         memory = off_chip_memory(column_of([key]), column_of([count]), tables)
         rate = float(memory.bandwidth_bytes_per_s[0] / memory.paged_slowdown[0])
         stores.append(

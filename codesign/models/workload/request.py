@@ -89,12 +89,7 @@ class SequenceRecord(Record):
             check_length(n_tokens, model)
         except InputError as error:
             key = next((key for key in keys if getattr(self, key) is not None), keys[-1])
-            raise KeyedValueError(
-                key,
-                f"{error.problems[0]} with the answer; a campaign's workload may state "
-                "beyond_context: true",
-                keys,
-            ) from None
+            raise KeyedValueError(key, error.problems[0], keys) from None
 
 
 TOKEN_KEYS = ("trace", "prompt_tokens", "generated_tokens")

@@ -144,6 +144,7 @@ def check_length(n_tokens: int, model: LanguageModel, key: tuple[str, ...] = ())
     most = model.context_tokens
     if most is not None and n_tokens > most:
         raise InputError(
-            f"expected at most the {most:,} tokens of {model.name}'s context, got {n_tokens:,}",
+            f"expected at most the {most:,} tokens of {model.name}'s context, got {n_tokens:,}; "
+            "beyond_context=true allows more (in a workload, as --option, or as --request)",
             key=key,
         )

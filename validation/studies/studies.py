@@ -22,6 +22,7 @@ STUDIES = {
     "genz": "genz_study",
     "life": "life_study",
     "fleets": "fleets",
+    "caches": "prompt_caches",
     "systems": "systems",
     "area": "published_dies",
     "heat": "stack_heat",

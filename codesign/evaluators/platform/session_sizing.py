@@ -67,7 +67,7 @@ def session_rate(
     """
     most = machine.limits.max_sequences
     batches = sorted({min(round(2 ** (i / 2)), most) for i in range(2 * most.bit_length())})
-    rates = [_batch_rate(machine, reuse, batch, n_layers, has_caches) for batch in batches]
+    rates = [batch_rate(machine, reuse, batch, n_layers, has_caches) for batch in batches]
     present = [rate for rate in rates if rate is not None]
     if not present:
         raise InputError("memory: no room for the context of a turn")
@@ -90,10 +90,19 @@ def session_rate(
     return max(feasible, key=lambda rate: rate.sessions_per_s)
 
 
-def _batch_rate(
-    machine: ServingMachine, reuse: SessionReuse, batch: int, n_layers: int, has_caches: bool
+def batch_rate(
+    machine: ServingMachine,
+    reuse: SessionReuse,
+    batch: int,
+    n_layers: int,
+    has_caches: bool = True,
+    clients: float | None = None,
 ) -> SessionRate | None:
-    """The rate at which so many requests always decode; None if memory is too small for them."""
+    """The rate at which so many requests always decode; None if memory is too small for them.
+
+    Args:
+        clients: Sessions whose contexts fill the caches, if more of them wait than are served.
+    """
     classes = reuse.classes
     context, new, answer = classes.context_tokens, classes.new_tokens, classes.generated_tokens
     turns, later = classes.turns, classes.turns * (1.0 - classes.is_first)
@@ -116,7 +125,7 @@ def _batch_rate(
     sessions = 1.0
     for _ in range(_ROUNDS):
         shares = np.stack([
-            reuse.hit_shares(np.array([capacity]), np.array([float(f"{sessions:.3g}")]))
+            reuse.hit_shares(np.array([capacity]), np.array([clients or float(f"{sessions:.3g}")]))
             for capacity in np.cumsum(sizes)
         ])  # fmt: skip
         shared = float(shares[-1, -1, 0])

@@ -248,7 +248,7 @@ def test_an_unknown_model_offers_the_nearest():
 
 
 def test_the_summary_of_every_model_is_plain_and_adds_up():
-    assert len(list_models()) == 14
+    assert len(list_models()) == 15
     for name in list_models():
         plain = summary(load_model(name))
         json.dumps(plain)

@@ -7,8 +7,9 @@ import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
+from codesign.base.columns import JsonObject
 from codesign.base.files import write_text
 from codesign.report.text_table import TextTable
 
@@ -75,7 +76,7 @@ class Finding:
 
 def read_finding(path: Path) -> Finding:
     """The finding that :meth:`Finding.store` wrote."""
-    document: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    document: JsonObject = json.loads(path.read_text("utf-8"))
     parts = [
         paragraph
         if isinstance(paragraph, str)
@@ -108,9 +109,9 @@ def site_files(folder: Path, drawings: Path) -> dict[str, str | bytes]:
     return files
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _rows(path: Path) -> list[JsonObject]:
     with path.open(encoding="utf-8", newline="") as file:
-        rows: list[dict[str, Any]] = list(csv.DictReader(file))
+        rows: list[JsonObject] = list(csv.DictReader(file))
     for row in rows:
         row.update({name: float(row[name] or "nan") for name in ("reference", "ours")})
     return rows

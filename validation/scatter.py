@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from codesign.base.columns import Fields
 from codesign.report import palette
 from codesign.report.chart import Axis, Chart, Line, Mark, Panel, Points, log_padded
 from codesign.report.paper import save_svg, titled, width_of
 
 
-def save_predictions(rows: Sequence[Mapping[str, Any]], title: str, path: Path) -> Path:
+def save_predictions(rows: Sequence[Fields], title: str, path: Path) -> Path:
     """Draw rows with ``reference`` and ``ours``; those without a positive pair are left out.
 
     Args:

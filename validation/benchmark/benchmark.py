@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from codesign.base.columns import JsonObject
 from validation.benchmark.benchmark_host import surroundings
 from validation.benchmark.evaluation_rates import Row, evaluator_rates
 from validation.benchmark.front_time import enumeration_time
@@ -55,7 +54,7 @@ OTHERS = {
 """Seconds of one evaluation, and where that is from."""
 
 
-def benchmark(effort: Effort = FULL) -> dict[str, Any]:
+def benchmark(effort: Effort = FULL) -> JsonObject:
     """Rates of the ``npu`` evaluator over the ``memexplorer`` space and of what is around it.
 
     Returns:

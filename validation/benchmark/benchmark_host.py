@@ -6,13 +6,13 @@ import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
 
 import codesign
+from codesign.base.columns import JsonObject
 from codesign.base.processes import n_cores
 
 
-def surroundings() -> dict[str, Any]:
+def surroundings() -> JsonObject:
     """Versions, the commit if the package lies in a checkout, and the machine."""
     try:
         with Path("/proc/cpuinfo").open(encoding="utf-8") as file:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
+from codesign.base.columns import Fields
 from codesign.evaluators.npu.compiled import COMPILE_AFTER, LOAD_AFTER, SWITCH
 from validation.benchmark.benchmark_tables import benchmark_tables
 from validation.findings import Finding, Part
@@ -45,7 +43,7 @@ of them distinct to the operators). *All metrics* are every metric that the eval
 """
 
 
-def benchmark_finding(measured: Mapping[str, Any]) -> Finding:
+def benchmark_finding(measured: Fields) -> Finding:
     """The finding of what :func:`validation.benchmark.benchmark` returned."""
     about = "\n".join(
         f"- {name}: {value}" for name, value in measured["about"].items() if value is not None

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable
 
+from codesign.base.columns import Fields
 from codesign.base.units import format_engineering
 from codesign.report.tables import format_cell
 from codesign.report.text_table import TextTable
 from validation.benchmark.evaluation_rates import Row
 
 
-def benchmark_tables(measured: Mapping[str, Any]) -> list[TextTable]:
+def benchmark_tables(measured: Fields) -> list[TextTable]:
     """Every part of a benchmark but what it is about.
 
     Args:

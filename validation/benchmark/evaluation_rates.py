@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Columns, IntArray
+from codesign.base.columns import Columns, IntArray, JsonObject
 from codesign.base.processes import WorkerProcess
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.models.memtech import load_library
@@ -27,7 +26,7 @@ PHASES = ("prefill", "decode")
 SWEPT = ("vector_length", *FORMAT_KEYS)
 """Parameters that a structured sweep varies around each design, fastest last."""
 
-Row = dict[str, Any]
+Row = JsonObject
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from codesign.base.columns import JsonObject
 from codesign.search.campaign import Campaign
 from codesign.search.campaign.asynchronous import execute_in_flight
 from codesign.search.campaign.campaign_definition import (
@@ -97,7 +98,7 @@ def quality(resolved: ResolvedDefinition, in_flight: int) -> list[RunQuality]:
 
 
 def _hypervolumes(
-    resolved: ResolvedDefinition, meta: dict[str, Any], path: Path, farm: Farm
+    resolved: ResolvedDefinition, meta: JsonObject, path: Path, farm: Farm
 ) -> list[float]:
     definition = resolved.definition
     create_store(path, meta, definition.runs)

@@ -22,7 +22,8 @@ def studies(
         typer.Argument(
             metavar="[STUDY]...",
             help="memexplorer, simulation, scalesim, kernels, energy, requests, arrivals, "
-            "throughput, epoch, genz, life, fleets, systems, area, heat, cost; all if none.",
+            "throughput, epoch, genz, life, fleets, caches, systems, area, heat, cost; all if "
+            "none.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of whatever is sampled.", min=0)] = 0,

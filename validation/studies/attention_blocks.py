@@ -10,12 +10,12 @@ far sums of kernels carry.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, column_of
+from codesign.base.columns import Arrays, FloatArray, IntArray, column_of
 from codesign.evaluators.platform import PlatformOptions
 from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import Stream
@@ -113,7 +113,7 @@ class _Block:
             self.is_prefill,
         )
 
-    def seconds(self, table: KernelTable) -> Mapping[str, FloatArray]:
+    def seconds(self, table: KernelTable) -> Arrays:
         """(q,) predictions for rows that are this block, by name."""
         fitted, ideal = (
             PlatformOptions.model_validate({"profile": profile}).resolved()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 import yaml
 
-from codesign.base.columns import FloatArray, column_of
+from codesign.base.columns import Arrays, Fields, FloatArray, JsonObject, column_of
 from codesign.evaluators.platform import PlatformOptions
 from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.roles import StageRequest
@@ -25,9 +25,9 @@ Phase = Literal["prefill", "decode"]
 
 
 @cache
-def claims() -> Mapping[str, Any]:
+def claims() -> Fields:
     """Published numbers of systems, as the file has them."""
-    document: dict[str, Any] = yaml.safe_load(CLAIMS_FILE.read_text(encoding="utf-8"))
+    document: JsonObject = yaml.safe_load(CLAIMS_FILE.read_text(encoding="utf-8"))
     return document
 
 
@@ -40,7 +40,7 @@ def group_metrics(
     phase: Phase,
     model: str,
     tokens: tuple[int, int],
-    design: Mapping[str, Any],
+    design: Fields,
     batches: Sequence[int],
     options: PlatformOptions | None = None,
 ) -> dict[str, FloatArray]:
@@ -70,7 +70,7 @@ def group_metrics(
     return {**evaluation.metrics, "fits": (excess <= 0).astype(np.float64)}
 
 
-def fastest_batch(metrics: Mapping[str, FloatArray], longest_step_s: float) -> int:
+def fastest_batch(metrics: Arrays, longest_step_s: float) -> int:
     """Position of the batch with the largest throughput that fits and keeps a time per token.
 
     Raises:
@@ -85,7 +85,7 @@ def fastest_batch(metrics: Mapping[str, FloatArray], longest_step_s: float) -> i
 
 def claim_row(
     subject: str, group: str, reference: float, ours: float, source: str, explained: str = ""
-) -> dict[str, Any]:
+) -> JsonObject:
     """A row of the study; ``explained`` says where a residual comes from."""
     labels = {"what": subject, "group": group}
     return comparison(labels, reference, ours, explained=explained, source=source)

@@ -8,8 +8,8 @@ lines at a few batches, where the model fits.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
+from codesign.base.columns import JsonObject
 from codesign.evaluators.platform import PlatformOptions
 from validation.studies.device_pools import (
     DATA,
@@ -44,13 +44,13 @@ def profiled_s(row: Mapping[str, str], batch: int, tokens: int) -> float:
     return constant + first * batch * tokens + second * squares
 
 
-def rows() -> Iterator[dict[str, Any]]:
+def rows() -> Iterator[JsonObject]:
     """A comparison for every profile and batch that fits."""
     for row in read_rows(PROFILES_FILE)[0]:
         yield from _rows_of(row)
 
 
-def _rows_of(row: Mapping[str, str]) -> Iterator[dict[str, Any]]:
+def _rows_of(row: Mapping[str, str]) -> Iterator[JsonObject]:
     phase: Phase = "prefill" if row["phase"] == "prefill" else "decode"
     low, high = int(row["batch_from"] or 1), int(row["batch_to"] or 1 << 30)
     for batch, tokens in _PREFILLS if phase == "prefill" else _STEPS:

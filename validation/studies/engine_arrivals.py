@@ -14,11 +14,10 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Arrays, Fields, FloatArray, JsonObject
 from codesign.base.errors import CodesignError, InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
@@ -64,7 +63,7 @@ class Experiment:
 
     name: str
     settings: Mapping[str, str]
-    columns: Mapping[str, FloatArray]
+    columns: Arrays
 
     def degree(self, name: str) -> int:
         """A setting that is a whole number from 1."""
@@ -95,7 +94,7 @@ def compare(path: Path | str) -> Study:
     Raises:
         InputError: The table cannot be read, or has no experiment that can be predicted.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     left_out = []
     for experiment in read_experiments(path):
         try:
@@ -196,7 +195,7 @@ _TIMES: dict[str, tuple[str, Callable[[ServedRequests], FloatArray]]] = {
 request in, between two steps: so do ours."""
 
 
-def _rows(experiment: Experiment, served: ServedRequests) -> list[dict[str, Any]]:
+def _rows(experiment: Experiment, served: ServedRequests) -> list[JsonObject]:
     rows = []
     for quantity, (column, predicted) in _TIMES.items():
         pairs = zip(experiment.columns[column].tolist(), predicted(served).tolist(), strict=True)
@@ -208,19 +207,19 @@ def _rows(experiment: Experiment, served: ServedRequests) -> list[dict[str, Any]
     return rows
 
 
-def _groups(rows: Sequence[Mapping[str, Any]], quantity: str) -> list[str]:
+def _groups(rows: Sequence[Fields], quantity: str) -> list[str]:
     experiments = list(dict.fromkeys(str(row["experiment"]) for row in rows))
     return [quantity, *(f"{quantity}, {name}" for name in experiments)]
 
 
-def _errors(rows: Sequence[Mapping[str, Any]], group: str, quantity: str) -> FloatArray:
+def _errors(rows: Sequence[Fields], group: str, quantity: str) -> FloatArray:
     """Relative errors of a quantity: of all experiments, or of the one that the group names."""
     name = group.removeprefix(quantity).removeprefix(", ")
     chosen_rows = [row for row in rows if row["group"] == quantity]
     return np.array([row["error"] for row in chosen_rows if name in ("", row["experiment"])])
 
 
-def _targets(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _targets(rows: Sequence[Fields]) -> list[JsonObject]:
     targets = []
     for quantity, limit in TARGETS.items():
         for group in _groups(rows, quantity):

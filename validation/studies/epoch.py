@@ -11,11 +11,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import yaml
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points
@@ -43,9 +43,9 @@ _REDUCTIONS_PER_LAYER = 4
 
 
 @cache
-def load_tables() -> dict[str, Any]:
+def load_tables() -> JsonObject:
     """The printed numbers."""
-    tables: dict[str, Any] = yaml.safe_load((_FOLDER / "epoch.yaml").read_text(encoding="utf-8"))
+    tables: JsonObject = yaml.safe_load((_FOLDER / "epoch.yaml").read_text(encoding="utf-8"))
     return tables
 
 
@@ -110,7 +110,7 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     )
 
 
-def closed_form_rows() -> list[dict[str, Any]]:
+def closed_form_rows() -> list[JsonObject]:
     """Table 1, in closed form.
 
     It is the size at which further devices add as much latency as they take from the reads of the
@@ -130,7 +130,7 @@ def closed_form_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def frontier_rows(n_points: int) -> list[dict[str, Any]]:
+def frontier_rows(n_points: int) -> list[JsonObject]:
     """Tables 2 and 3."""
     table = load_tables()["frontiers"]
     held, rows = table["tolerance"], []
@@ -159,7 +159,7 @@ def frontier_rows(n_points: int) -> list[dict[str, Any]]:
     return rows
 
 
-def text_rows() -> list[dict[str, Any]]:
+def text_rows() -> list[JsonObject]:
     """Numbers in the text that follow from counts alone."""
     h100 = paper_devices()["h100-sxm"]
     hour = _TEXT_PRICE_USD_PER_HOUR / 3600.0
@@ -189,7 +189,7 @@ def text_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def long_context_rows() -> list[dict[str, Any]]:
+def long_context_rows() -> list[JsonObject]:
     """Section 4.3's ratio of least prices at long contexts, without a draft and with one."""
     case = load_tables()["long_context"]
     rows = []
@@ -225,14 +225,14 @@ def least_price(
 
 def _row(
     table: str, label: str, metric: str, printed: float, ours: float, allowed: float | None
-) -> dict[str, Any]:
+) -> JsonObject:
     """A comparison; ``allowed`` is the largest difference that it is held to."""
     labels = {"what": f"{table} {label} {metric}", "table": table, "metric": metric}
     is_within = None if allowed is None else bool(abs(ours - printed) <= allowed)
     return comparison(labels, printed, ours, is_within=is_within)
 
 
-def _summary(rows: list[dict[str, Any]]) -> Iterable[Mapping[str, Any]]:
+def _summary(rows: list[JsonObject]) -> Iterable[Fields]:
     groups = dict.fromkeys((row["table"], row["metric"]) for row in rows if row["table"] != "text")
     for table, metric in groups:
         errors = [r["error"] for r in rows if (r["table"], r["metric"]) == (table, metric)]
@@ -240,7 +240,7 @@ def _summary(rows: list[dict[str, Any]]) -> Iterable[Mapping[str, Any]]:
     yield summarize("text", np.array([r["error"] for r in rows if r["table"] == "text"]))
 
 
-def _target(subject: str, n_cells: int, n_within: int) -> dict[str, Any]:
+def _target(subject: str, n_cells: int, n_within: int) -> JsonObject:
     target, measured = (f"{n} cell{'s' if n != 1 else ''}" for n in (n_cells, n_within))
     return promise(subject, target, measured, n_within == n_cells)
 

@@ -7,7 +7,7 @@ is fixed. Each constant has a prior so that what few scores tell stays near its 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Fields, FloatArray, JsonObject
 from codesign.base.files import replacing
 from codesign.models.quantization import loss_rule
 from codesign.models.quantization.loss_rule import REFERENCE_NOISE, REFERENCE_PARAMETERS
@@ -216,11 +216,11 @@ class LossFit:
         by_benchmark = sizes[order][np.searchsorted(share, QUANTILE)]
         return float(max(np.quantile(sizes, QUANTILE), by_benchmark))
 
-    def document(self, constants: FloatArray) -> dict[str, Any]:
+    def document(self, constants: FloatArray) -> JsonObject:
         """The constants as the rule's file has them."""
         factors, models, rest = self.split(constants)
         tables = self.error_tables()
-        document: dict[str, Any] = {
+        document: JsonObject = {
             "factors": _rounded(dict(zip(self.factors, factors.tolist(), strict=True)))
         }
         for place, measure in enumerate(MEASURES):
@@ -263,7 +263,7 @@ class ConcentrationFit:
         rule: The constants but those of mixtures.
     """
 
-    def __init__(self, rule: Mapping[str, Any]) -> None:
+    def __init__(self, rule: Fields) -> None:
         self._factors, self._constants = rule["factors"], rule["accuracy"]
         self.scores = [
             score
@@ -304,7 +304,7 @@ class ConcentrationFit:
             errors.append(self.error(score, self.fit(others)))
         return errors
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> JsonObject:
         """The constants as the rule's file has them."""
         error = float(np.quantile(np.abs(self.withheld_errors()), QUANTILE))
         numbers = {"concentration": self.fit(self.scores), "error": error}
@@ -314,7 +314,7 @@ class ConcentrationFit:
         }
 
 
-def _rounded(values: dict[str, Any]) -> dict[str, float]:
+def _rounded(values: JsonObject) -> dict[str, float]:
     return {name: round(float(value), 4) for name, value in values.items()}
 
 

@@ -10,8 +10,9 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from textwrap import fill
-from typing import Any, TypeVar
+from typing import TypeVar
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import UnknownNameError
 from codesign.base.files import replacing
 from codesign.base.schema import Record
@@ -150,7 +151,7 @@ def class_constants(fitted: Constants, device_class: str) -> Constants:
     compute, memory = _RATIOS[device_class]
     ratios = dict.fromkeys(_OF_PEAK, compute) | dict.fromkeys(_OF_BANDWIDTH, memory)
     size = _LARGE_CORES.get(device_class, 1.0)
-    changes: dict[str, Any] = {}
+    changes: JsonObject = {}
     for name, value in fitted.model_dump().items():
         if name in _OF_GPU_CORES:
             limit = _OF_GPU_CORES[name]

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from codesign.base.columns import Columns, column_of
+from codesign.base.columns import Columns, Fields, JsonObject, column_of
 from codesign.base.errors import InputError
 from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platform_columns import build_platform
@@ -39,7 +39,7 @@ _BEAMS = 4
 """Beams of a decode step where the case has none: the tool's default."""
 
 
-def load_cases(path: Path) -> list[dict[str, Any]]:
+def load_cases(path: Path) -> list[JsonObject]:
     """The cases of a file, ``{"cases": [{"input": …, "output": …}]}`` or the list alone.
 
     Raises:
@@ -55,7 +55,7 @@ def load_cases(path: Path) -> list[dict[str, Any]]:
     return cases
 
 
-def run_case(case: Mapping[str, Any]) -> dict[str, Any]:
+def run_case(case: Fields) -> JsonObject:
     """Our answer to a case's input, under the names and in the units of its output.
 
     Args:
@@ -149,7 +149,7 @@ class _Request(PlatformRequest):
         return model
 
 
-def _device(system: Mapping[str, Any]) -> Device:
+def _device(system: Fields) -> Device:
     def binary(name: str, unit: str, absent: float | None = None) -> str:
         return f"{system.get(name, absent)!r} {unit}"
 
@@ -174,9 +174,9 @@ def _device(system: Mapping[str, Any]) -> Device:
     )
 
 
-def _design(case: Mapping[str, Any]) -> Columns:
+def _design(case: Fields) -> Columns:
     form = _FORMATS[case["bits"]]
-    values: dict[str, Any] = {
+    values: JsonObject = {
         "device": "case",
         "batch_size": case["batch"],
         "tensor_parallel": case.get("tp", 1),
@@ -230,7 +230,7 @@ _COMPARED = (
 )
 
 
-def compare(case: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+def compare(case: Fields) -> Iterator[JsonObject]:
     """Rows of one case with an output: the tool's number, ours, the relative error."""
     inputs, ours = case["input"], run_case(case["input"])
     published = case["output"]

@@ -10,14 +10,14 @@ not come out, and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-from codesign.base.columns import FloatArray, column_of
+from codesign.base.columns import Fields, FloatArray, JsonObject, column_of
 from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.requirements import Requirements, size_requirements
@@ -35,19 +35,19 @@ TOLERANCE = 1e-6
 """Tolerance of every answer of the tool: both are double precision and add in other orders."""
 
 
-def cases() -> list[dict[str, Any]]:
+def cases() -> list[JsonObject]:
     """The tool's cases: input, and output or None where it refuses."""
     return load_cases(_FOLDER / "genz_cases.json")
 
 
-def claims() -> dict[str, Any]:
+def claims() -> JsonObject:
     """The paper's printed numbers, as the file has them."""
     text = (_FOLDER / "genz_claims.yaml").read_text(encoding="utf-8")
-    document: dict[str, Any] = yaml.safe_load(text)
+    document: JsonObject = yaml.safe_load(text)
     return document
 
 
-def compute(claim: Mapping[str, Any]) -> float:
+def compute(claim: Fields) -> float:
     """Our number for a claim of the paper."""
     return _KINDS[claim["kind"]](claim)
 
@@ -64,7 +64,7 @@ def _evaluator(device: str, **workload: Any) -> PlatformEvaluator:
     return PlatformEvaluator(request, options, devices={loaded_device.key: loaded_device})
 
 
-def _gain(claim: Mapping[str, Any]) -> float:
+def _gain(claim: Fields) -> float:
     evaluator = _evaluator(str(REFERENCE_FILE), model=claim["model"], use_case=claim["use_case"])
     design = {
         "device": next(iter(evaluator.devices)),
@@ -84,7 +84,7 @@ def _values(evaluator: PlatformEvaluator, metric: str, **varied: list[int]) -> F
     return evaluator.evaluate(columns, [metric]).metrics[metric]
 
 
-def _batching(claim: Mapping[str, Any]) -> float:
+def _batching(claim: Fields) -> float:
     evaluator = _evaluator(
         "a100-sxm-80gb", model=claim["model"], prompt_tokens=2048, generated_tokens=0
     )
@@ -92,7 +92,7 @@ def _batching(claim: Mapping[str, Any]) -> float:
     return float(values[1] / values[0])
 
 
-def _pipeline(claim: Mapping[str, Any]) -> float:
+def _pipeline(claim: Fields) -> float:
     evaluator = _evaluator(
         "h100-sxm", model=claim["model"], prompt_tokens=4000, generated_tokens=256, beams=4
     )
@@ -112,18 +112,18 @@ def _needed(model: str, use_case: str) -> Requirements:
     return size_requirements(evaluator, limits, {"batch_size": 1, **formats})
 
 
-def _retrieval(claim: Mapping[str, Any]) -> float:
+def _retrieval(claim: Fields) -> float:
     """Addition of retrieval to a requirement of question answering."""
     more, less = (_needed(claim["model"], case) for case in ("rag-qa", "question-answering"))
     return float(getattr(more, claim["quantity"]) / getattr(less, claim["quantity"]))
 
 
-def _active(claim: Mapping[str, Any]) -> float:
+def _active(claim: Fields) -> float:
     model = load_model(_model(claim["model"]))
     return active_parameter_count(model) / parameter_count(model)
 
 
-def _cache(claim: Mapping[str, Any]) -> float:
+def _cache(claim: Fields) -> float:
     evaluator = _evaluator("h100-sxm", model=claim["model"], use_case="code-generation")
     request = evaluator.workload
     tokens = request.prompt + request.n_beams * request.generated
@@ -131,7 +131,7 @@ def _cache(claim: Mapping[str, Any]) -> float:
     return kv_elements(model, tokens) / active_parameter_count(model)
 
 
-def _assistant(claim: Mapping[str, Any]) -> float:
+def _assistant(claim: Fields) -> float:
     """The AI assistant of §VIII: 2 M tokens of context, 300 words a minute."""
     evaluator = _evaluator("h100-sxm", model=claim["model"], prompt_tokens=2_000_000,
                            generated_tokens=2000, beams=4)  # fmt: skip
@@ -144,7 +144,7 @@ def _assistant(claim: Mapping[str, Any]) -> float:
     return needed.capacity_bytes / 1e12
 
 
-_KINDS: dict[str, Callable[[Mapping[str, Any]], float]] = {
+_KINDS: dict[str, Callable[[Fields], float]] = {
     "gain": _gain,
     "batching": _batching,
     "pipeline": _pipeline,
@@ -193,12 +193,12 @@ def run() -> Study:
 
 
 def _targets(
-    tool_rows: list[dict[str, Any]],
-    answered: list[dict[str, Any]],
-    refused: list[dict[str, Any]],
-    printed: list[dict[str, Any]],
-    stated: list[dict[str, Any]],
-) -> list[dict[str, Any]]:
+    tool_rows: list[JsonObject],
+    answered: list[JsonObject],
+    refused: list[JsonObject],
+    printed: list[JsonObject],
+    stated: list[JsonObject],
+) -> list[JsonObject]:
     within = sum(abs(row["error"]) <= TOLERANCE for row in tool_rows)
     n_refused = sum(_is_refused(case["input"]) for case in refused)
     held = [
@@ -224,7 +224,7 @@ def _targets(
     ]
 
 
-def _is_refused(case: Mapping[str, Any]) -> bool:
+def _is_refused(case: Fields) -> bool:
     try:
         run_case(case)
     except InputError:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, JsonObject
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.energy import EnergyConstants
 from validation.studies.kernel_families import energy
@@ -139,7 +139,7 @@ def _family_masks(rows: KernelTable) -> list[tuple[KernelFamily[Any], BoolArray]
     return [(family, mask) for family, mask in zip(families, masks, strict=True) if mask.any()]
 
 
-def _rows(rows: KernelTable, errors: dict[str, FloatArray]) -> list[dict[str, Any]]:
+def _rows(rows: KernelTable, errors: dict[str, FloatArray]) -> list[JsonObject]:
     words = {name: rows.words(name) for name in ("id", "operator", "framework")}
     devices = device_keys(rows)
     return [
@@ -156,7 +156,7 @@ def _rows(rows: KernelTable, errors: dict[str, FloatArray]) -> list[dict[str, An
     ]
 
 
-def _summary(rows: KernelTable, errors: dict[str, FloatArray]) -> list[dict[str, Any]]:
+def _summary(rows: KernelTable, errors: dict[str, FloatArray]) -> list[JsonObject]:
     operators, devices = rows.words("operator"), device_keys(rows)
     is_written = energy.has_written_operands(rows)
     groups = {"all": np.ones(len(rows), dtype=np.bool_)}

@@ -9,7 +9,7 @@ reader's own device is to us.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -18,7 +18,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Arrays, Fields, FloatArray, JsonObject
 from codesign.base.errors import InputError
 from validation.studies import attention_blocks
 from validation.studies.kernel_families.correcting import cross_validated_s
@@ -86,9 +86,9 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
         has_folds: Whether rows were fitted to, so that predictions leave their geometry out, and
             in further columns their device and its chip.
     """
-    rows: list[Mapping[str, Any]] = []
-    summary: list[dict[str, Any]] = []
-    targets: list[dict[str, Any]] = []
+    rows: list[Fields] = []
+    summary: list[JsonObject] = []
+    targets: list[JsonObject] = []
     reasons: Counter[str] = Counter(omitted)
     predicted = [_predicted_family(name, table, reasons, has_folds) for name in FAMILIES]
     # Whole blocks of attention, to which nothing is fitted.
@@ -123,7 +123,7 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
     )
 
 
-_Predicted: TypeAlias = tuple[str, float, KernelTable, Mapping[str, FloatArray]]
+_Predicted: TypeAlias = tuple[str, float, KernelTable, Arrays]
 """Name of some kernels, the promised error, their rows, and (q,) seconds by how they came about."""
 
 
@@ -180,9 +180,7 @@ def relative_errors(table: KernelTable, seconds: FloatArray) -> FloatArray:
     return seconds / table["latency_s"] - 1.0
 
 
-def _rows(
-    family: str, table: KernelTable, predictions: Mapping[str, FloatArray]
-) -> list[dict[str, Any]]:
+def _rows(family: str, table: KernelTable, predictions: Arrays) -> list[JsonObject]:
     errors = {name: relative_errors(table, seconds) for name, seconds in predictions.items()}
     words = {name: table.words(name) for name in ("id", "operator", "framework")}
     keys = device_keys(table).tolist()
@@ -218,7 +216,7 @@ def _rows(
     ]
 
 
-def _summaries(table: KernelTable, predictions: Mapping[str, FloatArray]) -> list[dict[str, Any]]:
+def _summaries(table: KernelTable, predictions: Arrays) -> list[JsonObject]:
     summary = []
     operators, devices = table.words("operator"), device_keys(table)
     for operator in dict.fromkeys(operators.tolist()):
@@ -241,9 +239,7 @@ def _summaries(table: KernelTable, predictions: Mapping[str, FloatArray]) -> lis
     return summary
 
 
-def _targets(
-    name: str, limit: float, table: KernelTable, predictions: Mapping[str, FloatArray]
-) -> list[dict[str, Any]]:
+def _targets(name: str, limit: float, table: KernelTable, predictions: Arrays) -> list[JsonObject]:
     targets = []
     unseen = "geometry held out" if "device held out" in predictions else "shipped predictions"
     names = {"ours": unseen, "device held out": "device held out, others of its chip kept"}
@@ -257,7 +253,7 @@ def _targets(
     return targets
 
 
-def _roofline_targets(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _roofline_targets(rows: Sequence[Fields]) -> list[JsonObject]:
     """Numbers of groups by kernel, device and formats in which predictions are nearer than
     rooflines."""
     groups = defaultdict(list)

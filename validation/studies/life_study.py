@@ -14,12 +14,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import yaml
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Fields, FloatArray, JsonObject
 from codesign.evaluators.conventions.life import LifeCount
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN, PassWork
 from codesign.evaluators.forecast.performance import ForecastMachine
@@ -72,7 +71,7 @@ class LifeCell:
     quantity: str
     printed: float
     digits: int
-    row: Mapping[str, Any]
+    row: Fields
     slack: float
     is_cut_off: bool
     remark: str
@@ -104,7 +103,7 @@ def load_cells() -> list[LifeCell]:
     return [cell for table in data["tables"] for cell in _cells_of(table)]
 
 
-def _cells_of(table: Mapping[str, Any]) -> Iterator[LifeCell]:
+def _cells_of(table: Fields) -> Iterator[LifeCell]:
     shared = {key: table[key] for key in ("prompt_tokens", "generated_tokens") if key in table}
     for entry in table["rows"]:
         row = {**shared, **entry}
@@ -124,7 +123,7 @@ def _cells_of(table: Mapping[str, Any]) -> Iterator[LifeCell]:
             )
 
 
-def _slack(table: Mapping[str, Any], row: Mapping[str, Any], quantity: str) -> float:
+def _slack(table: Fields, row: Fields, quantity: str) -> float:
     """Seconds that half a digit of the operations makes, where the paper divides rounded ones."""
     if "ops_digits" not in table:
         return 0.0
@@ -274,9 +273,7 @@ def run() -> Study:
     )
 
 
-def _target(
-    table: int, cells: Sequence[LifeCell], rows: Sequence[Mapping[str, Any]]
-) -> dict[str, Any]:
+def _target(table: int, cells: Sequence[LifeCell], rows: Sequence[Fields]) -> JsonObject:
     pairs = [
         (cell, row) for cell, row in zip(cells, rows, strict=True)
         if cell.table == table and not cell.remark

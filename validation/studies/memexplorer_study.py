@@ -19,6 +19,7 @@ from typing import Any, Literal
 import numpy as np
 import yaml
 
+from codesign.base.columns import Fields, JsonObject
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.models.memtech import load_library
@@ -68,7 +69,7 @@ class PublishedCell:
     strategy: Mapping[str, str | None]
     column: str
     base: tuple[str, Mapping[str, str | None]] | None
-    workload: Mapping[str, Any]
+    workload: Fields
     tolerance: float | None
     residual: float | None
     residual_tolerance: float
@@ -79,7 +80,7 @@ class PublishedCell:
         return f"T{self.table} {self.column} {self.phase} {self.metric}"
 
 
-def load_tables() -> dict[str, dict[str, Any]]:
+def load_tables() -> dict[str, JsonObject]:
     """The files as they are, by name without ``memexplorer_``."""
     return {
         path.stem.removeprefix("memexplorer_"): yaml.safe_load(path.read_text(encoding="utf-8"))
@@ -98,7 +99,7 @@ def load_cells() -> dict[str, list[PublishedCell]]:
     }
 
 
-def _cell(table: Mapping[str, Any], entry: Mapping[str, Any]) -> PublishedCell:
+def _cell(table: Fields, entry: Fields) -> PublishedCell:
     (metric,) = set(entry) - _LABELS
     base = table.get("relative_to")
     return PublishedCell(
@@ -158,7 +159,7 @@ def _evaluator(workload: tuple[tuple[str, Any], ...], phase: str, profile: Profi
     return NpuEvaluator(_request(dict(workload), phase), NpuOptions(profile=profile))
 
 
-def _request(workload: Mapping[str, Any], phase: str, **more: Any) -> Request:
+def _request(workload: Fields, phase: str, **more: Any) -> Request:
     return Request.model_validate({**workload, "phase": phase, **more})
 
 
@@ -206,7 +207,7 @@ def run() -> Study:
     )
 
 
-def _row(cell: PublishedCell) -> dict[str, Any]:
+def _row(cell: PublishedCell) -> JsonObject:
     ours, plain = compute(cell, "memexplorer"), compute(cell, "plain")
     labels = {"what": cell.label, "table": cell.table, "metric": cell.metric}
     labels |= {"is_ratio": cell.base is not None}
@@ -215,8 +216,8 @@ def _row(cell: PublishedCell) -> dict[str, Any]:
 
 
 def _targets(
-    by_file: Mapping[str, list[PublishedCell]], rows: Mapping[str, list[dict[str, Any]]]
-) -> list[dict[str, Any]]:
+    by_file: Mapping[str, list[PublishedCell]], rows: Mapping[str, list[JsonObject]]
+) -> list[JsonObject]:
     promises = []
     for name, cells in by_file.items():
         held = [
@@ -254,7 +255,7 @@ def _caption_note() -> str:
     )
 
 
-def _hierarchy_note(rows: Sequence[Mapping[str, Any]]) -> str:
+def _hierarchy_note(rows: Sequence[Fields]) -> str:
     speeds = [row for row in rows if row["metric"] == "throughput_tokens_per_s"]
     printed = ", ".join(f"{row['reference']:.2f}" for row in speeds)
     ours = ", ".join(f"{row['ours']:.2f}" for row in speeds)
@@ -265,7 +266,7 @@ def _hierarchy_note(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _power_note(rows: Sequence[Mapping[str, Any]]) -> str:
+def _power_note(rows: Sequence[Fields]) -> str:
     def extent(key: str) -> str:
         errors = [row[key] for row in rows]
         return f"{min(errors):+.0%} to {max(errors):+.0%}"
@@ -277,7 +278,7 @@ def _power_note(rows: Sequence[Mapping[str, Any]]) -> str:
     )
 
 
-def _block_note(workload: Mapping[str, Any]) -> str:
+def _block_note(workload: Fields) -> str:
     model = {"model": workload["model"], "prompt_tokens": _BLOCK_TOKENS, "generated_tokens": 1}
     request = _request(model, "prefill", causal=False)
     operators = request.operators()
@@ -296,7 +297,7 @@ def _block_note(workload: Mapping[str, Any]) -> str:
     )
 
 
-def _storage_note(workload: Mapping[str, Any]) -> str:
+def _storage_note(workload: Fields) -> str:
     sizes = {}
     for trace in ("osworld", "bfcl"):
         request = _request({**workload, "trace": trace}, "decode")

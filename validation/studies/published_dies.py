@@ -7,11 +7,12 @@ by these dies (``uncore_share``, and ``sram_mm2_per_megabyte`` by the V-Caches).
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import numpy as np
 from pydantic import Field
 
+from codesign.base.columns import JsonObject
 from codesign.base.schema import Record, read_records
 from codesign.models.accounts.account_constants import Process, constants_at
 from codesign.models.accounts.area import edge_mm, mac_mtransistors, outline_mm2, sram_mm2
@@ -74,7 +75,7 @@ class PublishedDie(Record):
         return max((blocks + sram + beside) * uncore, covered, outline)
 
 
-def _assembled(rows: list[dict[str, Any]]) -> dict[str, Any]:
+def _assembled(rows: list[JsonObject]) -> JsonObject:
     """The compute dies of an MI300X, eight on four."""
     dies = {str(row["what"]): row for row in rows}
     counts = {"AMD MI300 XCD, mm2": 8, "AMD MI300 IOD, mm2": 4}

@@ -7,11 +7,12 @@ same sources: this says whether the parts add up, not whether they are right.
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, get_args
 
 import numpy as np
 from pydantic import Field
 
+from codesign.base.columns import JsonObject
 from codesign.base.schema import Record, read_records
 from codesign.models.accounts.account_constants import Process, constants_at
 from codesign.models.accounts.dies import die_usd, die_yield
@@ -64,7 +65,7 @@ class PublishedPrice(Record):
 
 def run() -> Study:
     """The study."""
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     for name, module in read_records(_FILE, PublishedPrice, "modules").items():
         if module.lost_share is not None:
             # The share of the dies' price that goes with defects, if none of them is tolerated.

@@ -9,14 +9,13 @@ other devices and all of them with other models.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, column_of
+from codesign.base.columns import Arrays, FloatArray, JsonObject, column_of
 from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.platform_serving import PlatformServing
@@ -198,7 +197,7 @@ def platform_serving(
     engine = _ENGINES[case.engine]
     generated = case.output if is_deployment(case) else max(case.output, 1)
     evaluator = _evaluator(case.model, prompt, generated, profile, engine, case.overlap)
-    design: dict[str, Any] = {
+    design: JsonObject = {
         "device": case.device.key,
         "batch_size": batch,
         "tensor_parallel": case.tensor_parallel,
@@ -219,9 +218,7 @@ def _evaluator(
     return PlatformEvaluator(request, options)
 
 
-def _summary(
-    cases: Sequence[RequestCase], errors: FloatArray, others: Mapping[str, FloatArray]
-) -> list[dict[str, Any]]:
+def _summary(cases: Sequence[RequestCase], errors: FloatArray, others: Arrays) -> list[JsonObject]:
     labels = [(case.quantity, _group(case)) for case in cases]
     summary = []
     for position in range(2):
@@ -248,7 +245,7 @@ def _group(case: RequestCase) -> str:
     return f"{case.quantity}, {case.device.name}, {groups}"
 
 
-def _targets(cases: Sequence[RequestCase], errors: np.ndarray) -> list[dict[str, Any]]:
+def _targets(cases: Sequence[RequestCase], errors: np.ndarray) -> list[JsonObject]:
     targets = []
     for quantity, limit in TARGETS.items():
         is_selected = np.array([case.quantity == quantity for case in cases])

@@ -17,11 +17,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, design_columns
+from codesign.base.columns import Fields, FloatArray, JsonObject, design_columns
 from codesign.base.errors import CodesignError, InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.machine_pools import serving_machine
@@ -110,7 +109,7 @@ class SaturatedCase:
         return self._evaluator("fitted")
 
     @cached_property
-    def design(self) -> dict[str, Any]:
+    def design(self) -> JsonObject:
         """The platform, but for its batch."""
         names = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel")
         degrees = dict(zip(names, self.degrees.values(), strict=True))
@@ -190,7 +189,7 @@ def compare(path: Path | str) -> Study:
     Raises:
         InputError: The table cannot be read, or has no row that can be predicted.
     """
-    rows: list[dict[str, Any]] = []
+    rows: list[JsonObject] = []
     reasons: Counter[str] = Counter()
     for row in read_rows(path, _NEEDED)[0]:
         try:
@@ -238,7 +237,7 @@ def read_case(row: Row) -> SaturatedCase:
     )
 
 
-def _compared(case: SaturatedCase, *, is_simulated: bool) -> dict[str, Any]:
+def _compared(case: SaturatedCase, *, is_simulated: bool) -> JsonObject:
     ours, bound = case.predict(), case.predict("ideal")
     simulated = case.simulate() if is_simulated else None
     return comparison(
@@ -261,19 +260,19 @@ def _compared(case: SaturatedCase, *, is_simulated: bool) -> dict[str, Any]:
     )
 
 
-Rows = Sequence[Mapping[str, Any]]
+Rows = Sequence[Fields]
 
 
 def _dense(rows: Rows) -> Rows:
     return [row for row in rows if row["kind"] == "dense"]
 
 
-def _parallel_label(row: Mapping[str, Any]) -> str:
+def _parallel_label(row: Fields) -> str:
     return str(row["split"]).partition(",")[0]
 
 
-def _summary(rows: Rows) -> list[dict[str, Any]]:
-    kinds: list[tuple[Rows, Callable[[Mapping[str, Any]], str]]] = [
+def _summary(rows: Rows) -> list[JsonObject]:
+    kinds: list[tuple[Rows, Callable[[Fields], str]]] = [
         (rows, lambda row: "all"),
         (rows, lambda row: f"{row['kind']}, {row['engine']}"),
         (_dense(rows), lambda row: f"dense, {_parallel_label(row)}"),
@@ -305,7 +304,7 @@ def _errors(rows: Rows, prefix: str = "") -> FloatArray:
     return np.array([row[f"{prefix}error"] for row in rows])
 
 
-def _targets(rows: Rows) -> list[dict[str, Any]]:
+def _targets(rows: Rows) -> list[JsonObject]:
     targets = []
     for fromkey in dict.fromkeys(row["kind"] for row in rows):
         chosen_rows = [row for row in rows if row["kind"] == fromkey]

@@ -9,14 +9,14 @@ by the tiles that the simulation visits.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, IntArray
+from codesign.base.columns import Columns, Fields, FloatArray, IntArray, JsonObject
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
@@ -101,7 +101,7 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     rng = np.random.default_rng([seed, 9])
     space = load_space("memexplorer", {"memtech": load_library().catalog()})
     clock = _Clock()
-    transfers: list[dict[str, Any]] = []
+    transfers: list[JsonObject] = []
     every = list(product(_MODELS, _PROMPTS, _PHASES))
     for position, (model, prompt, phase) in enumerate(every):
         share = n_transfers // len(every) + (position < n_transfers % len(every))
@@ -189,8 +189,8 @@ def _closed(evaluator: SimulationEvaluator, columns: Columns) -> DesignMetrics:
 
 
 def _compare(
-    label: Mapping[str, Any], simulator: Simulator, design: int, operator: int, ours: float
-) -> dict[str, Any]:
+    label: Fields, simulator: Simulator, design: int, operator: int, ours: float
+) -> JsonObject:
     run_ = simulator.run(design, operator, is_transfer_only=True)
     row = comparison(label, run_.time_s, ours, steps=run_.n_steps, explanation="")
     if abs(row["error"]) > _OUTLIER:
@@ -198,9 +198,7 @@ def _compare(
     return row
 
 
-def _label(
-    setting: StudySetting, design: Mapping[str, Any], pass_: Pass, operator: int | None
-) -> dict[str, Any]:
+def _label(setting: StudySetting, design: Fields, pass_: Pass, operator: int | None) -> JsonObject:
     tiers = [
         f"{design[f'tier{tier}_technology']} x{design[f'tier{tier}_stacks']}"
         for tier in (1, 2, 3)
@@ -246,7 +244,7 @@ class _Clock:
 
 def _blocks(
     space: DesignSpace, rng: np.random.Generator, n: int, clock: _Clock
-) -> list[dict[str, Any]]:
+) -> list[JsonObject]:
     rows = []
     settings = [StudySetting(_MODELS[0], phase, _PROMPTS[-1]) for phase in _PHASES]
     for position, setting in enumerate(settings):
@@ -287,7 +285,7 @@ def _blocks(
 # The array.
 
 
-def _arrays(space: DesignSpace, rng: np.random.Generator, n: int) -> list[dict[str, Any]]:
+def _arrays(space: DesignSpace, rng: np.random.Generator, n: int) -> list[JsonObject]:
     """All products of one setting on each of ``n`` designs; each phase and array in its turn."""
     kinds = list(product(_PHASES, ORGANIZATIONS))
     works = list(product(list_models(), _PROMPTS))
@@ -303,9 +301,7 @@ def _arrays(space: DesignSpace, rng: np.random.Generator, n: int) -> list[dict[s
     return rows
 
 
-def _compare_array(
-    space: DesignSpace, design: IntArray, setting: StudySetting
-) -> list[dict[str, Any]]:
+def _compare_array(space: DesignSpace, design: IntArray, setting: StudySetting) -> list[JsonObject]:
     evaluator = setting.evaluator()
     columns = space.columns(design)
     closed_s = _closed(evaluator, columns).times.compute_s[0]
@@ -327,7 +323,7 @@ def _compare_array(
     return rows
 
 
-def _array_summary(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _array_summary(rows: Sequence[Fields]) -> list[JsonObject]:
     groups = [summarize("array", _errors(rows))]
     for organization in sorted({row["array"] for row in rows}):
         members = [row for row in rows if row["array"] == organization]
@@ -364,7 +360,7 @@ def _explain(
     return "ports busy in turn rather than at once"
 
 
-def _summary(kind: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+def _summary(kind: str, rows: Sequence[Fields]) -> list[JsonObject]:
     groups = [summarize(kind, _errors(rows))]
     for key in ("phase", "dataflow", "tiers", "technology"):
         for value in sorted({row[key] for row in rows}, key=str):
@@ -373,13 +369,11 @@ def _summary(kind: str, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any
     return groups
 
 
-def _errors(rows: Sequence[Mapping[str, Any]]) -> FloatArray:
+def _errors(rows: Sequence[Fields]) -> FloatArray:
     return np.array([row["error"] for row in rows])
 
 
-def _targets(
-    transfers: Sequence[Mapping[str, Any]], blocks: Sequence[Mapping[str, Any]]
-) -> list[dict[str, Any]]:
+def _targets(transfers: Sequence[Fields], blocks: Sequence[Fields]) -> list[JsonObject]:
     limits = (("transfers", transfers, 0.01, 0.05), ("block time", blocks, 0.03, 0.10))
     targets = []
     for quantity, rows, median, p95 in limits:
@@ -398,11 +392,11 @@ def _targets(
     return targets
 
 
-def _upper_target(subject: str, limit: float, measured: float) -> dict[str, Any]:
+def _upper_target(subject: str, limit: float, measured: float) -> JsonObject:
     return promise(subject, f"<= {limit:g}", measured, measured <= limit)
 
 
-def _rank_correlation(blocks: Sequence[Mapping[str, Any]]) -> float:
+def _rank_correlation(blocks: Sequence[Fields]) -> float:
     """Spearman's, the lowest over the phases; 1 if no stratum has three designs."""
     lowest = 1.0
     for phase in _PHASES:
@@ -416,7 +410,7 @@ def _rank_correlation(blocks: Sequence[Mapping[str, Any]]) -> float:
     return lowest
 
 
-def _outlier_notes(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+def _outlier_notes(rows: Sequence[Fields]) -> list[str]:
     names: dict[str, int] = {}
     for row in rows:
         if row["explanation"]:

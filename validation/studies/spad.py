@@ -11,11 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, JsonObject
 from codesign.models.hardware.device import Device, load_device
 from validation.studies.device_pools import (
     DATA,
@@ -38,7 +37,7 @@ _EXPLAINED = {
 }
 
 
-def speed_rows() -> Iterator[dict[str, Any]]:
+def speed_rows() -> Iterator[JsonObject]:
     """Speed of both chips in both phases over the modelled H100, the mean over a grid."""
     stated = claims()["spad"]
     for claim in stated["speed"]:
@@ -76,7 +75,7 @@ def _metrics(
     return group_metrics(phase, model_file(stated["model"]), tokens, design, batches)
 
 
-def silicon_rows() -> Iterator[dict[str, Any]]:
+def silicon_rows() -> Iterator[JsonObject]:
     """Cost of die and memory, and TDP, by the paper's rules from its areas."""
     silicon = claims()["spad"]["silicon"]
     reference_usd = hardware_usd(claims()["spad"]["reference"])
@@ -130,7 +129,7 @@ def _device(chip: str) -> Device:
     return load_device(str(DATA / "devices" / f"{chip}.yaml"))
 
 
-def cluster_rows() -> Iterator[dict[str, Any]]:
+def cluster_rows() -> Iterator[JsonObject]:
     """Machines of eight chips for 70 requests/s."""
     stated = claims()["spad"]
     for cluster in stated["clusters"]:

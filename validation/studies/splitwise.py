@@ -7,11 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, column_of
+from codesign.base.columns import FloatArray, IntArray, JsonObject, column_of
 from codesign.base.evaluator import LinkDescription, PoolDescription
 from codesign.base.units import parse_quantity
 from codesign.evaluators.platform import PlatformOptions
@@ -38,7 +37,7 @@ _H100_MACHINES = 40
 _DESIGN = ("device", "tensor_parallel", "batch_size")
 
 
-def time_rows() -> Iterator[dict[str, Any]]:
+def time_rows() -> Iterator[JsonObject]:
     """Prefill and token times of Llama-2-70B; the study ``requests`` has them by device."""
     groups = {"TTFT": "Splitwise, prefill time", "TPOT": "Splitwise, token time"}
     for case in read_requests(SPLITWISE_FILE):
@@ -47,7 +46,7 @@ def time_rows() -> Iterator[dict[str, Any]]:
             yield claim_row(str(case), group, case.value, predict(case), case.source)
 
 
-def power_rows() -> Iterator[dict[str, Any]]:
+def power_rows() -> Iterator[JsonObject]:
     """Mean power of whole requests, and the peak, in parts of the devices' power limits."""
     for row in read_rows(SPLITWISE_FILE)[0]:
         if row["mean_power_over_tdp"] and row["power_capped"] == "0":
@@ -84,7 +83,7 @@ def power_rows() -> Iterator[dict[str, Any]]:
                 )
 
 
-def budget_rows() -> Iterator[dict[str, Any]]:
+def budget_rows() -> Iterator[JsonObject]:
     """Numbers of A100 machines with the power limits, and the rent, of 40 H100 machines."""
     stated = claims()["splitwise"]
     keys = stated["machines"]
@@ -109,7 +108,7 @@ def budget_rows() -> Iterator[dict[str, Any]]:
     )
 
 
-def cluster_rows() -> Iterator[dict[str, Any]]:
+def cluster_rows() -> Iterator[JsonObject]:
     """Share of a cluster's machines that prefill."""
     stated = claims()["splitwise"]
     for cluster in stated["clusters"]:
@@ -213,7 +212,7 @@ def requests_per_s(
     devices = [stated["machines"][machine] for machine in design]
     batches = (stated["prompt_batch"], _token_batch(devices[1], trace, slowdown))
     bandwidth = min(load_device(device).network_bandwidth or np.inf for device in devices)
-    fixed: dict[str, Any] = {
+    fixed: JsonObject = {
         "link_bandwidth_bytes_per_s": bandwidth * degree,  # every device has a port
         "link_latency_s": 0.0,
         "link_energy_joules_per_byte": 0.0,
@@ -242,7 +241,7 @@ def _token_batch(device: str, trace: str, slowdown: float) -> int:
     return batches[fastest_batch(step(device, batches), slowdown * alone_s)]
 
 
-def handover_rows() -> Iterator[dict[str, Any]]:
+def handover_rows() -> Iterator[JsonObject]:
     """Exposed time of the hand-over of one prompt, layer by layer."""
     stated = claims()["splitwise"]["handover"]
     model, prompt = model_file(stated["model"]), stated["prompt_tokens"]
@@ -252,7 +251,7 @@ def handover_rows() -> Iterator[dict[str, Any]]:
             [PoolDescription(name, name, _DESIGN) for name in ("prefill", "decode")],
             [LinkDescription("link", "prefill", "decode")],
         )
-        values: dict[str, Any] = {
+        values: JsonObject = {
             "link_bandwidth_bytes_per_s": parse_quantity(link["bandwidth"], "B/s"),
             "link_latency_s": EAGER.network_latency,
             "link_energy_joules_per_byte": 0.0,

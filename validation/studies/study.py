@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Fields, FloatArray, JsonObject
 
 
 @dataclass(frozen=True)
@@ -27,15 +27,13 @@ class Study:
 
     name: str
     question: str
-    rows: Sequence[Mapping[str, Any]]
-    summary: Sequence[Mapping[str, Any]]
-    targets: Sequence[Mapping[str, Any]] = ()
+    rows: Sequence[Fields]
+    summary: Sequence[Fields]
+    targets: Sequence[Fields] = ()
     notes: Sequence[str] = field(default_factory=tuple)
 
 
-def comparison(
-    labels: Mapping[str, Any], reference: float, ours: float, **more: Any
-) -> dict[str, Any]:
+def comparison(labels: Fields, reference: float, ours: float, **more: Any) -> JsonObject:
     """A row of a study.
 
     Args:
@@ -54,7 +52,7 @@ def comparison(
     return {**labels, **numbers, **more}
 
 
-def summarize(group: str, errors: FloatArray) -> dict[str, Any]:
+def summarize(group: str, errors: FloatArray) -> JsonObject:
     """Distribution of relative errors: count, median signed, median and 95th percentile absolute.
 
     Args:
@@ -73,7 +71,7 @@ def summarize(group: str, errors: FloatArray) -> dict[str, Any]:
     }
 
 
-def promise(subject: str, target: str, measured: Any, is_met: bool) -> dict[str, Any]:
+def promise(subject: str, target: str, measured: Any, is_met: bool) -> JsonObject:
     """One of the targets of a study.
 
     Args:
@@ -84,7 +82,7 @@ def promise(subject: str, target: str, measured: Any, is_met: bool) -> dict[str,
     return {"what": subject, "target": target, "measured": measured, "is_met": bool(is_met)}
 
 
-def median_promise(subject: str, limit: float, errors: FloatArray) -> dict[str, Any]:
+def median_promise(subject: str, limit: float, errors: FloatArray) -> JsonObject:
     """The target that the median of (n,) absolute relative errors is at most ``limit``.
 
     Examples:
@@ -96,14 +94,12 @@ def median_promise(subject: str, limit: float, errors: FloatArray) -> dict[str, 
     return promise(f"median error, {subject}", f"<= {limit:.0%}", median, median <= limit)
 
 
-def count_promise(subject: str, target: str, n_met: int, n: int) -> dict[str, Any]:
+def count_promise(subject: str, target: str, n_met: int, n: int) -> JsonObject:
     """The target that all ``n`` of something are as they should be, of which ``n_met`` are."""
     return promise(subject, target, f"{n_met} of {n}", n_met == n)
 
 
-def ranged_row(
-    subject: str, reference: float, ends: Sequence[float], source: str
-) -> dict[str, Any]:
+def ranged_row(subject: str, reference: float, ends: Sequence[float], source: str) -> JsonObject:
     """A comparison with a modelled range.
 
     Args:
@@ -124,7 +120,7 @@ def ranged_row(
     }
 
 
-def all_within(subject: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+def all_within(subject: str, rows: Sequence[Fields]) -> JsonObject:
     """The target that every one of some :func:`ranged_row` is within its range."""
     n_within = sum(bool(row["is_within"]) for row in rows)
     return count_promise(subject, f"{len(rows)} of {len(rows)}", n_within, len(rows))

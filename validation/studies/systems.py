@@ -7,10 +7,10 @@ read as pools of devices. Phases alone are the study ``requests``.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
+from codesign.base.columns import JsonObject
 from validation.studies import distserve, spad, splitwise
 from validation.studies.device_pools import claim_row, claims
 from validation.studies.request_cases import DEPLOYMENTS_FILE, RequestCase, read_requests
@@ -45,7 +45,7 @@ def run() -> Study:
     )
 
 
-def sglang_rows() -> Iterator[dict[str, Any]]:
+def sglang_rows() -> Iterator[JsonObject]:
     """Prompt tokens per second of a node of SGLang's prefill pool."""
     stated = claims()["sglang"]
     (case,) = (

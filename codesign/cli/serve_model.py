@@ -313,7 +313,7 @@ def _designs(
     stores: Mapping[str, int] = {}
     if sessions:
         values, stores = sessions.without_caches(values)
-    lengths = {"beyond_context": stated.workload.beyond_context, **lengths}
+    lengths = {"beyond_context": getattr(stated.workload, "beyond_context", False), **lengths}
     stream, _ = _stream(evaluator.workload.model, request, requests, lengths)
     with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):
         machine = design_machine(

@@ -122,9 +122,7 @@ def serve_model(
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.report.arrival_tables import arrivals_tables
 
-    stated, more, lengths = settings_by_record(
-        option, EngineSettings, PlatformOptions, ["beyond_context"]
-    )
+    stated, more, lengths = settings_by_record(option, EngineSettings, PlatformOptions, _LENGTHS)
     settings = engine_settings(stated)
     n_machines = count("--machines", machines)
     stores: Mapping[str, int] = store_units(cache)
@@ -158,7 +156,6 @@ def serve_model(
     if requests.requests_per_s is not None or requests.session is not None:
         needed = _machines_needed(served, n_machines)
     rows = [_pool_row(machine, role, n) for machine, role, n in fleet.members]
-    engine = {name: getattr(settings, name) for name in _ENGINE_KEYS}
     inputs = {
         "model": model,
         "convention": fleet.convention,
@@ -169,7 +166,7 @@ def serve_model(
         "offered_sessions_per_s": requests.sessions_per_s,
         "machines_needed": needed,
         "seed": None if requests.trace or requests.at_once else requests.seed,
-        **engine,
+        **{name: getattr(settings, name) for name in _ENGINE_KEYS},
     }
     question = {"model": model, **fleet.source, **_words(settings, stream, requests)}
     report(
@@ -181,6 +178,8 @@ def serve_model(
         say(f"warning: overloaded: {needed} machines needed, got {n_machines}")
 
 
+_LENGTHS = ["beyond_context"]
+"""Keys of the workload that ``--option`` takes."""
 _ENGINE_KEYS = (
     "policy", "max_sequences", "max_batched_tokens", "plans_ahead", "reserves_answers", "routing",
 )  # fmt: skip

@@ -335,10 +335,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     ) -> dict[str, FloatArray]:
         """(n,) every metric of sessions, from those of machines or from their best cases."""
         classes, turns = self._reuse.classes, self._reuse.classes.turns
-        units = UnitTables(
-            self.first.technologies(),
-            getattr(self.first.options, "technology_level", "typical"),
-        )
+        level = getattr(self.first.options, "technology_level", "typical")
+        units = UnitTables(self.first.technologies(), level)
         memory = design_levels(
             designs, units, self.options, machine["memory_capacity_bytes"], used_bytes,
             not CACHE_PARAMETERS.isdisjoint(undecided),
@@ -360,8 +358,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         rate = 1.0 / busy_s
         if not self._is_always_busy:
             rate = np.minimum(rate, sessions / alone_s)
-        prompts = classes.context_tokens + classes.new_tokens
-        prompt_total = classes.total(prompts)
+        prompt_total = classes.total(classes.context_tokens + classes.new_tokens)
         first = classes.is_first
         lost = 1.0 - cached.cumulative_hits[-1]
         # A shared prefix is found where the rest of a context is not.
@@ -370,15 +367,12 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         recomputed = contexts - is_shared * np.minimum(self._reuse.shared_tokens, contexts)
         computed = classes.total(classes.new_tokens) + cached.total(lost * recomputed)
         usd_per_hour, life_years = self._price(machine, memory, cached, rate)
-        watts = machine["idle_watts"] + memory.background_watts
         dynamic_joules = cached.session_joules(energy_costs) + answers * joules_per_answer_token
-        session_joules = dynamic_joules + watts / rate
+        session_joules = dynamic_joules + (machine["idle_watts"] + memory.background_watts) / rate
         tokens = prompt_total + answers
-        prices = self.first.prices
-        usd_per_joule = prices.usd_per_joule if prices else np.nan
+        usd_per_joule = getattr(self.first.prices, "usd_per_joule", np.nan)
         usd = usd_per_hour / 3600.0 / rate + session_joules * usd_per_joule
         machine_share = cached.cumulative_hits[memory.n_tiers - 1]
-        outer_share = cached.cumulative_hits[-1] - machine_share
         shares = iter(cached.hits[memory.n_tiers :])
         by_cache = {
             f"cache{i}_hit_share": cached.total(contexts * next(shares)) / prompt_total
@@ -396,7 +390,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             "loaded_time_per_output_token_s": busy_s * batch / answers,
             "prompt_hit_share": 1.0 - computed / prompt_total,
             "machine_hit_share": cached.total(contexts * machine_share) / prompt_total,
-            "outer_hit_share": cached.total(contexts * outer_share) / prompt_total,
+            "outer_hit_share": sum_of(tuple(by_cache.values())),
             **by_cache,
             "later_turn_hit_share": _mean(turns * (1.0 - first), cached.cumulative_hits[-1]),
             "computed_tokens_per_asked_token": computed / prompt_total,

@@ -335,7 +335,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     ) -> dict[str, FloatArray]:
         """(n,) every metric of sessions, from those of machines or from their best cases."""
         classes, turns = self._reuse.classes, self._reuse.classes.turns
-        level = getattr(self.first.options, "technology_level", "typical")
+        level: Any = getattr(self.first.options, "technology_level", "typical")
         units = UnitTables(self.first.technologies(), level)
         memory = design_levels(
             designs, units, self.options, machine["memory_capacity_bytes"], used_bytes,

@@ -33,15 +33,14 @@ MX_BLOCK = 32
 class SharedExponent:
     """A scale that is a power of two, E8M0 for 8 bits.
 
+    Its exponent and that of the element type's largest number add up to the exponent of the
+    largest element (OCP MX 1.0, §6.3).
+
     Attributes:
         bits: Its exponents run from ``-limit`` to ``limit``; one code is NaN.
-        rounds_up: Take the least power of two with which no element saturates, as NVIDIA's
-            recipe for MXFP8; else the exponents of the largest element and of the element
-            type's largest number meet, as OCP MX 1.0, §6.3 has it.
     """
 
     bits: int = 8
-    rounds_up: bool = False
 
     @property
     def limit(self) -> int:

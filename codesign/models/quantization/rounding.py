@@ -86,10 +86,6 @@ def _scaled_by_power(blocks: Any, largest: Any, element: ElementType, scale: Sha
 def _exponents(largest: Any, element: ElementType, scale: SharedExponent) -> Any:
     """Exponents of the scales of blocks with these largest magnitudes."""
     exponents = _true_exponent(largest) - element.largest_exponent
-    if scale.rounds_up:
-        bound = element.largest / 2.0**element.largest_exponent  # 1.75 of E4M3
-        first, second = _halves(-_true_exponent(largest))
-        exponents = exponents + (largest * first * second > bound) * 1
     return exponents.clip(-scale.limit, scale.limit)
 
 

@@ -132,11 +132,8 @@ def load_session(name_or_path: str) -> Session:
     return _sessions()[name_or_path]
 
 
-def check_length(n_tokens: int, model: LanguageModel, key: tuple[str, ...] = ()) -> None:
+def check_length(n_tokens: int, model: LanguageModel) -> None:
     """Refuse sequences that are longer than the context of a model.
-
-    Args:
-        key: The key of the input that states the tokens.
 
     Raises:
         InputError: The sequence is too long. A model without a stated context takes any length.
@@ -146,5 +143,4 @@ def check_length(n_tokens: int, model: LanguageModel, key: tuple[str, ...] = ())
         raise InputError(
             f"expected at most the {most:,} tokens of {model.name}'s context, got {n_tokens:,}; "
             "beyond_context=true allows more (in a workload, as --option, or as --request)",
-            key=key,
         )

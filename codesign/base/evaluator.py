@@ -137,8 +137,8 @@ class PoolPrices:
 
 
 Offer = Literal[
-    "explain", "features", "predict", "best_case", "superseded", "within_limits", "technologies",
-    "with_library", "with_pools", "compose",
+    "explain", "features", "predict", "best_case", "superseded", "keep_limits", "technologies",
+    "replace_library", "join_pools", "compose",
 ]  # fmt: skip
 """Methods whose default does nothing; :meth:`Evaluator.offers` tells which an evaluator has."""
 
@@ -176,7 +176,7 @@ class Evaluator:
     metrics_for_pools: frozenset[str] = frozenset()
     """Names from ``metrics.POOL_METRICS`` that ``evaluate`` takes besides the declared ones."""
     kept_limits: frozenset[str] | None = None
-    """Metrics on which a limit may change a choice of ``within_limits``; None: any metric."""
+    """Metrics on which a limit may change a choice of ``keep_limits``; None: any metric."""
     undecided_parameters: tuple[str, ...] = ()
     """Parameters that ``best_case`` may be left without, in the order in which to decide them:
     the most telling first."""
@@ -232,7 +232,7 @@ class Evaluator:
         """
         return {}
 
-    def with_parameters(self, names: Sequence[str]) -> Evaluator:
+    def use_parameters(self, names: Sequence[str]) -> Evaluator:
         """The evaluator for a design space with these parameters.
 
         Raises:
@@ -278,7 +278,7 @@ class Evaluator:
     ) -> Arrays:
         """Bounds by metric, (n,): no completion of a design is better in the metric's own sense.
 
-        Metrics that cannot be bounded are absent. After ``within_limits``, the bounds cover only
+        Metrics that cannot be bounded are absent. After ``keep_limits``, the bounds cover only
         completions that keep these limits.
 
         Args:
@@ -317,7 +317,7 @@ class Evaluator:
 
     # --- choices of the evaluator --------------------------------------------------------------
 
-    def within_limits(self, limits: Mapping[str, float]) -> Evaluator:
+    def keep_limits(self, limits: Mapping[str, float]) -> Evaluator:
         """The same evaluator, choosing (such as batch sizes) within these limits and no others.
 
         Args:
@@ -336,7 +336,7 @@ class Evaluator:
         """The memory technologies in use, by name."""
         return {}
 
-    def with_library(self, library: Fields) -> Evaluator:
+    def replace_library(self, library: Fields) -> Evaluator:
         """The same evaluator with other memory technologies under the same names."""
         return self
 
@@ -345,7 +345,7 @@ class Evaluator:
         beside those of technologies."""
         return {}
 
-    def with_constants(self, values: Mapping[str, float]) -> Evaluator:
+    def replace_constants(self, values: Mapping[str, float]) -> Evaluator:
         """The same evaluator with these values of the constants named."""
         return self
 
@@ -356,7 +356,7 @@ class Evaluator:
         """Metrics that never get worse if a pool's metrics get better, each in its own sense."""
         return frozenset()
 
-    def with_pools(
+    def join_pools(
         self, pools: Sequence[PoolDescription], links: Sequence[LinkDescription]
     ) -> Evaluator:
         """The evaluator of systems with these pools and links.

@@ -167,8 +167,8 @@ def run(
     front = campaign.front_results(results)
     written = [
         campaign.store_path,
-        exports.to_csv(front, campaign.folder / "front.csv", "front"),
-        exports.to_yaml(front, campaign.folder / "front.yaml", "front"),
+        exports.write_csv(front, campaign.folder / "front.csv", "front"),
+        exports.write_yaml(front, campaign.folder / "front.yaml", "front"),
     ]
     try:
         convergence = convergence_chart(results)

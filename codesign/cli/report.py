@@ -194,7 +194,7 @@ def _explainer(results: Results) -> Explainer | None:
         return design_swings(problem, rows, problem.objective_names)
 
     explain = api.prepare_campaign(results).explain
-    return Explainer(explain, vary if problem.evaluator.offers("with_library") else None)
+    return Explainer(explain, vary if problem.evaluator.offers("replace_library") else None)
 
 
 report_page.__name__ = "report"

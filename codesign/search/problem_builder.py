@@ -88,7 +88,7 @@ def build_problem(
         if limit.bound
     }
     if limits:
-        return replace(problem, evaluator=evaluator.within_limits(limits))
+        return replace(problem, evaluator=evaluator.keep_limits(limits))
     return problem
 
 
@@ -97,7 +97,7 @@ def _parametrized(
 ) -> Evaluator:
     """The evaluator for a space's parameters; its problems with the places of its options."""
     try:
-        return evaluator.with_parameters(names)
+        return evaluator.use_parameters(names)
     except InputError as error:
         mistakes = []
         for mistake in error.mistakes:
@@ -116,7 +116,7 @@ def share_pools(
     Raises:
         InputError: One of the two has pools and the other has none, or they do not fit.
     """
-    if evaluator.offers("with_pools") != bool(space.pools):
+    if evaluator.offers("join_pools") != bool(space.pools):
         has, lacks = ("has", "serves none") if space.pools else ("has no", "needs them")
         raise InputError(
             f"space {space.name!r} {has} pools, and evaluator {evaluator_name!r} {lacks}", where
@@ -135,7 +135,7 @@ def share_pools(
     ]
     links = [LinkDescription(x.name, x.sender, x.receiver) for x in space.links]
     try:
-        return evaluator.with_pools(pools, links)
+        return evaluator.join_pools(pools, links)
     except InputError as error:
         raise InputError(
             [

@@ -109,7 +109,7 @@ def test_constants_move_within_the_ranges_of_the_process_of_each_design(level):
     assert set(designs["process"].to_list()) == {"n7", "n5", "n3e", "n2"}
     ranges = evaluator("decode").constant_ranges(names)
     moved = {name: item.value_at(level) for name, item in ranges.items()}
-    metrics = evaluator("decode").with_constants(moved).evaluate(designs, names).metrics
+    metrics = evaluator("decode").replace_constants(moved).evaluate(designs, names).metrics
     for process in ("n7", "n5", "n3e", "n2"):
         here = np.array([each == process for each in designs["process"].to_list()])
         constants = {

@@ -168,7 +168,7 @@ def test_slower_links_never_help_and_their_energy_counts():
 
 
 def test_a_limit_on_latency_holds_for_all_stages_together():
-    evaluator = npu("llama-3.3-70b", "decode").within_limits({"time_per_output_token_s": 0.05})
+    evaluator = npu("llama-3.3-70b", "decode").keep_limits({"time_per_output_token_s": 0.05})
     columns = deployed(designs(200), 4, 2)
     limited = evaluator.evaluate(columns).metrics
     free = npu("llama-3.3-70b", "decode").evaluate(columns).metrics

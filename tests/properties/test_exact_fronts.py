@@ -497,7 +497,7 @@ def test_limits_that_are_said_to_choose_nothing_do_not_change_a_design():
         rows = rows[problem.admits(rows)]
         free = problem.evaluate(rows)
         median = float(np.median(free.metrics["phase_time_s"]))
-        limited = replace(problem, evaluator=npu.within_limits({"phase_time_s": median}))
+        limited = replace(problem, evaluator=npu.keep_limits({"phase_time_s": median}))
         inside = free.metrics["phase_time_s"] <= median
         found = limited.evaluate(rows)
         for name in problem.metric_names:

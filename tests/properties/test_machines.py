@@ -81,7 +81,7 @@ def system(machines, designs):
     """A system of one machine for each role, and its metrics."""
     phases = dict.fromkeys(role.partition("_")[0] for role in machines)
     options = SystemOptions(pools={role: {"machine": name} for role, name in machines.items()})
-    built = SystemEvaluator(SystemWorkload(**TOKENS, phases=tuple(phases)), options).with_pools(
+    built = SystemEvaluator(SystemWorkload(**TOKENS, phases=tuple(phases)), options).join_pools(
         [PoolDescription(role, role, tuple(designs[role])) for role in machines],
         [LinkDescription("link", *machines)] if len(machines) == 2 else [],
     )
@@ -177,7 +177,7 @@ def test_a_simulated_pool_chooses_a_batch_within_the_limits():
     built, free = system({"decode": "simulation"}, designs)
     limit = 0.5 * free[NEXT]
     assert built.choosing_metrics(["decode_pe_array"]) == {NEXT}
-    limited = built.within_limits({NEXT: limit}).evaluate(joined(designs, designs))
+    limited = built.keep_limits({NEXT: limit}).evaluate(joined(designs, designs))
     assert limited.metrics[NEXT][0] <= 1.05 * limit
 
 

@@ -102,7 +102,7 @@ def test_the_batch_size_is_the_best_of_all_that_fit(model, way):
     )
     is_smaller = False
     for longest_s in longest_times(model, way):
-        one = evaluator(model, "decode", None, way).within_limits({TIME: longest_s})
+        one = evaluator(model, "decode", None, way).keep_limits({TIME: longest_s})
         metrics = one.evaluate(designs()).metrics
         assert_best(metrics, rates, seconds, longest_s)
         chosen = fits & (metrics["batch_size"] == np.array(SIZES)[:, None])
@@ -118,7 +118,7 @@ def test_a_list_of_batch_sizes_is_chosen_from_likewise(way):
         evaluator("mixtral-8x7b", "decode", size, way).evaluate(designs()) for size in (24, 3, 1)
     ]
     longest_s = float(np.median(each[0].metrics[TIME]))
-    some = evaluator("mixtral-8x7b", "decode", (3, 1, 24), way).within_limits({TIME: longest_s})
+    some = evaluator("mixtral-8x7b", "decode", (3, 1, 24), way).keep_limits({TIME: longest_s})
     found = some.evaluate(designs()).metrics
     fits = np.stack([result.violations["capacity"] <= 0 for result in each])
     fits[-1] = True
@@ -138,7 +138,7 @@ def test_requests_are_prefilled_one_by_one_so_the_smallest_batch_is_best(batch):
 def test_a_space_may_state_the_batch_size(phase):
     sizes = np.resize([1, 2, 16, 5], N)
     stated = {**designs(), "batch_size": column_of(sizes.tolist())}
-    one = evaluator("qwen3-32b", phase).within_limits({TIME: 1e-3})
+    one = evaluator("qwen3-32b", phase).keep_limits({TIME: 1e-3})
     metrics = one.evaluate(stated)
     for size in set(sizes.tolist()):
         here = np.flatnonzero(sizes == size)
@@ -171,11 +171,11 @@ def test_a_problem_with_a_limit_on_latency_finds_designs_that_keep_it():
 def test_a_limit_in_token_per_second_and_user_is_the_same_limit():
     one = evaluator("qwen3-32b")
     by_time, by_rate = (
-        one.within_limits(limit).evaluate(designs()).metrics["batch_size"]
+        one.keep_limits(limit).evaluate(designs()).metrics["batch_size"]
         for limit in ({TIME: 0.03}, {"tokens_per_s_per_user": 1 / 0.03})
     )
     assert (by_time == by_rate).all()
-    free = one.within_limits({"tdp_watts": 300.0}).evaluate(designs()).metrics["batch_size"]
+    free = one.keep_limits({"tdp_watts": 300.0}).evaluate(designs()).metrics["batch_size"]
     assert (free == one.evaluate(designs()).metrics["batch_size"]).all() and (by_time < free).any()
 
 
@@ -227,7 +227,7 @@ def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model, phase):
     is_possible = (held <= capacity) | (sizes[:, None] == 1)
     requests = sizes[:, None]
     for longest_s in (np.inf, float(np.median(seconds[0]))):
-        limited = one.within_limits({"phase_time_s": longest_s * float(one.pass_.table.n_passes)})
+        limited = one.keep_limits({"phase_time_s": longest_s * float(one.pass_.table.n_passes)})
         chosen = limited.choose(designs())
         vector_s = (
             one.pass_.vector_s(np.ones(N), prepared.accelerators, prepared.activation_bytes)
@@ -368,7 +368,7 @@ def test_limited_or_stated_batches_have_the_same_bits_compiled(batch, model, way
         answers = []
         for switch in "01":
             monkeypatch.setenv(compiled.SWITCH, switch)
-            answers.append(one.within_limits({TIME: longest_s}).evaluate(some).metrics)
+            answers.append(one.keep_limits({TIME: longest_s}).evaluate(some).metrics)
         for name, values in answers[0].items():
             assert values.tobytes() == answers[1][name].tobytes(), name
 

@@ -157,7 +157,7 @@ def assert_more_memory_never_slows(one: NpuEvaluator) -> tuple[float, int]:
     requests = chosen.batch_size if is_decode else np.ones(N)
     tokens_in_pass = requests * one.workload.tokens_of_phase / one.pass_.table.n_passes
     changed: list[tuple[object, NpuEvaluator, Columns]] = [
-        (change, one.with_library(library(change)), designs()) for change in MORE_MEMORY
+        (change, one.replace_library(library(change)), designs()) for change in MORE_MEMORY
     ]
     changed += [(what, one, more) for what, more in larger_designs().items()]
     most, n_helpful = 0.0, 0
@@ -216,12 +216,12 @@ def test_more_memory_never_slows_a_design(
 @pytest.mark.parametrize("phase", PHASES)
 def test_more_memory_never_slows_a_design_that_waits_for_power(phase: str) -> None:
     one = evaluator("llada-8b", phase=phase, batch=4, **WAYS["staged"])
-    dear = one.with_library(library(DEAR_WRITES))
+    dear = one.replace_library(library(DEAR_WRITES))
     names = ["throughput_tokens_per_s"]
     before, unlimited = (item.evaluate(designs(), names).metrics[names[0]] for item in (dear, one))
     assert (before < unlimited).any()
     for names_, attribute, factor in MORE_MEMORY:
-        more = one.with_library(library(DEAR_WRITES, (names_, attribute, factor)))
+        more = one.replace_library(library(DEAR_WRITES, (names_, attribute, factor)))
         after = more.evaluate(designs(), names).metrics[names[0]]
         assert_never_lower(after, before, (names_, attribute))
 
@@ -284,7 +284,7 @@ def test_more_capacity_never_lowers_the_batch_size(model: str, profile: str, pha
     before = evaluator(model, profile, phase).evaluate(designs(), names).metrics["batch_size"]
     for factor in (1.001, 1.5, 8.0):
         more = library((EVERY_TECHNOLOGY, "capacity", factor))
-        bigger = evaluator(model, profile, phase).with_library(more)
+        bigger = evaluator(model, profile, phase).replace_library(more)
         after = bigger.evaluate(designs(), names).metrics["batch_size"]
         assert (after >= before).all()
     assert (after > before).any()
@@ -497,13 +497,13 @@ LIMIT: tuple[Change, ...] = (
 def test_infinite_bandwidth_and_no_latency_leave_the_time_of_the_array(
     model: str, profile: str, phase: str
 ) -> None:
-    limit = evaluator(model, profile, phase).with_library(library(*LIMIT))
+    limit = evaluator(model, profile, phase).replace_library(library(*LIMIT))
     for position in EXPLAINED:
         told = limit.explain(take(designs(), np.array([position])))
         for row in told.operators:
             joined = sum if profile == "memexplorer" else max
             assert row["time_s"] == pytest.approx(joined((row["compute_s"], row["vector_s"])))
-    ideal = evaluator(model, profile, phase, array="ideal").with_library(library(*LIMIT))
+    ideal = evaluator(model, profile, phase, array="ideal").replace_library(library(*LIMIT))
     unlimited = with_values("vector_length", lambda _: 10**17, designs())
     used = ideal.evaluate(unlimited, ["compute_utilization"]).metrics["compute_utilization"]
     np.testing.assert_allclose(used, 1.0, rtol=1e-12)
@@ -515,7 +515,7 @@ def test_with_everything_on_chip_the_tiers_do_not_matter(case: tuple[str, str, s
     slow: Change = (TIER_TECHNOLOGIES, "bandwidth", 0.01)
     names = ["throughput_tokens_per_s", "offchip_bytes_per_token"]
     near, far = (
-        evaluator(*case, 1).with_library(library(*changes)).evaluate(designs(), names).metrics
+        evaluator(*case, 1).replace_library(library(*changes)).evaluate(designs(), names).metrics
         for changes in ((spacious,), (spacious, slow))
     )
     for metrics in (near, far):
@@ -536,7 +536,7 @@ def test_no_component_draws_more_than_its_thermal_design_power(
     for batch, options in ((1, {}), ("best", {}), (4, CHOICES["shared"]), (4, CHOICES["unfused"])):
         one = evaluator(model, phase=phase, batch=batch, **WAYS[way], **options)
         assert_within_thermal_design_power(one)
-        n_limited += assert_within_thermal_design_power(one.with_library(library(DEAR_WRITES)))
+        n_limited += assert_within_thermal_design_power(one.replace_library(library(DEAR_WRITES)))
     assert n_limited > 0  # some memory would have drawn more
 
 
@@ -573,7 +573,7 @@ def test_an_explanation_has_the_power_of_each_component() -> None:
 def test_an_explanation_names_the_memory_that_waits_for_power(way: str) -> None:
     options = {**WAYS[way], "vector": "serial", "bandwidth_sharing": "shared"}
     one = evaluator("mixtral-8x7b", phase="prefill", batch=1, **options)
-    one = one.with_library(library(DEAR_WRITES))
+    one = one.replace_library(library(DEAR_WRITES))
     metrics = one.metrics_of(one.choose(designs()))
     position = int(np.argmax(metrics.matrix_s / metrics.operators_s))
     explanation = one.explain(take(designs(), np.array([position])))

@@ -227,9 +227,11 @@ def test_moved_numbers_give_the_answers_of_evaluators_that_remember_nothing(monk
     def moved(base, change):
         name, (low, typical) = change
         if name in constants:
-            return base.with_constants({name: typical * 1.1})
+            return base.replace_constants({name: typical * 1.1})
         number = Range(low=low, typical=typical * 1.1, high=typical * 1.2)
-        return base.with_library({**memories, memory.key: memory.model_copy(update={name: number})})
+        return base.replace_library(
+            {**memories, memory.key: memory.model_copy(update={name: number})}
+        )
 
     ranges = {name: getattr(memory, name) for name in (*NUMBERS, *ACCOUNT_NUMBERS)}
     ranges = {name: x for name, x in {**ranges, **constants}.items() if x and x.typical}

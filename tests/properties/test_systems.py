@@ -218,7 +218,7 @@ def test_devices_that_prefill_keep_no_contexts_yet():
     workload = SystemWorkload(model="llama-3.3-70b", session="coding-agent", phases=("prefill",))
     pools = [PoolDescription("prefill", "prefill", ("device",), {})]
     with pytest.raises(InputError, match="needs a prefill pool of designs with all layers"):
-        SystemEvaluator(workload).with_pools(pools, [])
+        SystemEvaluator(workload).join_pools(pools, [])
     with pytest.raises(ValueError, match="expected trace, session, or both"):
         SystemWorkload(model="llama-3.3-70b", session="chat", trace="osworld")
     with pytest.raises(ValueError, match=r"session: expected at most the 8,192 tokens"):

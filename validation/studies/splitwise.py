@@ -205,7 +205,7 @@ def requests_per_s(
     means, degree = stated["traces"][trace], stated["tensor_parallel"]
     model = model_file(stated["model"])
     workload = SystemWorkload(model=model, **means)
-    evaluator = SystemEvaluator(workload, SystemOptions(platform=EAGER)).with_pools(
+    evaluator = SystemEvaluator(workload, SystemOptions(platform=EAGER)).join_pools(
         [PoolDescription(name, name, _DESIGN) for name in ("prefill", "decode")],
         [LinkDescription("link", "prefill", "decode")],
     )
@@ -247,7 +247,7 @@ def handover_rows() -> Iterator[JsonObject]:
     model, prompt = model_file(stated["model"]), stated["prompt_tokens"]
     for machine, link in stated["machines"].items():
         workload = SystemWorkload(model=model, prompt_tokens=prompt, generated_tokens=1)
-        evaluator = SystemEvaluator(workload, SystemOptions(platform=EAGER)).with_pools(
+        evaluator = SystemEvaluator(workload, SystemOptions(platform=EAGER)).join_pools(
             [PoolDescription(name, name, _DESIGN) for name in ("prefill", "decode")],
             [LinkDescription("link", "prefill", "decode")],
         )

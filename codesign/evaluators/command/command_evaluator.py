@@ -55,7 +55,7 @@ class CommandEvaluator(Evaluator):
     Args:
         workload: Any keys.
         options: The program, its files, its metrics.
-        parameters: Parameters of the design space; see :meth:`with_parameters`. The cheaper model
+        parameters: Parameters of the design space; see :meth:`use_parameters`. The cheaper model
             is built with them.
     """
 
@@ -90,7 +90,7 @@ class CommandEvaluator(Evaluator):
         has_model = method != "predict" or self._predictor is not None
         return has_model and super().offers(method)
 
-    def with_parameters(self, names: Sequence[str]) -> Evaluator:
+    def use_parameters(self, names: Sequence[str]) -> Evaluator:
         """The evaluator for a design space with these parameters.
 
         Raises:

@@ -279,7 +279,7 @@ class NpuEvaluator(PhaseMachine):
     def technologies(self) -> Technologies:
         return self._library
 
-    def with_library(self, library: Technologies) -> NpuEvaluator:
+    def replace_library(self, library: Technologies) -> NpuEvaluator:
         """The same evaluator over other memory technologies; the model is not lowered again."""
         return self._changed(_library=library)
 
@@ -301,13 +301,13 @@ class NpuEvaluator(PhaseMachine):
             if name not in self.options.constants
         }
 
-    def with_constants(self, values: Mapping[str, float]) -> NpuEvaluator:
+    def replace_constants(self, values: Mapping[str, float]) -> NpuEvaluator:
         constants = {**self.options.constants, **values}
         options = self.options.model_copy(update={"constants": constants})
         moved = {**self._moved_constants, **values}
         return self._changed(_moved_constants=moved, options=options)
 
-    def within_limits(self, limits: Mapping[str, float]) -> NpuEvaluator:
+    def keep_limits(self, limits: Mapping[str, float]) -> NpuEvaluator:
         """The same evaluator; the policy ``best`` chooses batch sizes that keep these limits.
 
         Args:

@@ -34,7 +34,7 @@ from codesign.models.hardware.accelerator import (
     take,
 )
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.models.hardware.hierarchy import in_flight_bandwidth_bytes_per_s
+from codesign.models.hardware.hierarchy import inflight_bandwidth_bytes_per_s
 from codesign.models.hardware.tier_order import fastest_first
 from codesign.models.machines.npu.operator_stage import place, resident_bytes
 from codesign.models.machines.npu.placement import PRIORITIES, WRITTEN, Two
@@ -138,7 +138,7 @@ class PreparedDesigns:
         if not many > 0:
             return levels.bandwidth_bytes_per_s[1:]
         chunk_bytes = accelerators.macs_per_cycle * self.weight_bytes
-        return in_flight_bandwidth_bytes_per_s(
+        return inflight_bandwidth_bytes_per_s(
             levels.bandwidth_bytes_per_s[1:], levels.latency_s[1:], chunk_bytes, many
         )
 
@@ -380,7 +380,7 @@ class PreparedDesigns:
         return place(design, pass_requests, sizes, self.preparation.modelling)
 
     @property
-    def on_chip_bytes(self) -> FloatArray:
+    def onchip_bytes(self) -> FloatArray:
         """(3, n) what each kind of data has on chip."""
         return np.stack(self.placed.held_bytes)[..., 0]
 

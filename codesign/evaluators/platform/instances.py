@@ -204,8 +204,8 @@ def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
     owners, counts = [], []
     for owner in np.unique(table.owner).tolist():
         is_own = table.owner == owner
-        within_limits, all_counts = table.count[is_own & table.keeps], table.count[is_own]
-        low = int(within_limits.max()) if len(within_limits) else 0
+        allowed, all_counts = table.count[is_own & table.keeps], table.count[is_own]
+        low = int(allowed.max()) if len(allowed) else 0
         larger = all_counts[all_counts > low]
         if not low or not len(larger) or larger.min() - low <= 1:
             continue

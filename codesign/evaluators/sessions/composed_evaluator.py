@@ -38,11 +38,11 @@ class ComposedEvaluator(Evaluator, Generic[E]):
     def technologies(self) -> Fields:
         return self.first.technologies()
 
-    def with_library(self, library: Fields) -> Self:
-        return self._with(lambda member: member.with_library(library))
+    def replace_library(self, library: Fields) -> Self:
+        return self._with(lambda member: member.replace_library(library))
 
-    def with_constants(self, values: Mapping[str, float]) -> Self:
-        return self._with(lambda member: member.with_constants(values))
+    def replace_constants(self, values: Mapping[str, float]) -> Self:
+        return self._with(lambda member: member.replace_constants(values))
 
     def constant_ranges(self, metrics: Sequence[str]) -> Fields:
         return self.first.constant_ranges(metrics)

@@ -191,8 +191,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         classes = self._reuse.classes
         return classes.total(classes.context_tokens + classes.new_tokens + classes.generated_tokens)
 
-    def with_constants(self, values: Mapping[str, float]) -> Self:
-        evaluator = super().with_constants(values)
+    def replace_constants(self, values: Mapping[str, float]) -> Self:
+        evaluator = super().replace_constants(values)
         evaluator._constants = {**self._constants, **values}
         return evaluator
 

@@ -197,7 +197,7 @@ class Simulator:
         """Array, on-chip memory and dataflow by which the design cuts an operator."""
         designs, options = self.designs, self.options
         hardware = designs.accelerators
-        held, pinned = designs.on_chip_bytes[:, design], designs.pinned[:, design]
+        held, pinned = designs.onchip_bytes[:, design], designs.pinned[:, design]
         return Tiling(
             depth=float(hardware.array_depth[design]),
             width=float(hardware.array_width[design]),
@@ -381,10 +381,10 @@ class SimulationEvaluator(PhaseMachine):
     def technologies(self) -> Technologies:
         return self.analytical.technologies()
 
-    def within_limits(self, limits: Mapping[str, float]) -> SimulationEvaluator:
+    def keep_limits(self, limits: Mapping[str, float]) -> SimulationEvaluator:
         """The same evaluator with batch sizes within the limits, by the closed form of ``npu``."""
         limited_evaluator = copy.copy(self)
-        limited_evaluator.analytical = self.analytical.within_limits(limits)
+        limited_evaluator.analytical = self.analytical.keep_limits(limits)
         return limited_evaluator
 
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:

@@ -115,7 +115,7 @@ class DesignPool(Evaluator):
     def offers(self, method: Offer) -> bool:
         """True if the evaluator of the machines offers it, or the pool does for any evaluator."""
         from_machine = method in (
-            "best_case", "superseded", "features", "predict", "with_library",
+            "best_case", "superseded", "features", "predict", "replace_library",
         )  # fmt: skip
         return self.evaluator.offers(method) if from_machine else super().offers(method)
 
@@ -134,9 +134,9 @@ class DesignPool(Evaluator):
         evaluator = self.evaluator
         return [type(evaluator).__module__, *evaluator.convention_modules()]
 
-    def within_limits(self, limits: Mapping[str, float]) -> Self:
+    def keep_limits(self, limits: Mapping[str, float]) -> Self:
         """The same; batch sizes are chosen within these limits on latency, if any are chosen."""
-        return self.changed(self.evaluator.within_limits(limits))
+        return self.changed(self.evaluator.keep_limits(limits))
 
     def changed(self, evaluator: Evaluator) -> Self:
         """The same pool of machines that another evaluator of their kind reads."""
@@ -150,14 +150,14 @@ class DesignPool(Evaluator):
     def technologies(self) -> Fields:
         return self.evaluator.technologies()
 
-    def with_library(self, library: Fields) -> Self:
-        return self.changed(self.evaluator.with_library(library))
+    def replace_library(self, library: Fields) -> Self:
+        return self.changed(self.evaluator.replace_library(library))
 
     def constant_ranges(self, metrics: Sequence[str]) -> Fields:
         return self.evaluator.constant_ranges(metrics)
 
-    def with_constants(self, values: Mapping[str, float]) -> Self:
-        return self.changed(self.evaluator.with_constants(values))
+    def replace_constants(self, values: Mapping[str, float]) -> Self:
+        return self.changed(self.evaluator.replace_constants(values))
 
     def known_violations(self, designs: Columns) -> Arrays:
         return self.evaluator.known_violations(designs)

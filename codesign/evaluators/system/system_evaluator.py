@@ -117,7 +117,7 @@ class SystemEvaluator(Evaluator):
         self._sources: dict[str, dict[str, set[str]]] = {}
         self.metrics = tuple(SYSTEM_METRICS.values())
 
-    def with_pools(
+    def join_pools(
         self, pools: Sequence[PoolDescription], links: Sequence[LinkDescription]
     ) -> SystemEvaluator:
         """The evaluator of systems with these pools and links.
@@ -210,11 +210,11 @@ class SystemEvaluator(Evaluator):
         """The profiles of the pools' machines."""
         return ", ".join(dict.fromkeys(machine.profile for machine in self.machines.values()))
 
-    def within_limits(self, limits: Mapping[str, float]) -> SystemEvaluator:
+    def keep_limits(self, limits: Mapping[str, float]) -> SystemEvaluator:
         """The same evaluator; pools choose batch sizes that keep the limits on latency."""
         return self._changed(
             lambda name, machine: (
-                machine.within_limits(latencies)
+                machine.keep_limits(latencies)
                 if (latencies := _latencies(limits, self._tasks[name]))
                 else machine
             )
@@ -240,9 +240,9 @@ class SystemEvaluator(Evaluator):
             for name, technology in machine.technologies().items()
         }
 
-    def with_library(self, library: Technologies) -> SystemEvaluator:
+    def replace_library(self, library: Technologies) -> SystemEvaluator:
         """The same evaluator over other memory technologies, the same in all pools."""
-        return self._changed(lambda _, machine: machine.with_library(library))
+        return self._changed(lambda _, machine: machine.replace_library(library))
 
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
         """Ranges of the machines' cost constants, by name.
@@ -252,13 +252,13 @@ class SystemEvaluator(Evaluator):
         """
         return dict(self._constants(metrics).values())
 
-    def with_constants(self, values: Mapping[str, float]) -> SystemEvaluator:
+    def replace_constants(self, values: Mapping[str, float]) -> SystemEvaluator:
         """The same evaluator with other constants of what machines cost."""
         by_pool: dict[str, dict[str, float]] = {pool: {} for pool in self.machines}
         for (pool, name), (name_in_system, _) in self._constants(_ANY_COST).items():
             if name_in_system in values:  # those without a width are not varied
                 by_pool[pool][name] = values[name_in_system]
-        return self._changed(lambda pool, machine: machine.with_constants(by_pool[pool]))
+        return self._changed(lambda pool, machine: machine.replace_constants(by_pool[pool]))
 
     def _constants(self, metrics: Sequence[str]) -> dict[tuple[str, str], tuple[str, Range]]:
         """The name in the system, and the range, of each pool's constant."""

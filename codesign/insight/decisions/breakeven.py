@@ -253,7 +253,7 @@ class _Rivals:
         exact = Range(low=value, typical=value, high=value)
         technology = self.technology.model_copy(update={quantity: exact})
         library = {**self.library, technology.key: technology}
-        evaluator = self.base.evaluator.with_library(library)
+        evaluator = self.base.evaluator.replace_library(library)
         return replace(self.base, space=self._space(library, is_included=True), evaluator=evaluator)
 
     def spaces_of(self, problem: Problem) -> list[DesignSpace]:

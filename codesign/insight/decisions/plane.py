@@ -204,7 +204,9 @@ def _place(box: Box, name: str, flag: str) -> int:
 
 
 def _memory_columns(problem: Problem) -> IntArray:
-    library = problem.evaluator.technologies() if problem.evaluator.offers("with_library") else {}
+    library = (
+        problem.evaluator.technologies() if problem.evaluator.offers("replace_library") else {}
+    )
     for columns in technology_columns(problem.space, library).values() if library else ():
         values = problem.space.parameters[columns[0]].values
         if len(values) > 1 and all(library[str(x)].place == "off-chip" for x in values):

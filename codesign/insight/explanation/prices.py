@@ -222,7 +222,7 @@ class _Pricing:
     def _moves_designs(self, limit: Limit) -> bool:
         """Whether designs may have other metrics under another limit, or nobody knows."""
         evaluator = self.fronts.problem.evaluator
-        if limit.source != "campaign" or not evaluator.offers("within_limits"):
+        if limit.source != "campaign" or not evaluator.offers("keep_limits"):
             return False
         return evaluator.kept_limits is None or limit.quantity in evaluator.kept_limits
 

@@ -64,7 +64,7 @@ class Variation:
             evaluator = Slackened(evaluator, dict(self.slack), self.is_only_new)
         if not self.constraints:
             return replace(problem, space=space, evaluator=evaluator)
-        evaluator = evaluator.within_limits({})  # those that stay are told again
+        evaluator = evaluator.keep_limits({})  # those that stay are told again
         changed = dict(self.constraints)
         texts = (changed.get(x.text, x.text) for x in problem.constraints)
         return build_problem(
@@ -142,9 +142,9 @@ class Slackened(Evaluator):
         evaluation = self._inner.evaluate(designs, metrics)
         return replace(evaluation, violations=self._moved(evaluation.violations))
 
-    def within_limits(self, limits: Mapping[str, float]) -> Evaluator:
+    def keep_limits(self, limits: Mapping[str, float]) -> Evaluator:
         """The evaluator choosing within limits on metrics, if it can; its own stay moved."""
-        return Slackened(self._inner.within_limits(limits), self._slack, self._is_only_new)
+        return Slackened(self._inner.keep_limits(limits), self._slack, self._is_only_new)
 
     def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
         """Metrics of the evaluator."""

@@ -102,10 +102,10 @@ class Sweep:
 
     def __init__(self, problem: Problem, metrics: Sequence[str]) -> None:
         evaluator = problem.evaluator
-        if not evaluator.offers("with_library"):
+        if not evaluator.offers("replace_library"):
             raise InputError(
                 f"evaluator {problem.evaluator_name!r} has no technologies with ranges to vary; "
-                "expected one with technologies() and with_library(), such as npu"
+                "expected one with technologies() and replace_library(), such as npu"
             )
         if not evaluator.technologies():
             raise InputError(
@@ -191,8 +191,8 @@ class Sweep:
         library = {
             key: self._settled[key].model_copy(update=change) for key, change in changes.items()
         }
-        evaluator = self._evaluator.with_library(self._settled | library)
-        return evaluator.with_constants(constants) if constants else evaluator
+        evaluator = self._evaluator.replace_library(self._settled | library)
+        return evaluator.replace_constants(constants) if constants else evaluator
 
 
 def _are_equal(observed: Observations, again: Observations) -> bool:

@@ -22,7 +22,7 @@ from codesign.base.columns import FloatArray
 from codesign.models.hardware.formula_operations import inverse, larger, smaller, where
 
 __all__ = [
-    "in_flight_bandwidth_bytes_per_s",
+    "inflight_bandwidth_bytes_per_s",
     "inverse",
     "parallel_time_s_at",
     "staged_time_s_at",
@@ -95,7 +95,7 @@ def parallel_time_s_at(
     return total
 
 
-def in_flight_bandwidth_bytes_per_s(
+def inflight_bandwidth_bytes_per_s(
     bandwidth_bytes_per_s: FloatArray,
     latency_s: FloatArray,
     chunk_bytes: FloatArray,

@@ -7,16 +7,21 @@ or ``all`` (every observation). An export of one design is a
 function ``(chosen, path) -> Written``, registered in ``codesign.design_exports``.
 """
 
-from codesign.report.exports.journal import to_optuna
-from codesign.report.exports.observation_documents import to_json, to_yaml
-from codesign.report.exports.observation_tables import to_csv, to_excel, to_markdown, to_parquet
+from codesign.report.exports.journal import write_optuna
+from codesign.report.exports.observation_documents import write_json, write_yaml
+from codesign.report.exports.observation_tables import (
+    write_csv,
+    write_excel,
+    write_markdown,
+    write_parquet,
+)
 
 __all__ = [
-    "to_csv",
-    "to_excel",
-    "to_json",
-    "to_markdown",
-    "to_optuna",
-    "to_parquet",
-    "to_yaml",
+    "write_csv",
+    "write_excel",
+    "write_json",
+    "write_markdown",
+    "write_optuna",
+    "write_parquet",
+    "write_yaml",
 ]

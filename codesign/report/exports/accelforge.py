@@ -21,7 +21,7 @@ _REUSED = {"ws": ("output", "input"), "is": ("output", "weight"), "os": ("weight
 """Data that rows and columns of the array pass on, by the stationary operand."""
 
 
-def to_accelforge(design: ChosenDesign, path: Path) -> Written:
+def write_accelforge(design: ChosenDesign, path: Path) -> Written:
     """The YAML file that ``accelforge.Spec.from_yaml`` takes, next to a workload.
 
     Raises:

@@ -28,7 +28,7 @@ _SLOWER = {"int4": 0.25, "int8": 0.5, "bf16": 1.0}
 """Time of an operation against bf16 (``System.compute_multiplier``)."""
 
 
-def to_genz(design: ChosenDesign, path: Path) -> Written:
+def write_genz(design: ChosenDesign, path: Path) -> Written:
     """The dictionary to pass as ``system_name``, as JSON; GenZ ignores the keys it does not know.
 
     Raises:

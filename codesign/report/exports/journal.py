@@ -35,7 +35,7 @@ _LARGEST = 1e300
 """Stands for an infinite violation, which Optuna's sums do not take."""
 
 
-def to_optuna(results: Results, path: Path, scope: Scope = "front") -> Path:
+def write_optuna(results: Results, path: Path, scope: Scope = "front") -> Path:
     """A journal file for ``optuna.storages.JournalStorage``.
 
     Raises:

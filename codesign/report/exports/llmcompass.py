@@ -27,7 +27,7 @@ _NARROWEST_BITS = 8
 """Its word size is ``bits // 8`` bytes: anything narrower takes no memory at all."""
 
 
-def to_llmcompass(design: ChosenDesign, path: Path) -> Written:
+def write_llmcompass(design: ChosenDesign, path: Path) -> Written:
     """The JSON file that ``read_architecture_template`` opens.
 
     Raises:

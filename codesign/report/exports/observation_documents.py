@@ -12,7 +12,7 @@ from codesign.report.frames import Scope, numbers_of, positions_of
 from codesign.search.campaign import Results
 
 
-def to_json(results: Results, path: Path, scope: Scope = "front") -> Path:
+def write_json(results: Results, path: Path, scope: Scope = "front") -> Path:
     """Provenance and ``observations``, one object each; NaN and infinity are null."""
     head = json_text(Provenance.describe(results, scope)).removesuffix("\n}")
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:
@@ -28,7 +28,7 @@ def to_json(results: Results, path: Path, scope: Scope = "front") -> Path:
     return path
 
 
-def to_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
+def write_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
     """Provenance, ``designs`` by name as a space file has them, and their ``results``.
 
     ``codesign evaluate --design-file FILE --design NAME`` accepts it back, workload included.

@@ -44,7 +44,7 @@ _EPOCH = datetime(2000, 1, 1, tzinfo=UTC)
 """A date for formats that demand one: the same results give the same bytes."""
 
 
-def to_csv(results: Results, path: Path, scope: Scope = "front") -> Path:
+def write_csv(results: Results, path: Path, scope: Scope = "front") -> Path:
     """One header line, then one line per observation; missing values are empty.
 
     Text that a spreadsheet would compute begins with an apostrophe: ``'=A1``.
@@ -67,7 +67,7 @@ def _cells(values: Any) -> Iterator[Any]:
     return ("" if value is None or value != value else value for value in listed)
 
 
-def to_parquet(results: Results, path: Path, scope: Scope = "front") -> Path:
+def write_parquet(results: Results, path: Path, scope: Scope = "front") -> Path:
     """The columns of the CSV; the provenance is JSON under the metadata key ``codesign``.
 
     Raises:
@@ -89,7 +89,7 @@ MOST_EXCEL_ROWS = 1_048_576
 _WIDEST, _NARROWEST = 70, 6
 
 
-def to_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
+def write_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
     """A workbook: ``observations`` with the design in words, then objectives and main metrics with
     their units, parameters, and the rest of the CSV; a ``chart`` of the front by its first two
     objectives; the ``metrics`` with their meanings, and what matters of the ``provenance``.
@@ -270,7 +270,7 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
         yield path, json.dumps(value, ensure_ascii=False) if is_text else value
 
 
-def to_markdown(results: Results, path: Path, scope: Scope = "front") -> Path:
+def write_markdown(results: Results, path: Path, scope: Scope = "front") -> Path:
     """One table: the design in words, every metric that varies, and above it the provenance."""
     positions, numbers = positions_of(results, scope), numbers_of(results, scope)
     folded = folded_front(results) if scope == "folded" else None

@@ -92,7 +92,7 @@ class ScaleSimProduct:
     times: float
 
 
-def to_scalesim(design: ChosenDesign, path: Path) -> Written:
+def write_scalesim(design: ChosenDesign, path: Path) -> Written:
     """Three files; ``path`` is that of the configuration.
 
     Raises:

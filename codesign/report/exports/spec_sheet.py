@@ -53,7 +53,7 @@ _LEAST = 0.01
 """Share of the time from which on an operator is listed."""
 
 
-def to_spec_sheet(exported: ChosenDesign, path: Path) -> Written:
+def write_spec_sheet(exported: ChosenDesign, path: Path) -> Written:
     """Write a spec sheet, and beside it the sources of its numbers and the die to scale.
 
     The sheet has machine, results and budgets. If the evaluator has no array, it lists parameters

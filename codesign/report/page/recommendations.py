@@ -181,7 +181,7 @@ def _judged(
                     "ratios": dict(verdict.ratios),
                 }
             )
-    if not judge.samples or not problem.evaluator.offers("with_library"):
+    if not judge.samples or not problem.evaluator.offers("replace_library"):
         return judged
     spread = front_spread(problem, rows, metrics, judge.samples)
     worst = worst_excess(problem, rows)

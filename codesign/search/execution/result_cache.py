@@ -148,7 +148,7 @@ def source_of(problem: Problem) -> Source:
                 "code": code_digest(evaluator_modules(evaluator)),
                 "package": plugins.distribution("evaluators", problem.evaluator_name),
                 "numpy": np.__version__,
-                "limits": limits if evaluator.offers("within_limits") else [],
+                "limits": limits if evaluator.offers("keep_limits") else [],
             }
         ),
     )

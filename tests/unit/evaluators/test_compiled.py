@@ -98,7 +98,7 @@ def test_stated_energies_of_an_operation_give_the_same_bits_and_bounds_below(pha
     answers = []
     for switch in "01":
         monkeypatch.setenv(compiled.SWITCH, switch)
-        changed = NpuEvaluator(request, library=LIBRARY).with_constants(energies)
+        changed = NpuEvaluator(request, library=LIBRARY).replace_constants(energies)
         answers.append(changed.evaluate(columns))
         least = changed.best_case(columns, {}, metrics)
         for name in metrics:

@@ -12,7 +12,7 @@ from codesign.base.errors import UnknownNameError
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.models.machines.npu.placement import PRIORITIES, on_chip_bytes, tier_tails
+from codesign.models.machines.npu.placement import PRIORITIES, onchip_bytes, tier_tails
 from codesign.models.machines.npu.traffic import (
     array_passes,
     blocked_passes,
@@ -203,7 +203,7 @@ def test_on_chip_memory_is_shared_like_water_poured_into_vessels():
     needs = rng.integers(0, 100, (3, n)).astype(float)
     capacity = rng.integers(0, 250, n).astype(float)
     priority = rng.integers(0, 4, n)
-    given = np.stack(on_chip_bytes(tuple(needs), capacity, priority))
+    given = np.stack(onchip_bytes(tuple(needs), capacity, priority))
     for i in range(n):
         need, left, expected = needs[:, i], capacity[i], np.zeros(3)
         if priority[i] < 3:

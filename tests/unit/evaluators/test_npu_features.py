@@ -46,7 +46,7 @@ def test_those_that_are_metrics_too_have_the_same_values():
 
 def decode(**limits):
     request = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
-    return NpuEvaluator(request).within_limits(limits)
+    return NpuEvaluator(request).keep_limits(limits)
 
 
 def test_what_is_predicted_is_the_bound_that_no_design_beats():

@@ -62,7 +62,7 @@ def platform(engine="graphs"):
 def systems(phases, engine="graphs"):
     """Systems of one group of devices for each phase, which are those of ``DESIGNS``."""
     options = SystemOptions(platform=PlatformOptions(engine=engine))
-    evaluator = SystemEvaluator(SystemWorkload(**WORKLOAD, phases=phases), options).with_pools(
+    evaluator = SystemEvaluator(SystemWorkload(**WORKLOAD, phases=phases), options).join_pools(
         [PoolDescription(name, name, tuple(DESIGNS)) for name in phases],
         [LinkDescription("link", "prefill", "decode")] if len(phases) == 2 else [],
     )
@@ -214,7 +214,7 @@ def test_a_pool_is_explained_in_its_own_phase():
 def test_options_of_one_pool_are_its_own():
     slow = MachineOptions(platform=PlatformOptions(engine="eager"))
     options = SystemOptions(pools={"decode": slow})
-    machines = SystemEvaluator(SystemWorkload(**WORKLOAD), options).with_pools(
+    machines = SystemEvaluator(SystemWorkload(**WORKLOAD), options).join_pools(
         [PoolDescription(name, name, tuple(DESIGNS)) for name in ("prefill", "decode")],
         [LinkDescription("link", "prefill", "decode")],
     ).machines  # fmt: skip

@@ -273,7 +273,7 @@ def test_pools_of_other_processes_have_constants_of_their_own():
     evaluator = problem_of(load_space("system-pd", catalogs()), options).evaluator
     ranges = evaluator.constant_ranges(["unit_cost_usd"])
     assert {"prefill_wafer_usd", "decode_wafer_usd", "pue"} <= set(ranges)
-    changed = evaluator.with_constants({"prefill_wafer_usd": 1.0, "decode_wafer_usd": 2.0})
+    changed = evaluator.replace_constants({"prefill_wafer_usd": 1.0, "decode_wafer_usd": 2.0})
     stated = {name: pool.evaluator.options.constants for name, pool in changed.machines.items()}
     assert stated == {"prefill": {"wafer_usd": 1.0}, "decode": {"wafer_usd": 2.0}}
 

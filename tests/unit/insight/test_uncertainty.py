@@ -205,9 +205,9 @@ def test_other_technologies_give_what_building_with_them_gives():
     designs = space.columns(space.sample(np.random.default_rng(0), 200))
     changed = only(sram={"bandwidth": (1e12, 2e12, 3e12)})
     npu = NpuEvaluator(REQUEST, OPTIONS)
-    assert npu.offers("with_library")
+    assert npu.offers("replace_library")
     before = npu.evaluate(designs).metrics
-    exchanged = npu.with_library(changed).evaluate(designs).metrics
+    exchanged = npu.replace_library(changed).evaluate(designs).metrics
     built = NpuEvaluator(REQUEST, OPTIONS, library=changed).evaluate(designs).metrics
     assert (exchanged["tdp_watts"] != before["tdp_watts"]).any()
     for name, values in built.items():
@@ -243,7 +243,7 @@ class Toy(Evaluator):
     def technologies(self):
         return self._library
 
-    def with_library(self, library):
+    def replace_library(self, library):
         return Toy(library)
 
     def known_violations(self, designs):
@@ -267,7 +267,7 @@ class Toy(Evaluator):
 
 def _stranger():
     """The toy without technologies."""
-    absent = {"technologies", "with_library"}
+    absent = {"technologies", "replace_library"}
     kept = {name: item for name, item in vars(Toy).items() if name not in absent}
     return type("Stranger", (Evaluator,), kept)(only())
 

@@ -17,13 +17,13 @@ from codesign.report import exports
 from codesign.report.frames import to_frame
 
 FORMATS = {
-    "csv": exports.to_csv,
-    "json": exports.to_json,
-    "yaml": exports.to_yaml,
-    "parquet": exports.to_parquet,
-    "xlsx": exports.to_excel,
-    "markdown": exports.to_markdown,
-    "optuna": exports.to_optuna,
+    "csv": exports.write_csv,
+    "json": exports.write_json,
+    "yaml": exports.write_yaml,
+    "parquet": exports.write_parquet,
+    "xlsx": exports.write_excel,
+    "markdown": exports.write_markdown,
+    "optuna": exports.write_optuna,
 }
 
 
@@ -45,14 +45,14 @@ def _assert_frame_has_the_observations(frame, results, positions):
 
 @pytest.mark.parametrize("scope", ["front", "all"])
 def test_pandas_reads_the_csv_as_it_was_written(results, tmp_path, scope):
-    path = exports.to_csv(results, tmp_path / "out.csv", scope)
+    path = exports.write_csv(results, tmp_path / "out.csv", scope)
     positions = results.front() if scope == "front" else np.arange(16)
     frame = pd.read_csv(path)
     _assert_frame_has_the_observations(frame, results, positions)
 
 
 def test_the_csv_quotes_and_leaves_missing_values_empty(results, tmp_path):
-    path = exports.to_csv(results, tmp_path / "out.csv", "all")
+    path = exports.write_csv(results, tmp_path / "out.csv", "all")
     lines = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
     assert lines[5]["reason"] == results.reasons[5]
     assert lines[5]["tdp_watts"] == ""
@@ -65,7 +65,7 @@ def test_the_csv_quotes_and_leaves_missing_values_empty(results, tmp_path):
 
 @pytest.mark.parametrize("scope", ["front", "all"])
 def test_pyarrow_and_pandas_read_the_parquet(results, tmp_path, scope):
-    path = exports.to_parquet(results, tmp_path / "out.parquet", scope)
+    path = exports.write_parquet(results, tmp_path / "out.parquet", scope)
     positions = results.front() if scope == "front" else np.arange(16)
     _assert_frame_has_the_observations(pd.read_parquet(path), results, positions)
     metadata = pq.read_schema(path).metadata
@@ -77,7 +77,7 @@ def test_the_json_is_one_document_without_nan(results, tmp_path, scope):
     def refuse(text):
         raise AssertionError(text)
 
-    path = exports.to_json(results, tmp_path / "out.json", scope)
+    path = exports.write_json(results, tmp_path / "out.json", scope)
     document = json.loads(path.read_text(encoding="utf-8"), parse_constant=refuse)
     positions = results.front() if scope == "front" else np.arange(16)
     assert [item["hypervolume"] for item in document["observations"]] == (
@@ -90,12 +90,12 @@ def test_the_json_is_one_document_without_nan(results, tmp_path, scope):
 
 def test_the_json_of_an_empty_scope_is_still_a_document(results, with_observations, tmp_path):
     nothing = with_observations(results, feasible=np.zeros(16, dtype=bool))
-    path = exports.to_json(nothing, tmp_path / "out.json", "front")
+    path = exports.write_json(nothing, tmp_path / "out.json", "front")
     assert json.loads(path.read_text(encoding="utf-8"))["observations"] == []
 
 
 def test_a_failed_observation_is_null_with_its_reason_in_the_json(results, tmp_path):
-    path = exports.to_json(results, tmp_path / "out.json", "all")
+    path = exports.write_json(results, tmp_path / "out.json", "all")
     failed = json.loads(path.read_text(encoding="utf-8"))["observations"][5]
     assert failed["metrics"]["tdp_watts"] is None
     assert failed["failed"] is True
@@ -103,7 +103,7 @@ def test_a_failed_observation_is_null_with_its_reason_in_the_json(results, tmp_p
 
 
 def test_any_yaml_reader_and_ours_read_the_same_designs(results, tmp_path):
-    path = exports.to_yaml(results, tmp_path / "out.yaml", "front")
+    path = exports.write_yaml(results, tmp_path / "out.yaml", "front")
     theirs = yaml.safe_load(path.read_text(encoding="utf-8"))
     assert read_document(path).data == theirs
     decoded = results.problem.space.decode(results.rows[results.front()])
@@ -120,7 +120,7 @@ def test_any_yaml_reader_and_ours_read_the_same_designs(results, tmp_path):
 def test_the_yaml_is_what_pyyaml_writes(results, tmp_path):
     results.reasons[5] = "no: 'quoted', # and a \"long\" line\nof two, " + "word " * 40
     results.metrics["tdp_watts"][0] = 1e22
-    text = exports.to_yaml(results, tmp_path / "out.yaml", "all").read_text(encoding="utf-8")
+    text = exports.write_yaml(results, tmp_path / "out.yaml", "all").read_text(encoding="utf-8")
 
     class Dumper(yaml.SafeDumper):
         def ignore_aliases(self, data):
@@ -163,7 +163,7 @@ def test_an_export_that_fails_leaves_the_old_file_and_nothing_else(
 
 def test_a_failed_observation_is_a_failed_trial_with_its_reason(results, tmp_path):
     optuna = pytest.importorskip("optuna")
-    path = str(exports.to_optuna(results, tmp_path / "out.journal", "all"))
+    path = str(exports.write_optuna(results, tmp_path / "out.journal", "all"))
     storage = optuna.storages.JournalStorage(optuna.storages.journal.JournalFileBackend(path))
     study = optuna.load_study(study_name="by-hand, random, seed 1", storage=storage)
     failed = study.trials[1]
@@ -175,7 +175,7 @@ def test_a_failed_observation_is_a_failed_trial_with_its_reason(results, tmp_pat
 def test_text_that_looks_like_a_formula_stays_text_in_excel(results, tmp_path):
     openpyxl = pytest.importorskip("openpyxl")
     results.reasons[5] = "=1+1"
-    path = exports.to_excel(results, tmp_path / "out.xlsx", "all")
+    path = exports.write_excel(results, tmp_path / "out.xlsx", "all")
     sheet = openpyxl.load_workbook(path)["observations"]
     header = [cell.value for cell in sheet[1]]
     cell = sheet.cell(row=7, column=header.index("reason") + 1)
@@ -185,7 +185,7 @@ def test_text_that_looks_like_a_formula_stays_text_in_excel(results, tmp_path):
 
 def test_text_that_looks_like_a_formula_stays_text_in_a_csv(results, tmp_path):
     results.reasons[5] = "=1+1"
-    path = exports.to_csv(results, tmp_path / "out.csv", "all")
+    path = exports.write_csv(results, tmp_path / "out.csv", "all")
     lines = list(csv.DictReader(path.read_text(encoding="utf-8").splitlines()))
     assert lines[5]["reason"] == "'=1+1"
 
@@ -193,19 +193,19 @@ def test_text_that_looks_like_a_formula_stays_text_in_a_csv(results, tmp_path):
 def test_more_observations_than_a_sheet_has_lines_are_refused(results, tmp_path, monkeypatch):
     monkeypatch.setattr("codesign.report.exports.observation_tables.MOST_EXCEL_ROWS", 16)
     with pytest.raises(InputError, match="a sheet of Excel holds 15 observations, got 16; csv"):
-        exports.to_excel(results, tmp_path / "out.xlsx", "all")
+        exports.write_excel(results, tmp_path / "out.xlsx", "all")
     assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_scope_is_refused(results, tmp_path):
     with pytest.raises(InputError, match=r"unknown scope 'fornt'\. Did you mean 'front'"):
-        exports.to_csv(results, tmp_path / "out.csv", "fornt")
+        exports.write_csv(results, tmp_path / "out.csv", "fornt")
     assert not list(tmp_path.iterdir())
 
 
 def test_a_folder_is_refused_as_a_file(results, tmp_path):
     with pytest.raises(InputError, match="is a folder, expected a file"):
-        exports.to_csv(results, tmp_path, "all")
+        exports.write_csv(results, tmp_path, "all")
 
 
 def test_the_frame_has_one_row_per_observation(results):

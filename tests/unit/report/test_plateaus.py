@@ -85,28 +85,28 @@ def test_the_document_has_every_design_and_says_under_which_it_is_folded(plateau
 
 
 def test_the_front_stays_whole_in_files_for_programs(plateaus, tmp_path):
-    text = exports.to_csv(plateaus, tmp_path / "front.csv").read_text("utf-8")
+    text = exports.write_csv(plateaus, tmp_path / "front.csv").read_text("utf-8")
     assert len(list(csv.DictReader(text.splitlines()))) == 7
-    document = yaml.safe_load(exports.to_yaml(plateaus, tmp_path / "f.yaml").read_text("utf-8"))
+    document = yaml.safe_load(exports.write_yaml(plateaus, tmp_path / "f.yaml").read_text("utf-8"))
     assert list(document["designs"]) == [f"front-{number}" for number in range(1, 8)]
 
 
 def test_the_folded_front_is_exported_with_the_numbers_of_the_whole_one(plateaus, tmp_path):
-    text = exports.to_csv(plateaus, tmp_path / "f.csv", "folded").read_text("utf-8")
+    text = exports.write_csv(plateaus, tmp_path / "f.csv", "folded").read_text("utf-8")
     lines = list(csv.DictReader(text.splitlines()))
     assert [int(line["front_number"]) for line in lines] == _KEPT
     assert [float(line["tdp_watts"]) for line in lines] == [407.0, 217.0, 120.0]
     document = yaml.safe_load(
-        exports.to_yaml(plateaus, tmp_path / "f.yaml", "folded").read_text("utf-8")
+        exports.write_yaml(plateaus, tmp_path / "f.yaml", "folded").read_text("utf-8")
     )
     assert list(document["designs"]) == list(document["results"]) == ["front-4", "front-6",
                                                                       "front-7"]  # fmt: skip
     assert (document["scope"], document["tolerance"]) == ("folded", 0.02)
     document = json.loads(
-        exports.to_json(plateaus, tmp_path / "f.json", "folded").read_text("utf-8")
+        exports.write_json(plateaus, tmp_path / "f.json", "folded").read_text("utf-8")
     )
     assert [item["front_number"] for item in document["observations"]] == _KEPT
-    page = exports.to_markdown(plateaus, tmp_path / "f.md", "folded").read_text("utf-8")
+    page = exports.write_markdown(plateaus, tmp_path / "f.md", "folded").read_text("utf-8")
     lines = [line for line in page.splitlines() if line.startswith("| ")][1:]
     assert [int(line.split("|")[1]) for line in lines[1:]] == _KEPT
     assert "(+3 within 2 %) | 3,315 token/s" in page

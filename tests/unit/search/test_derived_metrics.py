@@ -113,7 +113,7 @@ def test_an_answer_that_is_kept_has_the_evaluators_metrics_alone():
 class KeepsLimits(Rates):
     limits = None
 
-    def within_limits(self, limits):
+    def keep_limits(self, limits):
         kept = KeepsLimits()
         kept.limits = dict(limits)
         return kept

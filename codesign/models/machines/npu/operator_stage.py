@@ -17,7 +17,7 @@ from codesign.models.hardware.formula_operations import (
     where,
 )
 from codesign.models.hardware.hierarchy import (
-    in_flight_bandwidth_bytes_per_s,
+    inflight_bandwidth_bytes_per_s,
     parallel_time_s_at,
     staged_time_s_at,
 )
@@ -29,7 +29,7 @@ from codesign.models.machines.npu.placement import (
     Tiers,
     Two,
     balanced_tails,
-    on_chip_bytes,
+    onchip_bytes,
     tier_shares,
     tier_tails,
 )
@@ -74,7 +74,7 @@ def place(
     design: StageDesign, batch_size: FloatArray, sizes: Three, modelling: Modelling
 ) -> PlacedDesign:
     """Place the data of a pass of ``batch_size`` requests: ``sizes`` bytes by type of data."""
-    held_bytes = on_chip_bytes(sizes, design.data_capacity_bytes, design.storage)
+    held_bytes = onchip_bytes(sizes, design.data_capacity_bytes, design.storage)
     tails = tails_of(design, sizes, modelling)
     usable = modelling.offchip_efficiency
     sustained = _sustained_bandwidth(design, modelling)
@@ -132,10 +132,10 @@ def _sustained_bandwidth(design: StageDesign, modelling: Modelling) -> Tiers:
     if not modelling.requests_in_flight > 0:
         return bandwidth
     chunk_bytes = design.depth * design.width * design.weight_bytes
-    return _in_flight_bandwidth(bandwidth, latency, chunk_bytes, modelling.requests_in_flight)
+    return _sustained_tiers(bandwidth, latency, chunk_bytes, modelling.requests_in_flight)
 
 
-_in_flight_bandwidth = place_by_place(in_flight_bandwidth_bytes_per_s)
+_sustained_tiers = place_by_place(inflight_bandwidth_bytes_per_s)
 
 
 def _first_latency_s(design: StageDesign, modelling: Modelling) -> FloatArray:

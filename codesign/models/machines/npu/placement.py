@@ -53,7 +53,7 @@ ALL: Any = np.float64(1.0)
 """All of some bytes, as a share."""
 
 
-def on_chip_bytes(needs: Three, capacity: FloatArray, priority: IntArray) -> Three:
+def onchip_bytes(needs: Three, capacity: FloatArray, priority: IntArray) -> Three:
     """Bytes of each kind that live on chip.
 
     The preferred kind takes what it needs; the others share what is left evenly, and none more

@@ -48,7 +48,7 @@ def build(block):
     def build(**changes):
         options = CommandOptions.model_validate({**block, **changes})
         evaluator = CommandEvaluator(CommandWorkload.model_validate({"scale": 3.0}), options)
-        return evaluator.with_parameters(("x", "y"))
+        return evaluator.use_parameters(("x", "y"))
 
     return build
 

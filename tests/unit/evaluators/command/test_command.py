@@ -157,8 +157,8 @@ def test_a_cheaper_model_predicts_and_rules_out(block, space):
     )
     assert not evaluator.offers("predict")
     with pytest.raises(InputError, match="predicted_by: the space lacks x1, x2, which"):
-        evaluator.with_parameters(("x", "y"))
-    predicted = evaluator.with_parameters(("x1", "x2", "x"))
+        evaluator.use_parameters(("x", "y"))
+    predicted = evaluator.use_parameters(("x1", "x2", "x"))
     assert predicted.offers("predict")
     from codesign.space import parse_space
 

@@ -54,7 +54,7 @@ class _Idle(_Watts):
         idle = designs["memory"].lookup(lambda x: self._library[x].background_power.typical)
         return Evaluation({"rate": lanes, "watts": 1e12 * idle * lanes**1.5})
 
-    def with_library(self, library):
+    def replace_library(self, library):
         """The evaluator of other memories."""
         return _Idle(library)
 
@@ -146,7 +146,7 @@ def system_problem(library=_LIBRARY, memories=("hbm3e_8h", "hbf", "lpddr6")):
     evaluator = SystemEvaluator(SystemWorkload(model="llama-3.3-70b", trace="osworld"))
     objectives = ["maximize throughput_tokens_per_s", "minimize tdp_watts"]
     problem = build_problem(space, evaluator, objectives, ["tdp_watts <= 2800"], "system")
-    return replace(problem, evaluator=problem.evaluator.with_library(library))
+    return replace(problem, evaluator=problem.evaluator.replace_library(library))
 
 
 def every_system(problem):

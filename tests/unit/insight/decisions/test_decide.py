@@ -54,7 +54,7 @@ class _Watts(Evaluator):
         """The memories."""
         return self._library
 
-    def with_library(self, library):
+    def replace_library(self, library):
         """The evaluator of other memories."""
         return _Watts(library)
 

@@ -74,7 +74,7 @@ class _Between(_Idle):
         lanes = designs["lanes"].lookup(float)
         return Evaluation({"rate": lanes, "watts": designs["memory"].lookup(power.get) * lanes})
 
-    def with_library(self, library):
+    def replace_library(self, library):
         """The evaluator of other memories."""
         return _Between(library)
 

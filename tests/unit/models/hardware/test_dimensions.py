@@ -13,7 +13,7 @@ import pytest
 
 from codesign.base.columns import FloatArray
 from codesign.models.hardware.hierarchy import (
-    in_flight_bandwidth_bytes_per_s,
+    inflight_bandwidth_bytes_per_s,
     inverse,
     parallel_time_s_at,
     staged_time_s_at,
@@ -45,8 +45,8 @@ FORMULAS: dict[str, tuple[Callable[[float, float], FloatArray], float]] = {
         ),
         SECOND,
     ),
-    "in_flight_bandwidth_bytes_per_s": (
-        lambda byte, second: in_flight_bandwidth_bytes_per_s(
+    "inflight_bandwidth_bytes_per_s": (
+        lambda byte, second: inflight_bandwidth_bytes_per_s(
             np.array(4.0 * byte / second), np.array(9.0 * second), np.array(2.0 * byte), 3.0
         ),
         RATE,

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from codesign.base.columns import FloatArray
 from codesign.models.hardware.hierarchy import (
-    in_flight_bandwidth_bytes_per_s,
+    inflight_bandwidth_bytes_per_s,
     inverse,
     parallel_time_s_at,
     staged_time_s_at,
@@ -279,24 +279,24 @@ def test_levels_in_parallel_take_the_longest_of_their_own_times():
 
 def test_requests_in_flight_follow_littles_law():
     # 8 requests of 64 bytes over 1 us of latency and 64 ns of transfer: 512 B per 1.064 us.
-    rate = in_flight_bandwidth_bytes_per_s(np.array(1e9), np.array(1e-6), np.array(64.0), 8.0)
+    rate = inflight_bandwidth_bytes_per_s(np.array(1e9), np.array(1e-6), np.array(64.0), 8.0)
     assert float(rate) == pytest.approx(512 / 1.064e-6, rel=1e-12)
 
 
 def test_enough_requests_in_flight_give_the_peak():
-    rate = in_flight_bandwidth_bytes_per_s(np.array(1e9), np.array(1e-6), np.array(64.0), 17.0)
+    rate = inflight_bandwidth_bytes_per_s(np.array(1e9), np.array(1e-6), np.array(64.0), 17.0)
     assert float(rate) == 1e9
     assert float(rate) * (1e-6 + 64 / 1e9) <= 17 * 64
 
 
 def test_one_request_without_latency_keeps_the_port_busy():
-    rate = in_flight_bandwidth_bytes_per_s(np.array(5.0), np.array(0.0), np.array(2.0), 1.0)
+    rate = inflight_bandwidth_bytes_per_s(np.array(5.0), np.array(0.0), np.array(2.0), 1.0)
     assert float(rate) == 5.0
 
 
 def test_a_level_that_does_not_exist_has_no_rate():
     assert inverse(np.array([0.0, 4.0])).tolist() == [0.0, 0.25]
-    absent = in_flight_bandwidth_bytes_per_s(np.zeros(1), np.zeros(1), np.ones(1), 4.0)
+    absent = inflight_bandwidth_bytes_per_s(np.zeros(1), np.zeros(1), np.ones(1), 4.0)
     assert absent.tolist() == [0.0]
 
 

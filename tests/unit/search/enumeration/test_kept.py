@@ -177,7 +177,7 @@ def test_designs_that_lack_a_kept_metric_are_not_lost_in_silence(tmp_path):
 class Choosing(Drawn):
     """It chooses something so that limits on its life are kept."""
 
-    def within_limits(self, limits):
+    def keep_limits(self, limits):
         return self
 
     def choosing_metrics(self, parameters):

@@ -192,6 +192,11 @@ class DevicesAnswer(Answer):
 class DeviceAnswer(Answer, Device):
     """One device with its sources."""
 
+    expected_errors: tuple[str, ...]
+    """Sentences on the errors of predictions for it, or for others if it was not measured."""
+    rent: tuple[str, ...]
+    """Sentence on the rent that is listed, with its date."""
+
 
 class WorkloadsAnswer(Answer):
     """The named workloads."""

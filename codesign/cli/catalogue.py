@@ -215,13 +215,20 @@ def _models(name: str | None) -> Report:
 
 def _devices(name: str | None) -> Report:
     from codesign.answers.library import DeviceAnswer, DevicesAnswer
+    from codesign.models.accounts.rents import rent_words
     from codesign.models.hardware.device import list_devices, load_device
+    from codesign.models.machines.device.expected_error import describe_expected_error
     from codesign.report import library_tables as tables
 
     if name is not None:
         device = load_device(name)
-        answer = DeviceAnswer.model_construct(**dict(device))
-        return lambda: answer, lambda: tables.device_tables(device)
+        errors = describe_expected_error(device.key, chip=device.measured_name)
+        answer = DeviceAnswer.model_construct(
+            **dict(device),
+            expected_errors=tuple(errors if device.n_cores else ()),
+            rent=tuple(rent_words(device.key)),
+        )
+        return lambda: answer, lambda: tables.device_tables(answer)
     devices = {key: load_device(key) for key in list_devices()}
     return lambda: DevicesAnswer(devices=devices), lambda: [tables.devices_table(devices)]
 

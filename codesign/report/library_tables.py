@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.console import RenderableType
 from rich.table import Table
 
-from codesign.answers.library import BrokenPluginEntry, ModelAnswer, Plugins
+from codesign.answers.library import BrokenPluginEntry, DeviceAnswer, ModelAnswer, Plugins
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.base.units import parse_unit
@@ -185,26 +185,24 @@ _DEVICE_UNITS = {
     "bandwidth": "B/s", "capacity": "B", "cache": "B", "kernel_start": "s", "quantize_start": "s",
     "clock": "Hz", "link_bandwidth": "B/s", "link_latency": "s", "network_bandwidth": "B/s",
     "network_latency": "s", "slow_bandwidth": "B/s", "slow_capacity": "B", "power": "W",
+    "n_cores": "", "sustained_fraction": "", "n_linked": "",
 }  # fmt: skip
 
 
-def device_tables(device: Device) -> list[RenderableType]:
-    """One device in full: every number and its source."""
+def device_tables(device: DeviceAnswer) -> list[RenderableType]:
+    """One device in full: every number and its source, its rent, and the error to expect."""
     values = {f"peak of {name}": (rate, "FLOP/s") for name, rate in device.peak.items()}
     values |= {name: (getattr(device, name), unit) for name, unit in _DEVICE_UNITS.items()}
     rows = (
-        (
-            name.replace("_", " "),
-            format_value(value, unit),
-            device.sources.get(name, device.sources.get(name.partition(" ")[0], "–")),
-        )
+        (name.replace("_", " "), format_value(value, unit), device.sources[key])
         for name, (value, unit) in values.items()
-        if value is not None
+        if (key := name.partition(" ")[0]) in device.sources
     )
     title = f"{device.name} ({device.vendor}, {device.device_class})"
     rendered: list[RenderableType] = [plain_table(title, ["", "value", "source"], ["value"], rows)]
     notes = ["The figures are announced ones."] if device.is_announced else []
     notes += [device.note.strip()] if device.note.strip() else []
+    notes += [*device.rent, *device.expected_errors]
     return rendered + [text_line(note) for note in notes]
 
 

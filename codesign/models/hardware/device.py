@@ -40,8 +40,9 @@ class Device(Record):
     """Devices of a class share their efficiencies."""
     peak: dict[str, Rate] = Field(min_length=1)
     """Dense matrix FLOP/s by precision; integer operations count as FLOP."""
-    n_cores: Annotated[int, Field(ge=1, strict=True)]
-    """Streaming multiprocessors, compute units, matrix units or cores: what tiles share."""
+    n_cores: Annotated[int, Field(ge=1, strict=True)] | None = None
+    """Streaming multiprocessors, compute units, matrix units or cores: what tiles share; None: none
+    published, as the rate in 16 bits is not then."""
     has_asynchronous_cores: bool = False
     """Whether matrix units fetch their operands from the cores' memory while threads do other
     work, as in NVIDIA's data center devices from Hopper on."""
@@ -115,8 +116,10 @@ class Device(Record):
         wrong = [f"{name} > 0 must hold" for name, value in numbers.items() if not value > 0]
         if self.sustained_fraction > 1:
             wrong.append("sustained_fraction <= 1 must hold")
-        needed = ["peak", "n_cores", "bandwidth", "capacity"]
-        needed += stated
+        if self.n_cores is None and self.peak.keys() & {"fp16", "bf16"}:
+            wrong.append("n_cores is required beside a rate in 16 bits")
+        needed = ["peak", "bandwidth", "capacity", *stated]
+        needed += ["n_cores"] if self.n_cores else []
         needed += ["sustained_fraction"] if "sustained_fraction" in self.model_fields_set else []
         missing = [name for name in needed if not self.sources.get(name, "").strip()]
         if missing:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import Field
 
 from codesign.base.schema import Record, read_document, to_record
-from codesign.models.hardware.device import load_device
+from codesign.models.hardware.device import list_devices, load_device
 
 ERRORS_FILE = Path(__file__).parent / "expected_errors.yaml"
 
@@ -134,6 +134,12 @@ def describe_expected_error(
             "No kernel was measured on this device. Those of chips that the fit had not seen: "
             f"{_kernel_errors(errors.unseen_chip)}."
         )
+        measured = {load_device(name).vendor for keys in measured_chips().values() for name in keys}
+        if device in list_devices() and (vendor := load_device(device).vendor) not in measured:
+            sentences.append(
+                f"All of those are chips of {' and '.join(sorted(measured))}. None of {vendor} was "
+                "measured: expect larger errors."
+            )
     if not engine_errors:
         sentences.append(f"Requests on other devices: {every}.")
     return sentences

@@ -47,7 +47,7 @@ def link_rates(lookup: Callable[[Callable[[Device], float]], Floats], kind: Text
         kind=kind,
         bandwidth_bytes_per_s=lookup(lambda device: device.link_bandwidth or np.nan),
         network_bytes_per_s=lookup(lambda device: device.network_bandwidth or np.nan),
-        n_cores=lookup(lambda device: float(device.n_cores)),
+        n_cores=lookup(lambda device: float(device.n_cores or np.nan)),
         clock_hz=lookup(lambda device: float(device.clock or TYPICAL_CLOCK_HZ)),
     )
 

@@ -52,7 +52,8 @@ def test_a_device_with_published_throughputs_has_their_errors_by_the_kind_of_mod
 
 
 def test_a_device_that_nobody_measured_has_the_errors_of_unseen_devices():
-    kernels, requests = describe_expected_error("tpu-v5e")
+    kernels, vendor, requests = describe_expected_error("tpu-v5e")
+    assert vendor.endswith("None of Google was measured: expect larger errors.")
     assert kernels.startswith("No kernel was measured on this device.")
     unseen = measured_errors().unseen_chip
     assert f"products {unseen['gemm'].median:.0%}" in kernels

@@ -9,7 +9,7 @@ features are added by their logarithm.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,50 +21,36 @@ from codesign.space.structure import Structure
 
 
 @dataclass(frozen=True)
-class TableFeature:
-    """A number that depends on one parameter, looked up by its code."""
+class Feature:
+    """A number of every design.
+
+    Attributes:
+        group: The same for the values of one category, of which each is told by one feature.
+        evaluate: (n,) values of (n, d) canonical rows.
+    """
 
     name: str
-    column: int
-    table: FloatArray
-    is_indicator: bool = False
-    """Whether it says no more than that the parameter, a category, has one of its values."""
+    group: Hashable
+    evaluate: Callable[[IntArray], FloatArray]
 
-    def evaluate(self, rows: IntArray) -> FloatArray:
-        """(n,) values of canonical rows."""
-        return self.table[rows[:, self.column]]
+    @classmethod
+    def looked_up(
+        cls, name: str, column: int, table: FloatArray, is_indicator: bool = False
+    ) -> Feature:
+        """A number that depends on one parameter, looked up by its code."""
+        return cls(name, column if is_indicator else name, lambda rows: table[rows[:, column]])
 
+    @classmethod
+    def amount(cls, name: str, part: RepeatedPart, table: FloatArray) -> Feature:
+        """Amount of one category, stated for each variant, over all repetitions of a part."""
+        return cls(name, name, lambda rows: np.asarray(table[part.ranks_in(rows)].sum(axis=1)))
 
-@dataclass(frozen=True)
-class AmountFeature:
-    """Amount of one category that the repetitions of a part hold together."""
-
-    name: str
-    part: RepeatedPart
-    table: FloatArray
-    """Amount in each variant."""
-
-    def evaluate(self, rows: IntArray) -> FloatArray:
-        """(n,) values of canonical rows."""
-        return np.asarray(self.table[self.part.ranks_in(rows)].sum(axis=1))
-
-
-@dataclass(frozen=True)
-class DerivedFeature:
-    """The logarithm of a derived quantity, scaled from its range over the space."""
-
-    name: str
-    structure: Structure
-    low: float
-    high: float
-
-    def evaluate(self, rows: IntArray) -> FloatArray:
-        """(n,) values of canonical rows."""
-        values = _log(self.structure.batch(rows)[self.name])
-        return (values - self.low) / (self.high - self.low)
-
-
-Feature = TableFeature | AmountFeature | DerivedFeature
+    @classmethod
+    def derived(cls, name: str, structure: Structure, low: float, high: float) -> Feature:
+        """The logarithm of a derived quantity, scaled from its range over the space."""
+        return cls(
+            name, name, lambda rows: (_log(structure.batch(rows)[name]) - low) / (high - low)
+        )
 
 
 def _log(values: FloatArray) -> FloatArray:
@@ -93,27 +79,26 @@ def features_of(
         values = _log(structure.batch(spread(structure.roots(frozenset({name}))))[name])
         low, high = float(values.min()), float(values.max())
         if np.isfinite([low, high]).all() and high > low:
-            features.append(DerivedFeature(name, structure, low, high))
+            features.append(Feature.derived(name, structure, low, high))
     return tuple(features)
 
 
-def _parameter_features(column: int, parameter: Parameter) -> Iterator[TableFeature]:
+def _parameter_features(column: int, parameter: Parameter) -> Iterator[Feature]:
     name, values = parameter.name, parameter.values
-    can_be_absent = parameter.optional or (bool(parameter.when) and not parameter.part)
-    if can_be_absent:
-        present = np.ones(len(values))
-        yield TableFeature(f"{name} present", column, np.append(present, 0.0))
+    if parameter.optional or (parameter.when and not parameter.part):
+        present = np.append(np.ones(len(values)), 0.0)
+        yield Feature.looked_up(f"{name} present", column, present)
     if len(values) == 1:
         return
     if parameter.is_numeric:
-        yield _scaled(name, column, numbers_of(values), parameter.scale == "log")
+        yield Feature.looked_up(name, column, _number_table(parameter))
     elif parameter.n_entries:
         yield from _entries(column, parameter)
     else:
         for code, value in enumerate(values):
             table = np.zeros(len(values) + 1)
             table[code] = 1.0
-            yield TableFeature(f"{name} {format_value(value)}", column, table, is_indicator=True)
+            yield Feature.looked_up(f"{name} {format_value(value)}", column, table, True)
 
 
 def groups_of(features: Sequence[Feature]) -> IntArray:
@@ -122,22 +107,12 @@ def groups_of(features: Sequence[Feature]) -> IntArray:
     Nobody can say in advance which value of a category differs most from the others, so a model
     that treats them alike has one number to learn in place of many.
     """
-    numbers: dict[object, int] = {}
-    return np.array(
-        [
-            numbers.setdefault(
-                feature.column
-                if isinstance(feature, TableFeature) and feature.is_indicator
-                else feature.name,
-                len(numbers),
-            )
-            for feature in features
-        ],
-        dtype=np.int64,
-    )
+    numbers: dict[Hashable, int] = {}
+    groups = [numbers.setdefault(feature.group, len(numbers)) for feature in features]
+    return np.array(groups, dtype=np.int64)
 
 
-def _entries(column: int, parameter: Parameter) -> Iterator[TableFeature]:
+def _entries(column: int, parameter: Parameter) -> Iterator[Feature]:
     tuples = [value for value in parameter.values if isinstance(value, tuple)]
     array = np.array(tuples, dtype=np.float64)
     is_log = bool((array > 0).all())
@@ -146,33 +121,30 @@ def _entries(column: int, parameter: Parameter) -> Iterator[TableFeature]:
         lists = {f"{parameter.name} product": array.prod(axis=1)} | lists
     for name, numbers in lists.items():
         if numbers.min() < numbers.max():
-            yield _scaled(name, column, list(numbers), is_log)
+            yield Feature.looked_up(name, column, _scaled(numbers, is_log))
 
 
-def _scaled(name: str, column: int, numbers: Sequence[float], is_log: bool) -> TableFeature:
-    array = np.log(numbers) if is_log else np.asarray(numbers, dtype=np.float64)
-    table = (array - array.min()) / (array.max() - array.min())
-    return TableFeature(name, column, np.append(table, 0.0))
+def _number_table(parameter: Parameter) -> FloatArray:
+    return _scaled(np.array(numbers_of(parameter.values)), parameter.scale == "log")
 
 
-def _amounts(structure: Structure, repeated_part: RepeatedPart) -> Iterator[AmountFeature]:
+def _scaled(numbers: FloatArray, is_log: bool) -> FloatArray:
+    """(v + 1,) numbers on a scale from 0 to 1; 0 for absence."""
+    array = np.log(numbers) if is_log else numbers
+    return np.append((array - array.min()) / (array.max() - array.min()), 0.0)
+
+
+def _amounts(structure: Structure, repeated_part: RepeatedPart) -> Iterator[Feature]:
     """Amounts: in one repetition 1/2 for the least of a category and 1 for the most, over all of
     them 0 to 1."""
-    columns = repeated_part.columns[0]
-    first = structure.parameters[int(columns[0])]
-    sizes = []
-    for member, column in enumerate(columns):
-        parameter = structure.parameters[int(column)]
-        if member and parameter.is_numeric and len(parameter.values) > 1:
-            (scaled,) = (
-                feature
-                for feature in _parameter_features(0, parameter)
-                if not feature.name.endswith(" present")
-            )
-            sizes.append(scaled.table[repeated_part.variants[:, member]])
+    first, *others = (structure.parameters[column] for column in repeated_part.columns[0].tolist())
+    sizes = [
+        _number_table(parameter)[repeated_part.variants[:, member]]
+        for member, parameter in enumerate(others, 1)
+        if parameter.is_numeric and len(parameter.values) > 1
+    ]
     amount = (1.0 + np.mean(sizes, axis=0)) / 2 if sizes else np.ones(len(repeated_part.variants))
     for code, value in enumerate(first.values):
-        table = np.where(
-            repeated_part.variants[:, 0] == code, amount / len(repeated_part.columns), 0.0
-        )
-        yield AmountFeature(f"{repeated_part.name} {format_value(value)}", repeated_part, table)
+        is_value = repeated_part.variants[:, 0] == code
+        table = np.where(is_value, amount / len(repeated_part.columns), 0.0)
+        yield Feature.amount(f"{repeated_part.name} {format_value(value)}", repeated_part, table)

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import log_ndtr
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import FloatArray
 from codesign.search.optimizers.improvement import (
     Scale,
     expected_hypervolume_improvement,
     expected_violation_decrease,
 )
-from codesign.search.optimizers.prediction import PriorPredictions, expected
+from codesign.search.optimizers.prediction import QueryPoints, Target
 from codesign.search.optimizers.surrogate import NOISE, Posterior
-from codesign.search.optimizers.violations import ViolationScale
 from codesign.search.pareto import greedy_subset, non_dominated
 
 _MOST_FRONT = {1: 1, 2: 1000, 3: 100}
@@ -29,53 +29,46 @@ _MOST_FRONT_BEYOND = 40
 
 
 @dataclass(frozen=True)
-class ConstraintPosterior:
-    """Posterior of a limit.
+class OutcomeModel:
+    """Model of an objective, of a limit or of failing.
 
     Attributes:
-        posterior: About what is limited, or about the error of its prediction.
-        scale: On which it sees violations of ``violations``.
-        violations: The scale of violations.
-        predicted: Position of the limit's prediction; None if it has none.
-        is_bounded: True if no result was better than that.
+        target: The values that it learned.
+        posterior: About these values.
     """
 
+    target: Target
     posterior: Posterior
-    scale: Scale
-    violations: ViolationScale
-    predicted: int | None
-    is_bounded: bool = False
 
-    def log_probability_within(
-        self, features: FloatArray, predictions: PriorPredictions | None, inflation: float = 1.0
-    ) -> FloatArray:
+    def predict(
+        self, points: QueryPoints, least_variance: float = 0.0
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n,) posterior means and deviations on the target's scale.
+
+        Args:
+            points: The designs.
+            least_variance: Part of every variance that does not count.
+        """
+        mean, deviation = self.posterior.predict(points.features)
+        if least_variance:
+            deviation = np.sqrt(np.maximum(deviation**2 - least_variance, 0.0))
+        return mean + self.target.prior(points), self.target.widened(deviation, points)
+
+    def log_probability_within(self, points: QueryPoints, inflation: float = 1.0) -> FloatArray:
         """(n,) logarithm of the probability that designs are within the limit."""
-        mean, deviation = self._predict(features, predictions)
-        within = log_ndtr((self.scale.modeled(np.zeros(1)) - mean) / (inflation * deviation))
-        if self.is_bounded and predictions is not None:
-            within[predictions.bound(self.predicted) > 0] = -np.inf
-        return np.asarray(within)
+        mean, deviation = self.predict(points)
+        limit = self.target.scale.modeled(np.zeros(1))
+        within = log_ndtr((limit - mean) / (inflation * deviation))
+        return np.where(self.target.least(points) > 0, -np.inf, within)
 
-    def violation(
-        self, features: FloatArray, predictions: PriorPredictions | None
-    ) -> tuple[FloatArray, FloatArray]:
+    def violation(self, points: QueryPoints) -> tuple[FloatArray, FloatArray]:
         """(n,) means and deviations of violations on their scale."""
-        mean, deviation = self._predict(features, predictions)
-        return self.scale.natural(mean), self.scale.slope * deviation
+        mean, deviation = self.predict(points)
+        return self.target.scale.natural(mean), self.target.scale.slope * deviation
 
-    def fantasized(self, features: FloatArray) -> ConstraintPosterior:
-        """The posterior as if designs with (k, f) features had come out as expected."""
+    def fantasized(self, features: FloatArray) -> OutcomeModel:
+        """The model as if designs with (k, f) features had come out as expected."""
         return replace(self, posterior=self.posterior.fantasized(features))
-
-    def _predict(
-        self, features: FloatArray, predictions: PriorPredictions | None
-    ) -> tuple[FloatArray, FloatArray]:
-        mean, deviation = self.posterior.predict(features)
-        if self.predicted is not None and predictions is not None:
-            predicted = self.violations.modeled(predictions.values[:, self.predicted])
-            mean = mean + expected(self.scale, predicted)
-            deviation = predictions.widened(deviation, self.scale, self.predicted)
-        return mean, deviation
 
 
 @dataclass(frozen=True)
@@ -83,10 +76,9 @@ class AcquisitionFunction:
     """Posteriors of objectives and limits, with the front to be improved.
 
     Attributes:
-        objectives: The m posteriors.
-        scales: The m scales on which they see the objectives.
-        is_bounded: (m,) objectives of which no result was better than predicted.
-        failing: About failing, if anything failed.
+        objectives: The m models.
+        limits: Models of the limits that matter.
+        failing: A model of failing, if anything failed.
         front: (k, m) the distinct non-dominated values.
         reference: (m,) bound of the hypervolume.
         lower: (b, m) lower corners of the boxes that are not dominated.
@@ -97,11 +89,9 @@ class AcquisitionFunction:
         least_value: A smaller value is hardly worth an evaluation.
     """
 
-    objectives: tuple[Posterior, ...]
-    scales: tuple[Scale, ...]
-    is_bounded: BoolArray
-    limits: tuple[ConstraintPosterior, ...]
-    failing: tuple[ConstraintPosterior, ...]
+    objectives: tuple[OutcomeModel, ...]
+    limits: tuple[OutcomeModel, ...]
+    failing: tuple[OutcomeModel, ...]
     front: FloatArray
     reference: FloatArray
     lower: FloatArray
@@ -115,13 +105,7 @@ class AcquisitionFunction:
         """True if something feasible is known."""
         return self.least_violation <= 0.0
 
-    def values(
-        self,
-        features: FloatArray,
-        inflation: float = 1.0,
-        predictions: PriorPredictions | None = None,
-        least: float = 0.0,
-    ) -> FloatArray:
+    def values(self, points: QueryPoints, inflation: float = 1.0, least: float = 0.0) -> FloatArray:
         """(n,) acquisition values; comparable only with each other.
 
         The value is the expected hypervolume improvement times the probability of feasibility.
@@ -131,103 +115,89 @@ class AcquisitionFunction:
         probability of a successful evaluation.
 
         Args:
-            features: (n, f) features of the designs.
+            points: The designs.
             inflation: Factor on posterior deviations: exploration.
-            predictions: Prior predictions, if the models predict their errors.
             least: Value up to which results need not be exact: limits are predicted only for
                 designs that may exceed it.
         """
         if self.has_feasible:
-            means, deviations = self.outcomes(features, predictions)
+            means, deviations = self._outcomes(points)
             values = expected_hypervolume_improvement(
                 means,
                 deviations * inflation,
-                self.scales,
+                self._scales,
                 self.lower,
                 self.upper,
-                self._bounds(len(features), predictions),
+                self._least(points),
             )
-            constraints = (*self.limits, *self.failing)
-            return _times_within(values, constraints, features, predictions, least, inflation)
-        within = _times_within(np.ones(len(features)), self.limits, features, predictions)
-        violations = [limit.violation(features, predictions) for limit in self.limits]
-        decrease = expected_violation_decrease(
-            np.column_stack([mean for mean, _ in violations]),
-            np.column_stack([deviation for _, deviation in violations]) * inflation,
-            self.least_violation,
-        )
+            return _times_within(values, (*self.limits, *self.failing), points, least, inflation)
+        within = _times_within(np.ones(len(points.features)), self.limits, points)
+        means, deviations = _columns(limit.violation(points) for limit in self.limits)
+        decrease = expected_violation_decrease(means, deviations * inflation, self.least_violation)
         values = decrease + self.typical_violation * within
-        return _times_within(values, self.failing, features, predictions, least)
+        return _times_within(values, self.failing, points, least)
 
-    def outcomes(
-        self, features: FloatArray, predictions: PriorPredictions | None = None
-    ) -> tuple[FloatArray, FloatArray]:
+    @property
+    def _scales(self) -> list[Scale]:
+        return [model.target.scale for model in self.objectives]
+
+    def _outcomes(self, points: QueryPoints) -> tuple[FloatArray, FloatArray]:
         """(n, m) posterior means and deviations of objectives, on the scales."""
-        pairs = [posterior.predict(features) for posterior in self.objectives]
-        means = np.column_stack([mean for mean, _ in pairs])
         # No improvement is expected of the least noise that every process has.
-        variances = np.column_stack([deviation**2 for _, deviation in pairs]) - NOISE
-        deviations = np.sqrt(np.maximum(variances, 0.0))
-        if predictions is not None:
-            for j, scale in enumerate(self.scales):
-                means[:, j] += expected(scale, predictions.values[:, j])
-                deviations[:, j] = predictions.widened(deviations[:, j], scale, j)
-        return means, deviations
+        return _columns(model.predict(points, NOISE) for model in self.objectives)
 
-    def _bounds(self, n: int, predictions: PriorPredictions | None) -> FloatArray:
+    def _least(self, points: QueryPoints) -> FloatArray:
         """(n, m) least values of objectives; -inf where nothing is known."""
-        least = np.full((n, len(self.scales)), -np.inf)
-        if predictions is not None:
-            for j in np.flatnonzero(self.is_bounded).tolist():
-                least[:, j] = predictions.bound(j)
-        return least
+        return np.column_stack([model.target.least(points) for model in self.objectives])
 
-    def fantasized(
-        self, features: FloatArray, predictions: PriorPredictions | None = None
-    ) -> AcquisitionFunction:
-        """The function as if the designs with (k, f) features had come out as expected."""
-        return self._expected_front(features, predictions).conditioned(features)
+    def fantasized(self, points: QueryPoints) -> AcquisitionFunction:
+        """The function as if k designs had come out as expected."""
+        return self._expected_front(points).conditioned(points.features)
 
     def conditioned(self, features: FloatArray) -> AcquisitionFunction:
         """The same front, with models that take (k, f) features to have come out as expected."""
-        return replace(
-            self,
-            objectives=tuple(posterior.fantasized(features) for posterior in self.objectives),
-            limits=tuple(limit.fantasized(features) for limit in self.limits),
-            failing=tuple(constraint.fantasized(features) for constraint in self.failing),
+        groups = (self.objectives, self.limits, self.failing)
+        objectives, limits, failing = (
+            tuple(model.fantasized(features) for model in models) for models in groups
         )
+        return replace(self, objectives=objectives, limits=limits, failing=failing)
 
-    def _expected_front(
-        self, features: FloatArray, predictions: PriorPredictions | None
-    ) -> AcquisitionFunction:
-        """The function with expected outcomes of (k, f) designs on the front, if likely feasible.
+    def _expected_front(self, points: QueryPoints) -> AcquisitionFunction:
+        """The function with expected outcomes of k designs on the front, if likely feasible.
 
         What they are expected to dominate is no improvement any more. As long as nothing feasible
         is known or likely, what they are expected to violate is what is to be improved.
         """
-        constraints, surely = (*self.limits, *self.failing), np.ones(len(features))
-        likely = _times_within(surely, constraints, features, predictions, _LIKELY) > _LIKELY
+        constraints, surely = (*self.limits, *self.failing), np.ones(len(points.features))
+        likely = _times_within(surely, constraints, points, _LIKELY) > _LIKELY
         if not self.has_feasible and not likely.any():
-            means = [limit.violation(features, predictions)[0] for limit in self.limits]
-            total = float(np.maximum(np.column_stack(means), 0.0).sum(axis=1).min())
+            means, _ = _columns(limit.violation(points) for limit in self.limits)
+            total = float(np.maximum(means, 0.0).sum(axis=1).min())
             # Above 0: nothing feasible is known.
             least = max(total, _LEAST_GAIN * self.least_violation)
             return replace(self, least_violation=min(self.least_violation, least))
-        means_of, _ = self.outcomes(features, predictions)
-        pairs = zip(self.scales, means_of[likely].T, strict=True)
+        means_of, _ = self._outcomes(points)
+        pairs = zip(self._scales, means_of[likely].T, strict=True)
         outcomes = np.column_stack([scale.natural(mean) for scale, mean in pairs])
-        outcomes = np.maximum(outcomes, self._bounds(len(features), predictions)[likely])
+        outcomes = np.maximum(outcomes, self._least(points)[likely])
         front = np.unique(np.concatenate([self.front, outcomes]), axis=0)
         front = front[non_dominated(front)]
         lower, upper = improvement_boxes(front, self.reference)
         return replace(self, front=front, lower=lower, upper=upper, least_violation=0.0)
 
 
+def _columns(
+    predictions: Iterable[tuple[FloatArray, FloatArray]],
+) -> tuple[FloatArray, FloatArray]:
+    """(n, k) means and deviations of k models."""
+    means, deviations = zip(*predictions, strict=True)
+    return np.column_stack(means), np.column_stack(deviations)
+
+
 def _times_within(
     values: FloatArray,
-    constraints: tuple[ConstraintPosterior, ...],
-    features: FloatArray,
-    predictions: PriorPredictions | None,
+    constraints: tuple[OutcomeModel, ...],
+    points: QueryPoints,
     least: float = 0.0,
     inflation: float = 1.0,
 ) -> FloatArray:
@@ -237,10 +207,8 @@ def _times_within(
         open_rows = np.flatnonzero(values > least)
         if not len(open_rows):
             break
-        rest = None if predictions is None else predictions.subset(open_rows)
-        values[open_rows] *= np.exp(
-            constraint.log_probability_within(features[open_rows], rest, inflation)
-        )
+        rest = points.subset(open_rows)
+        values[open_rows] *= np.exp(constraint.log_probability_within(rest, inflation))
     return values
 
 

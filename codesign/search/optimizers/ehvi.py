@@ -35,7 +35,7 @@ from codesign.search.optimizers.base import KeySet
 from codesign.search.optimizers.history import LearningOptimizer, scaled_excess
 from codesign.search.optimizers.modeling import Modeling
 from codesign.search.optimizers.mutation import mutants, strides
-from codesign.search.optimizers.prediction import PriorPredictions
+from codesign.search.optimizers.prediction import QueryPoints
 from codesign.search.optimizers.screened import Screened
 from codesign.search.optimizers.surrogate import require_libraries, single_thread
 from codesign.search.optimizers.training_data import TrainingData
@@ -117,7 +117,7 @@ class GpEhvi(LearningOptimizer):
             return self._space.sample_unseen(self._rng(pending), n, self._excluded(pending))
         with single_thread():
             if len(waiting):
-                acquisition = self._fantasized(self._fitted(history), waiting)
+                acquisition = self._fitted(history).fantasized(self._points(waiting))
                 rng = self._rng(waiting)
             else:
                 acquisition = self._acquisition(history, rng)
@@ -142,7 +142,7 @@ class GpEhvi(LearningOptimizer):
         with single_thread():
             acquisition = self._fitted(history)
             if len(pending):
-                acquisition = self._fantasized(acquisition, pending)
+                acquisition = acquisition.fantasized(self._points(pending))
             unevaluated = self._space.distinct(self._screened.history.rows, self._excluded(pending))
             excluded = np.concatenate([pending, unevaluated])
             n = min(n_allowed, _SCREENED_AT_ONCE)
@@ -181,10 +181,7 @@ class GpEhvi(LearningOptimizer):
         return self._latest[1]
 
     def _acquisition(self, history: Observations, rng: np.random.Generator) -> AcquisitionFunction:
-        rows = history.rows
-        features = self._space.features(rows)
-        predictions = self._predictions(rows, features)
-        data = TrainingData(history, features, None if predictions is None else predictions.values)
+        data = TrainingData(history, self._points(history.rows))
         is_given = self._reference is not None
         return self._modeling.acquisition_function(data, self._reference_of(history), is_given, rng)
 
@@ -195,20 +192,14 @@ class GpEhvi(LearningOptimizer):
         inflation: float = 1.0,
         least: float = 0.0,
     ) -> FloatArray:
-        features = self._space.features(rows)
-        return acquisition.values(features, inflation, self._predictions(rows, features), least)
+        return acquisition.values(self._points(rows), inflation, least)
 
-    def _fantasized(self, acquisition: AcquisitionFunction, rows: IntArray) -> AcquisitionFunction:
-        """The acquisition function as if these designs had come out as expected."""
+    def _points(self, rows: IntArray) -> QueryPoints:
+        """What models see of designs."""
         features = self._space.features(rows)
-        return acquisition.fantasized(features, self._predictions(rows, features))
-
-    def _predictions(self, rows: IntArray, features: FloatArray) -> PriorPredictions | None:
-        """Prior predictions of designs."""
         if self._screened.is_known and self._screening_helps():
-            return self._screened.predictions(rows, features)
-        predicted = self._predicted(rows)
-        return None if predicted is None else PriorPredictions(predicted)
+            return self._screened.points(rows, features)
+        return QueryPoints(features, self._predicted(rows))
 
     def _screening_helps(self) -> bool:
         """Whether results were nearer to the cheaper evaluator's than to the predictions."""
@@ -301,7 +292,7 @@ class GpEhvi(LearningOptimizer):
                 if is_screening:
                     acquisition = acquisition.conditioned(self._space.features(row))
                 else:
-                    acquisition = self._fantasized(acquisition, row)
+                    acquisition = acquisition.fantasized(self._points(row))
                 candidates = self._space.distinct(candidates, excluded)
         return proposed
 

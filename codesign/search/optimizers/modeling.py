@@ -18,13 +18,13 @@ from codesign.base.columns import FloatArray, IntArray
 from codesign.search.observations import Observations
 from codesign.search.optimizers.acquisition_function import (
     AcquisitionFunction,
-    ConstraintPosterior,
+    OutcomeModel,
     improvement_boxes,
 )
 from codesign.search.optimizers.history import front_values
 from codesign.search.optimizers.improvement import Scale
-from codesign.search.optimizers.prediction import PriorPredictions, error_scale, expected
-from codesign.search.optimizers.surrogate import Fitting, Modes, Posterior
+from codesign.search.optimizers.prediction import Target, error_scale, expected
+from codesign.search.optimizers.surrogate import Fitting, Modes
 from codesign.search.optimizers.training_data import (
     TrainingData,
     milestone,
@@ -33,7 +33,8 @@ from codesign.search.optimizers.training_data import (
 from codesign.search.optimizers.violations import ViolationScale, violation_scales
 from codesign.search.pareto import hypervolume
 
-Name = tuple[Literal["objective", "limit", "failing"], int]
+Subject = Literal["objective", "limit", "failing"]
+Name = tuple[Subject, int]
 """Name of a model: what it is about, and the column of it."""
 _MOST_CONDITIONED = 2000
 """Results that a process is conditioned on; of more, the front, the latest and a random choice
@@ -47,73 +48,6 @@ with categories had 89 % of the exact hypervolume in the mean; with it, 92 %, as
 _NOISY = 1e-3
 """Variance of noise, where that of results is 1, from which the incumbents are posterior means
 [ours]."""
-_ROUNDING = 1e-9
-"""On the logarithmic scale: what is better than predicted by no more is as predicted."""
-
-
-@dataclass(frozen=True)
-class Target:
-    """Values that a model learns.
-
-    Attributes:
-        scale: Of an objective, or of violations on their own scale.
-        values: (n,) standardized.
-        log_density: Logarithm of what a density gains if results replace these values.
-        violations: Scale of violations, if it is about a limit.
-        predicted: Position of the prediction of which the values are the errors, if there is one.
-    """
-
-    scale: Scale
-    values: FloatArray
-    log_density: float = 0.0
-    violations: ViolationScale | None = None
-    predicted: int | None = None
-
-    @property
-    def is_bounded(self) -> bool:
-        """True if no value is better than its prediction."""
-        return self.predicted is not None and bool(
-            (self.scale.slope * self.values >= -_ROUNDING).all()
-        )
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """Posteriors about a cheaper evaluator's results, for designs that it has not seen.
-
-    Attributes:
-        posteriors: Of the m objectives, then of the c limits; None where predictions were exact.
-        targets: Of these models; None where nothing can be said.
-    """
-
-    posteriors: tuple[Posterior | None, ...]
-    targets: tuple[Target | None, ...]
-
-    def predictions(self, features: FloatArray, predicted: FloatArray | None) -> PriorPredictions:
-        """Prior predictions for the dear evaluator at (n, f) features.
-
-        Args:
-            features: Of the designs.
-            predicted: (n, m + c) predictions of a still cheaper model, if there is one.
-        """
-        shape = len(features), len(self.posteriors)
-        values, deviation = np.full(shape, np.nan), np.zeros(shape)
-        for j, (posterior, target) in enumerate(zip(self.posteriors, self.targets, strict=True)):
-            if target is None:
-                continue
-            mean, spread = np.zeros(len(features)), np.zeros(len(features))
-            if posterior is not None:
-                mean, spread = posterior.predict(features)
-            limit = target.violations
-            if target.predicted is not None and predicted is not None:
-                column = predicted[:, target.predicted]
-                mean = mean + expected(
-                    target.scale, column if limit is None else limit.modeled(column)
-                )
-            value = target.scale.natural(mean)
-            values[:, j] = value if limit is None else limit.natural(value)
-            deviation[:, j] = target.scale.slope * spread
-        return PriorPredictions(values, deviation)
 
 
 @dataclass(frozen=True)
@@ -170,13 +104,8 @@ class Modeling:
         """
         history = data.history
         observed = data.successful(_MOST_CONDITIONED, rng)
-        objectives, violations = (
-            observed.history.objectives,
-            observed.history.violations,
-        )
-        learned = [
-            self._posterior(("objective", j), observed, data) for j in range(objectives.shape[1])
-        ]
+        objectives, violations = observed.history.objectives, observed.history.violations
+        models = self._models("objective", objectives, observed, data)
         has_feasible = bool(history.feasible.any())
         # A limit that has always meant the same as the reference value of an objective is left out.
         is_bound = np.zeros(violations.shape[1], dtype=bool)
@@ -184,20 +113,18 @@ class Modeling:
             is_same = (violations > 0)[:, :, None] == (objectives > reference)[:, None, :]
             is_bound = is_same.all(axis=0).any(axis=1)
         limiting = np.flatnonzero((violations > 0).any(axis=0) & ~is_bound).tolist()
-        limits = [self._constraint(("limit", j), observed, data) for j in limiting]
+        limits = [self._model(("limit", j), observed, data) for j in limiting]
         failing = []
         if history.failed.any():
             some = data.thinned(_MOST_CONDITIONED, rng)
-            failing.append(self._constraint(("failing", 0), some, data))
-        front = front_values(self._denoised(observed, learned))
+            failing.append(self._model(("failing", 0), some, data))
+        front = front_values(self._denoised(observed, models))
         lower, upper = improvement_boxes(front, reference)
         totals = np.zeros(len(violations))
         for limit, j in zip(limits, limiting, strict=True):
-            totals += np.maximum(limit.violations.modeled(violations[:, j]), 0.0)
+            totals += np.maximum(limit.target.violations.modeled(violations[:, j]), 0.0)
         return AcquisitionFunction(
-            objectives=tuple(posterior for _, posterior in learned),
-            scales=tuple(target.scale for target, _ in learned),
-            is_bounded=np.array([target.is_bounded for target, _ in learned]),
+            objectives=tuple(models),
             limits=tuple(limits),
             failing=tuple(failing),
             front=front,
@@ -209,68 +136,37 @@ class Modeling:
             least_value=_LEAST_SHARE * hypervolume(front, reference) if has_feasible else 0.0,
         )
 
-    def objectives(
-        self, data: TrainingData, rng: np.random.Generator
-    ) -> list[tuple[Scale, Posterior]]:
-        """Scale and posterior of each objective."""
+    def objectives(self, data: TrainingData, rng: np.random.Generator) -> list[OutcomeModel]:
+        """Models of the objectives."""
         observed = data.successful(_MOST_CONDITIONED, rng)
-        pairs = (
-            self._posterior(("objective", j), observed, data)
-            for j in range(data.history.objectives.shape[1])
-        )
-        return [(target.scale, posterior) for target, posterior in pairs]
+        return self._models("objective", data.history.objectives, observed, data)
 
-    def estimate(self, data: TrainingData, rng: np.random.Generator) -> Estimate:
-        """Posteriors about a cheaper evaluator's results, of which there are at least two."""
+    def estimates(self, data: TrainingData, rng: np.random.Generator) -> list[OutcomeModel]:
+        """Models of the objectives and of all limits, of at least two results."""
         observed = data.successful(_MOST_CONDITIONED, rng)
-        m, c = (
-            observed.history.objectives.shape[1],
-            observed.history.violations.shape[1],
-        )
-        names: list[Name] = [("objective", j) for j in range(m)]
-        names += [("limit", j) for j in range(c)]
-        pairs = [self._posterior(name, observed, data) for name in names]
-        # What can be below -1 is no relative excess, and has no inverse.
-        targets = [
-            None if target.violations and target.violations.inverse is None else target
-            for target, _ in pairs
-        ]
-        posteriors = [
-            None if target is None or not target.values.any() else posterior
-            for target, (_, posterior) in zip(targets, pairs, strict=True)
-        ]
-        return Estimate(tuple(posteriors), tuple(targets))
+        limits = self._models("limit", data.history.violations, observed, data)
+        return self._models("objective", data.history.objectives, observed, data) + limits
 
-    def _denoised(
-        self, observed: TrainingData, learned: Sequence[tuple[Target, Posterior]]
-    ) -> Observations:
+    def _models(
+        self, subject: Subject, results: FloatArray, observed: TrainingData, data: TrainingData
+    ) -> list[OutcomeModel]:
+        """A model of each column of (n, k) results."""
+        return [self._model((subject, j), observed, data) for j in range(results.shape[1])]
+
+    def _denoised(self, observed: TrainingData, models: Sequence[OutcomeModel]) -> Observations:
         """The history with posterior means in place of objectives that are noisy."""
         history = observed.history
         objectives = history.objectives.copy()
-        for j, (target, posterior) in enumerate(learned):
-            if posterior.noise > _NOISY:
-                means = posterior.predict(observed.features)[0]
-                predictions = observed.predictions(j)
-                if predictions is not None:
-                    means = means + expected(target.scale, predictions)
-                objectives[:, j] = target.scale.natural(means)
+        for j, model in enumerate(models):
+            if model.posterior.noise > _NOISY:
+                means, _ = model.predict(observed.points)
+                objectives[:, j] = model.target.scale.natural(means)
         return Observations(history.rows, objectives, history.violations)
 
-    def _constraint(
-        self, name: Name, observed: TrainingData, data: TrainingData
-    ) -> ConstraintPosterior:
-        target, posterior = self._posterior(name, observed, data)
-        assert target.violations is not None
-        return ConstraintPosterior(
-            posterior, target.scale, target.violations, target.predicted, target.is_bounded
-        )
-
-    def _posterior(
-        self, name: Name, observed: TrainingData, data: TrainingData
-    ) -> tuple[Target, Posterior]:
-        """Target of a model, and its posterior after the known results."""
+    def _model(self, name: Name, observed: TrainingData, data: TrainingData) -> OutcomeModel:
+        """A model conditioned on the observed results."""
         position = _position(name, data.history)
-        n = milestone(len(data.features), position)
+        n = milestone(len(data.history), position)
         n_searched = searched_at(n, position)
         if (~data.history.failed[:n_searched]).sum() < 2:
             n_searched = n
@@ -287,7 +183,8 @@ class Modeling:
             )
         targets = self._targets(name, observed)
         target = targets[min(learned.choice, len(targets) - 1)]
-        return target, learned.modes.posterior(observed.features, target.values, learned.n_training)
+        features, n_training = observed.points.features, learned.n_training
+        return OutcomeModel(target, learned.modes.posterior(features, target.values, n_training))
 
     def _remembered(self, step: str, name: Name, n: int, learn: Callable[[], Learned]) -> Learned:
         key = step, name
@@ -310,7 +207,7 @@ class Modeling:
         if name[0] == "objective":
             densities[0] += _CLEARLY
         choice = int(np.argmax(densities))
-        return Learned(fits[choice], choice, len(some.features))
+        return Learned(fits[choice], choice, len(some.history))
 
     def _refined(self, name: Name, data: TrainingData, first: Learned) -> Learned:
         """Hyperparameters near those that fewer results taught."""
@@ -318,43 +215,38 @@ class Modeling:
         targets = self._targets(name, some)
         choice = min(first.choice, len(targets) - 1)
         modes = fitting.refit(targets[choice].values, first.modes)
-        return Learned(modes, choice, len(some.features))
+        return Learned(modes, choice, len(some.history))
 
     def _training(self, name: Name, data: TrainingData) -> tuple[TrainingData, Fitting]:
         """Training data of hyperparameters, and their fitting."""
-        rng = np.random.default_rng(len(data.features))
+        rng = np.random.default_rng(len(data.history))
         draw = data.thinned if name[0] == "failing" else data.successful
         some = draw(self.training, rng)
-        return some, Fitting(some.features, self.iterations, self.groups)
+        return some, Fitting(some.points.features, self.iterations, self.groups)
 
     def _targets(self, name: Name, observed: TrainingData) -> Sequence[Target]:
         """Scales on which a model can learn; the first is preferred."""
         subject, column = name
+        history = observed.history
         if subject == "failing":
-            return [_limited(np.where(observed.history.failed, 1.0, -1.0), ViolationScale())]
-        position = _position(name, observed.history)
-        predictions = observed.predictions(position)
+            return [_target(np.where(history.failed, 1.0, -1.0), ViolationScale())]
+        position = _position(name, history)
+        predictions = observed.points.predictions(position)
         if subject == "objective":
-            values = observed.history.objectives[:, column]
+            values, unchanged = history.objectives[:, column], ViolationScale()
             if predictions is not None:
-                scale = error_scale(values, predictions, self.logarithmic)
-                return [_error(scale, values, predictions, position)]
+                return [_error(values, predictions, position, unchanged, self.logarithmic)]
             bounds = [np.inf, *([] if self.bound is None else [float(self.bound[column])])]
-            scales = [
-                Scale.fit(values, is_logarithmic, bound)
+            return [
+                _target(values, unchanged, is_logarithmic, bound)
                 for is_logarithmic in ((False, True) if self.logarithmic else (False,))
                 for bound in bounds
             ]
-            return [
-                Target(scale, scale.modeled(values), scale.log_density(values)) for scale in scales
-            ]
-        violations = observed.history.violations[:, column]
+        violations = history.violations[:, column]
         limits = violation_scales(violations)
         if predictions is None or not ((violations > -1.0).all() and (predictions > -1.0).all()):
-            return [_limited(violations, limit) for limit in limits]
-        values, guesses = limits[0].modeled(violations), limits[0].modeled(predictions)
-        scale = error_scale(values, guesses, logarithmic=False)
-        return [_error(scale, values, guesses, position, limits[0])]
+            return [_target(violations, limit) for limit in limits]
+        return [_error(violations, predictions, position, limits[0], logarithmic=False)]
 
 
 def _position(name: Name, history: Observations) -> int:
@@ -365,19 +257,25 @@ def _position(name: Name, history: Observations) -> int:
     return first[subject] + column
 
 
-def _limited(violations: FloatArray, limit: ViolationScale) -> Target:
-    values = limit.modeled(violations)
-    scale = Scale.fit(values, logarithmic=False)
-    density = scale.log_density(values) + limit.log_density(violations)
-    return Target(scale, scale.modeled(values), density, limit)
+def _target(
+    results: FloatArray, limit: ViolationScale, logarithmic: bool = False, bound: float = np.inf
+) -> Target:
+    """Results themselves as the target."""
+    values = limit.modeled(results)
+    scale = Scale.fit(values, logarithmic, bound)
+    density = scale.log_density(values) + limit.log_density(results)
+    return Target(scale, limit, scale.modeled(values), density)
 
 
 def _error(
-    scale: Scale,
-    values: FloatArray,
+    results: FloatArray,
     predictions: FloatArray,
     position: int,
-    limit: ViolationScale | None = None,
+    limit: ViolationScale,
+    logarithmic: bool,
 ) -> Target:
-    error = scale.modeled(values) - expected(scale, predictions)
-    return Target(scale, error, violations=limit, predicted=position)
+    """Errors of predictions as the target."""
+    values, guesses = limit.modeled(results), limit.modeled(predictions)
+    scale = error_scale(values, guesses, logarithmic)
+    error = scale.modeled(values) - expected(scale, guesses)
+    return Target(scale, limit, error, predicted=position)

@@ -8,6 +8,7 @@ from codesign.base.columns import FloatArray, IntArray
 from codesign.search.observations import Observations
 from codesign.search.optimizers.base import SearchSpace
 from codesign.search.optimizers.modeling import Modeling
+from codesign.search.optimizers.prediction import QueryPoints
 from codesign.search.optimizers.surrogate import load_libraries, single_thread
 from codesign.search.optimizers.training_data import TrainingData
 from codesign.search.pareto import non_dominated
@@ -32,12 +33,12 @@ def posterior_means(space: SearchSpace, observations: Observations) -> FloatArra
     means = observations.objectives.copy()
     if (~observations.failed).sum() < 2 or not space.has_features:
         return means
-    data = TrainingData(observations, space.features(observations.rows))
+    points = QueryPoints(space.features(observations.rows))
     with single_thread():
         modeling = Modeling(True, _ITERATIONS, _TRAINING, space.feature_groups)
-        posteriors = modeling.objectives(data, np.random.default_rng(0))
-        for j, (scale, posterior) in enumerate(posteriors):
-            means[:, j] = scale.natural(posterior.predict(data.features)[0])
+        data = TrainingData(observations, points)
+        for j, model in enumerate(modeling.objectives(data, np.random.default_rng(0))):
+            means[:, j] = model.target.scale.natural(model.predict(points)[0])
     means[observations.failed] = np.nan
     return means
 

@@ -9,46 +9,94 @@ modeled, so that the process is about the ratio of the two and a constant ratio 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.search.optimizers.improvement import Scale
+from codesign.search.optimizers.violations import ViolationScale
 
 _LEAST_ERROR = 1e-2
 """Deviation of a prediction's error, as a share of that of the results, below which a few results
 that were predicted well are not taken to say more. [ours]"""
+_ROUNDING = 1e-9
+"""On the logarithmic scale: what is better than predicted by no more is as predicted."""
 
 
 @dataclass(frozen=True)
-class PriorPredictions:
-    """Predictions for ``n`` designs by a cheaper model or a cheaper evaluator.
+class QueryPoints:
+    """What models see of ``n`` designs.
 
     Attributes:
-        values: (n, m + c) objectives and violations; NaN in the columns that are not predicted.
+        features: (n, f) features.
+        predicted: (n, m + c) prior predictions of objectives and violations, by a cheaper model or
+            a cheaper evaluator; NaN in the columns that are not predicted. None without one.
         deviation: (n, m + c) of the predictions: of the logarithm of an objective that has one
             sign, of violations on their scale. None: they are taken as they are.
     """
 
-    values: FloatArray
+    features: FloatArray
+    predicted: FloatArray | None = None
     deviation: FloatArray | None = None
 
-    def subset(self, rows: IntArray) -> PriorPredictions:
-        """The predictions for some of the designs."""
-        deviation = None if self.deviation is None else self.deviation[rows]
-        return PriorPredictions(self.values[rows], deviation)
+    def subset(self, rows: slice | IntArray) -> QueryPoints:
+        """Some of the designs, in this order."""
+        arrays = (self.features, self.predicted, self.deviation)
+        features, *priors = (array if array is None else array[rows] for array in arrays)
+        assert features is not None
+        return QueryPoints(features, *priors)
 
-    def widened(self, deviation: FloatArray, scale: Scale, column: int) -> FloatArray:
-        """(n,) posterior deviations on a scale, with those of the predictions."""
-        if self.deviation is None:
+    def predictions(self, position: int) -> FloatArray | None:
+        """(n,) prior predictions of an objective or of a limit; None if there are none."""
+        if self.predicted is None or np.isnan(self.predicted[:, position]).any():
+            return None
+        return self.predicted[:, position]
+
+
+@dataclass(frozen=True)
+class Target:
+    """Values that a model learns.
+
+    Attributes:
+        scale: Of an objective, or of violations on their scale.
+        violations: The scale of violations; for an objective, the one that changes nothing.
+        values: (n,) standardized.
+        log_density: Logarithm of what a density gains if results replace these values.
+        predicted: Position of the prediction of which the values are the errors, if there is one.
+    """
+
+    scale: Scale
+    violations: ViolationScale
+    values: FloatArray
+    log_density: float = 0.0
+    predicted: int | None = None
+
+    @cached_property
+    def is_bounded(self) -> bool:
+        """True if no value is better than its prediction."""
+        return self.predicted is not None and bool(
+            (self.scale.slope * self.values >= -_ROUNDING).all()
+        )
+
+    def prior(self, points: QueryPoints) -> FloatArray:
+        """(n,) values, less what the model learns; 0 without a prediction."""
+        if self.predicted is None or points.predicted is None:
+            return np.zeros(len(points.features))
+        return expected(self.scale, self.violations.modeled(points.predicted[:, self.predicted]))
+
+    def widened(self, deviation: FloatArray, points: QueryPoints) -> FloatArray:
+        """(n,) posterior deviations, with those of the predictions."""
+        if self.predicted is None or points.deviation is None:
             return deviation
-        return np.hypot(deviation, self.deviation[:, column] / scale.slope)
+        return np.hypot(deviation, points.deviation[:, self.predicted] / self.scale.slope)
 
-    def bound(self, column: int | None) -> FloatArray:
-        """(n,) the least values that results have, if no result was better than predicted."""
-        if column is None or self.deviation is not None:
-            return np.full(len(self.values), -np.inf)
-        return self.values[:, column]
+    def least(self, points: QueryPoints) -> FloatArray:
+        """(n,) least results, if no result was better than predicted; -inf if not known."""
+        if self.predicted is None or points.predicted is None or points.deviation is not None:
+            return np.full(len(points.features), -np.inf)
+        least = points.predicted[:, self.predicted]
+        return least if self.is_bounded else np.full_like(least, -np.inf)
 
 
 def error_scale(values: FloatArray, predictions: FloatArray, logarithmic: bool) -> Scale:

@@ -15,11 +15,12 @@ import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.search.observations import Observations
+from codesign.search.optimizers.acquisition_function import OutcomeModel
 from codesign.search.optimizers.base import SearchSpace
 from codesign.search.optimizers.history import Memory
 from codesign.search.optimizers.improvement import Scale
-from codesign.search.optimizers.modeling import Estimate, Modeling
-from codesign.search.optimizers.prediction import PriorPredictions, expected
+from codesign.search.optimizers.modeling import Modeling
+from codesign.search.optimizers.prediction import QueryPoints, expected
 from codesign.search.optimizers.training_data import TrainingData
 
 _EQUAL = 1e-3
@@ -50,7 +51,7 @@ class Screened:
         self._modeling, self._predict, self._n_limits = modeling, predict, n_limits
         self._memory = Memory(space, n_objectives)
         self._places: dict[int, int] = {}
-        self._estimate: Estimate | None = None
+        self._models: list[OutcomeModel] = []
 
     @property
     def history(self) -> Observations:
@@ -68,7 +69,7 @@ class Screened:
         n = len(self._places)
         self._places |= {key: n + i for i, key in enumerate(keys)}
         self._memory.add(results)
-        self._estimate = None
+        self._models = []
 
     def has(self, rows: IntArray) -> BoolArray:
         """(n,) whether designs have been seen."""
@@ -81,20 +82,22 @@ class Screened:
         constant factor nor a few designs decide.
         """
         predicted, nothing = self._predict(rows), np.full(len(rows), np.nan)
-        predictions = self.predictions(rows, self._space.features(rows)).values
+        points = self.points(rows, self._space.features(rows))
+        assert points.predicted is not None  # it learned from results
         gain = 0.0
         for j, values in enumerate(objectives.T):
             scale = Scale.fit(values, logarithmic)
             prediction = nothing if predicted is None else predicted[:, j]
             errors = [
-                scale.modeled(values) - expected(scale, x) for x in (predictions[:, j], prediction)
+                scale.modeled(values) - expected(scale, x)
+                for x in (points.predicted[:, j], prediction)
             ]
             typical = [float(np.median(np.abs(x - np.median(x)))) for x in errors]
             gain += float(np.log((typical[1] + _EQUAL) / (typical[0] + _EQUAL)))
         return gain > 0.0
 
-    def predictions(self, rows: IntArray, features: FloatArray) -> PriorPredictions:
-        """Predictions for (n, d) designs: results where seen, else an estimate.
+    def points(self, rows: IntArray, features: FloatArray) -> QueryPoints:
+        """(n, d) designs with prior predictions: results where seen, else an estimate.
 
         The columns are those of objectives and all limits; of the dear evaluator's own limits it
         says nothing.
@@ -103,27 +106,34 @@ class Screened:
             features: (n, f) their features.
         """
         history = self.history
-        if self._estimate is None:
+        if not self._models:
+            described = QueryPoints(self._space.features(history.rows), self._part(history.rows))
             rng = np.random.default_rng(len(history.rows))
-            data = TrainingData(
-                history, self._space.features(history.rows), self._part(history.rows)
-            )
-            self._estimate = self._modeling.estimate(data, rng)
-        predictions = self._estimate.predictions(features, self._part(rows))
+            self._models = self._modeling.estimates(TrainingData(history, described), rng)
+        cheaper = QueryPoints(features, self._part(rows))
+        predicted = np.full((len(rows), len(self._models)), np.nan)
+        deviation = np.zeros_like(predicted)
+        for j, model in enumerate(self._models):
+            target = model.target
+            if not target.violations.is_invertible:
+                continue  # what can be below -1 is no relative excess
+            mean = target.prior(cheaper)
+            if target.values.any():  # else its predictions were exact
+                mean, spread = model.predict(cheaper)
+                deviation[:, j] = target.scale.slope * spread
+            predicted[:, j] = target.violations.natural(target.scale.natural(mean))
         places = self._places_of(rows)
         seen = np.flatnonzero(places >= 0)
         seen = seen[~history.failed[places[seen]]]
         results = np.hstack([history.objectives, history.violations])[places[seen]]
-        predictions.values[seen] = np.where(np.isnan(predictions.values[seen]), np.nan, results)
-        assert predictions.deviation is not None  # an estimate has them
-        predictions.deviation[seen] = 0.0
+        predicted[seen] = np.where(np.isnan(predicted[seen]), np.nan, results)
+        deviation[seen] = 0.0
         between = np.full((len(rows), self._n_limits() - self._c), np.nan)
-        return PriorPredictions(
-            *(
-                np.hstack([columns[:, : self._m], between, columns[:, self._m :]])
-                for columns in (predictions.values, predictions.deviation)
-            )
+        priors = (
+            np.hstack([columns[:, : self._m], between, columns[:, self._m :]])
+            for columns in (predicted, deviation)
         )
+        return QueryPoints(features, *priors)
 
     @property
     def _c(self) -> int:

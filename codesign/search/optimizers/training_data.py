@@ -11,8 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import IntArray
 from codesign.search.observations import Observations
+from codesign.search.optimizers.prediction import QueryPoints
 
 _EACH = 40
 """Results up to which hyperparameters are learned anew after each [ours]."""
@@ -22,31 +23,14 @@ _SEARCHED_EVERY = 5
 
 @dataclass(frozen=True)
 class TrainingData:
-    """A history with what models know of its designs.
-
-    Attributes:
-        features: (n, f) of the designs.
-        predicted: (n, m + c) their objectives and violations as a cheaper model has them, NaN in
-            the columns that it does not have; None without one.
-    """
+    """A history with what models see of its designs."""
 
     history: Observations
-    features: FloatArray
-    predicted: FloatArray | None = None
-
-    def predictions(self, position: int) -> FloatArray | None:
-        """(n,) prior predictions of an objective or of a limit; None if there are none."""
-        if self.predicted is None or np.isnan(self.predicted[:, position]).any():
-            return None
-        return self.predicted[:, position]
+    points: QueryPoints
 
     def subset(self, rows: slice | IntArray) -> TrainingData:
         """Some of the results, in this order."""
-        return TrainingData(
-            self.history.part(rows),
-            self.features[rows],
-            None if self.predicted is None else self.predicted[rows],
-        )
+        return TrainingData(self.history.part(rows), self.points.subset(rows))
 
     def successful(self, most: int, rng: np.random.Generator) -> TrainingData:
         """At most so many of the designs that did not fail."""
@@ -55,7 +39,7 @@ class TrainingData:
 
     def thinned(self, most: int, rng: np.random.Generator) -> TrainingData:
         """At most so many of the designs, the failed ones included."""
-        return self.subset(training_rows(self.history, np.arange(len(self.features)), most, rng))
+        return self.subset(training_rows(self.history, np.arange(len(self.history)), most, rng))
 
 
 def training_rows(

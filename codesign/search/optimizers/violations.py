@@ -42,7 +42,7 @@ class ViolationScale:
         return scaled if self.form == "plain" else np.sign(scaled) * np.log1p(np.abs(scaled))
 
     @property
-    def inverse(self) -> bool:
+    def is_invertible(self) -> bool:
         """True if :meth:`natural` gives violations back."""
         return self.form != "signed"
 

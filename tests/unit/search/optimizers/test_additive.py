@@ -6,6 +6,7 @@ import pytest
 from codesign.search.observations import Observations
 from codesign.search.optimizers.additive import Contributions
 from codesign.search.optimizers.modeling import Modeling
+from codesign.search.optimizers.prediction import QueryPoints
 from codesign.search.optimizers.surrogate import NOISE, GaussianProcess, Hyperparameters
 from codesign.search.optimizers.training_data import TrainingData
 from codesign.search.optimizers.warping import Warp
@@ -37,11 +38,12 @@ def process_of(features, values):
         np.empty((len(features), 0)),
     )
     modeling = Modeling(logarithmic=False, iterations=50, training=200)
-    data = TrainingData(history, features)
+    data = TrainingData(history, QueryPoints(features))
     acquisition = modeling.acquisition_function(data, REFERENCE, True, np.random.default_rng(0))
-    posterior = acquisition.objectives[0]
+    model = acquisition.objectives[0]
+    posterior = model.posterior
     process = posterior.processes[int(np.argmax(posterior.weights))]
-    return process, acquisition.scales[0]
+    return process, model.target.scale
 
 
 def error(process, scale, features, truth):

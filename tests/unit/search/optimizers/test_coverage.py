@@ -14,6 +14,7 @@ import pytest
 
 from codesign.search.observations import Observations
 from codesign.search.optimizers.modeling import Modeling
+from codesign.search.optimizers.prediction import QueryPoints
 from codesign.search.optimizers.training_data import TrainingData
 
 pytestmark = pytest.mark.usefixtures("gp")
@@ -29,8 +30,9 @@ def deviations(name):
     rows = np.arange(len(parts["features"]))[:, None]
     history = Observations(rows, parts["objectives"][:, :1], np.zeros((len(rows), 0)))
     groups = HISTORIES[f"{name}.groups"].astype(np.int64)
-    data = TrainingData(history, parts["features"])
-    scale, posterior = Modeling(True, 50, 200, groups).objectives(data, np.random.default_rng(0))[0]
+    data = TrainingData(history, QueryPoints(parts["features"]))
+    model = Modeling(True, 50, 200, groups).objectives(data, np.random.default_rng(0))[0]
+    scale, posterior = model.target.scale, model.posterior
     mean, deviation = posterior.predict(HISTORIES[f"{name}.unseen"].astype(float))
     results = HISTORIES[f"{name}.results"][:, 0].astype(float)
     if scale.sign:

@@ -14,6 +14,7 @@ from codesign.search.optimizers.acquisition_function import (
 from codesign.search.optimizers.ehvi import GpEhvi, _parents, _share
 from codesign.search.optimizers.modeling import Modeling
 from codesign.search.optimizers.mutation import strides
+from codesign.search.optimizers.prediction import QueryPoints
 from codesign.search.optimizers.sampling import RandomSearch
 from codesign.search.optimizers.surrogate import Fitting, GaussianProcess
 from codesign.search.optimizers.training_data import TrainingData, training_rows
@@ -225,12 +226,12 @@ def test_an_objective_is_modeled_on_the_scale_that_explains_it(grid, spread, is_
     smooth = points @ [3.0, 1.0] + np.sin(5 * points[:, 0])
     objectives = (np.exp(spread * smooth) if spread else smooth - smooth.min() + 1e-3)[:, None]
     history = Observations(rows, objectives, np.zeros((30, 0)))
-    data = TrainingData(history, search.features(rows))
+    data = TrainingData(history, QueryPoints(search.features(rows)))
     modeling = Modeling(True, 50, 200)
     acquisition = modeling.acquisition_function(
         data, objectives.max(axis=0), True, np.random.default_rng(0)
     )
-    assert acquisition.scales[0].sign == int(is_logarithmic)
+    assert acquisition.objectives[0].target.scale.sign == int(is_logarithmic)
 
 
 def told_infeasible(search, n, violations_of, failed_of=None):
@@ -250,10 +251,10 @@ class Limit:
     def __init__(self, mean, deviation):
         self._mean, self._deviation = np.array(mean), np.array(deviation)
 
-    def violation(self, features, guesses):
+    def violation(self, points):
         return self._mean, self._deviation
 
-    def log_probability_within(self, features, guesses, inflation):
+    def log_probability_within(self, points, inflation):
         return norm.logcdf(-self._mean / self._deviation)
 
 
@@ -261,11 +262,10 @@ class Limit:
 def test_a_good_chance_to_be_feasible_goes_before_a_small_decrease_that_is_sure(mean, best):
     limit = Limit([0.005, mean], [0.001, 0.1])
     nothing = np.empty((0, 2))
-    some = np.zeros(0, dtype=bool)
     acquisition = AcquisitionFunction(
-        (), (), some, (limit,), (), nothing, np.zeros(2), nothing, nothing, 0.02, 1.0, 0.0
+        (), (limit,), (), nothing, np.zeros(2), nothing, nothing, 0.02, 1.0, 0.0
     )
-    worth = acquisition.values(np.zeros((2, 1)))
+    worth = acquisition.values(QueryPoints(np.zeros((2, 1))))
     assert np.argmax(worth) == best
 
 
@@ -407,7 +407,7 @@ def test_what_a_pending_design_is_expected_to_dominate_is_worth_little(grid):
     pending = np.array([[30, 30, 30]])
     near = search.space.neighbors(pending[0])
     before = optimizer._values(near, acquisition).max()
-    after = optimizer._values(near, optimizer._fantasized(acquisition, pending)).max()
+    after = optimizer._values(near, acquisition.fantasized(optimizer._points(pending))).max()
     assert after < 0.1 * before
 
 
@@ -417,7 +417,7 @@ def test_a_pending_design_that_is_hardly_feasible_does_not_join_the_front(grid):
     acquisition = optimizer._acquisition(optimizer._memory.history(), np.random.default_rng(0))
     # Neither is dominated; the limit of the first parameter lies between them.
     rows = np.array([[[15, 15, 15]], [[42, 42, 42]]])
-    fronts = [optimizer._fantasized(acquisition, row).front for row in rows]
+    fronts = [acquisition.fantasized(optimizer._points(row)).front for row in rows]
     assert not np.array_equal(fronts[0], acquisition.front)
     assert np.array_equal(fronts[1], acquisition.front)
 
@@ -434,7 +434,8 @@ def test_where_nothing_is_feasible_pending_designs_count_by_what_is_expected_of_
     assert not acquisition.has_feasible
     # The first parameter alone decides: 3, 17 and 30 of 59 are 0.05, 0.29 and 0.51.
     likely, nearer, worse = (
-        optimizer._fantasized(acquisition, np.array([[level, 30, 30]])) for level in (3, 17, 30)
+        acquisition.fantasized(optimizer._points(np.array([[level, 30, 30]])))
+        for level in (3, 17, 30)
     )
     assert likely.has_feasible and len(likely.front) == 1
     assert 0 < nearer.least_violation < acquisition.least_violation and not len(nearer.front)
@@ -446,8 +447,8 @@ def test_models_that_hope_for_nothing_are_doubted(grid, monkeypatch):
     monkeypatch.setattr(
         AcquisitionFunction,
         "values",
-        lambda self, features, inflation=1.0, *others: (
-            factors.append(inflation) or np.full(len(features), 1e-12)
+        lambda self, points, inflation=1.0, *others: (
+            factors.append(inflation) or np.full(len(points.features), 1e-12)
         ),
     )
     told(grid(3, 20), 24, local_search=0, reference_point=np.array([4.0, 4.0])).ask(1)
@@ -459,7 +460,7 @@ def test_a_thousand_results_are_all_conditioned_on(grid):
     optimizer = told(search, 1000, iterations=2, candidates=32, mutants=32)
     history = optimizer._memory.history()
     acquisition = optimizer._acquisition(history, np.random.default_rng(0))
-    processes = [posterior.processes[0] for posterior in acquisition.objectives]
+    processes = [model.posterior.processes[0] for model in acquisition.objectives]
     assert [len(process.values) for process in processes] == [1000, 1000]
 
 

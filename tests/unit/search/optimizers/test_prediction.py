@@ -11,7 +11,7 @@ from codesign.search.optimizers.ehvi import GpEhvi
 from codesign.search.optimizers.improvement import Scale
 from codesign.search.optimizers.modeling import Modeling
 from codesign.search.optimizers.predicted import Predicted
-from codesign.search.optimizers.prediction import error_scale, expected
+from codesign.search.optimizers.prediction import QueryPoints, error_scale, expected
 from codesign.search.optimizers.training_data import TrainingData
 from codesign.search.pareto import hypervolume, non_dominated
 
@@ -71,15 +71,13 @@ def test_a_constant_factor_is_learned_from_two_results(grid):
     values = objectives(rows)
     guesses = values * np.array([3.0, 0.5])
     history = Observations(rows[:2], values[:2], np.zeros((2, 0)))
-    data = TrainingData(history, search.features(rows[:2]), guesses[:2])
+    data = TrainingData(history, QueryPoints(search.features(rows[:2]), guesses[:2]))
     acquisition = Modeling(True, 20, 100).acquisition_function(
         data, REFERENCE, True, np.random.default_rng(0)
     )
-    for j, (process, scale) in enumerate(
-        zip(acquisition.objectives, acquisition.scales, strict=True)
-    ):
-        mean, _ = process.predict(search.features(rows))
-        found = np.exp(scale.slope * (mean + expected(scale, guesses[:, j])))
+    for j, model in enumerate(acquisition.objectives):
+        mean, _ = model.predict(QueryPoints(search.features(rows), guesses))
+        found = np.exp(model.target.scale.slope * mean)
         assert found == pytest.approx(values[:, j], rel=1e-9)
 
 
@@ -274,7 +272,8 @@ def test_what_was_never_beaten_bounds_what_is_hoped_for(grid, is_refuted):
     results[0] /= 4.0 if is_refuted else 1.0
     optimizer.tell(rows, results, excess(results), np.zeros(12, dtype=bool))
     acquisition = optimizer._acquisition(optimizer._memory.history(), np.random.default_rng(0))
-    assert acquisition.is_bounded.tolist() == [not is_refuted] * 2
+    bounded = [model.target.is_bounded for model in acquisition.objectives]
+    assert bounded == [not is_refuted] * 2
 
     others = search.space.sample(np.random.default_rng(1), 400)
     predicted = objectives(others)

@@ -47,9 +47,8 @@ def test_between_milestones_a_fresh_optimizer_goes_on_in_the_same_way(grid, bowl
             optimizer.tell(rows[part], values[part], none[part], failed[part])
             proposal, start = optimizer.ask(1), end
         acquisition = optimizer._fitted(optimizer._memory.history())
-        constraints = (*acquisition.limits, *acquisition.failing)
-        posteriors = (*acquisition.objectives, *(item.posterior for item in constraints))
-        processes = [process for posterior in posteriors for process in posterior.processes]
+        models = (*acquisition.objectives, *acquisition.limits, *acquisition.failing)
+        processes = [process for model in models for process in model.posterior.processes]
         scales = [process.hyperparameters.length_scales for process in processes]
         return np.concatenate([proposal[0], *scales])
 

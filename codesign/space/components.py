@@ -274,23 +274,14 @@ def _random_numbers(rng: np.random.Generator, size: int, n: int) -> IntArray:
 
 def components_of(structure: Structure) -> tuple[Component, ...]:
     """The components, by their first parameter."""
-    leader = list(range(len(structure.parameters)))
-
-    def find(column: int) -> int:
-        while leader[column] != column:
-            column = leader[column]
-        return column
-
     related_columns = [
         *(structure.roots(x.names) | {column} for column, x in structure.conditions.items()),
         *(structure.roots(rule.expression.names) for rule in structure.constraints),
         *(frozenset(repeated.columns.ravel().tolist()) for repeated in structure.parts),
     ]
+    groups = [frozenset({column}) for column in range(len(structure.parameters))]
     for related in related_columns:
-        first = min((find(column) for column in related), default=0)
-        for column in related:
-            leader[find(column)] = first
-    groups: dict[int, list[int]] = {}
-    for column in range(len(structure.parameters)):
-        groups.setdefault(find(column), []).append(column)
-    return tuple(Component(structure, columns) for columns in groups.values())
+        joined = [group for group in groups if group & related]
+        groups = [group for group in groups if not group & related]
+        groups += [frozenset().union(*joined)] if joined else []
+    return tuple(Component(structure, sorted(group)) for group in sorted(groups, key=min))

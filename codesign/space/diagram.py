@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray, distinct
 from codesign.space.axes import ComponentAxis
 from codesign.space.design_rules import Rule
 from codesign.space.residuals import Candidates, Cell, Term, compiled
@@ -281,15 +281,16 @@ def _expanded(
 
 
 def _merged(cells: Sequence[FloatArray], n: int) -> tuple[IntArray, IntArray]:
-    """Groups of equal cells: the first member of each group, and the (n,) group of each."""
+    """Groups of equal cells: a member of each group, and the (n,) group of each."""
     key, n_keys = np.zeros(n, dtype=np.int64), 1
     for values in cells:
         codes, n_codes = _codes(values)
         if n_keys * n_codes >= _INT64:
-            members, key = _groups(key, n_keys)
+            key, members = distinct(key, n_keys)
             n_keys = len(members)
         key, n_keys = key * n_codes + codes, n_keys * n_codes
-    return _groups(key, n_keys)
+    group, members = distinct(key, n_keys)
+    return members, group
 
 
 def _codes(values: FloatArray) -> tuple[IntArray, int]:
@@ -300,19 +301,8 @@ def _codes(values: FloatArray) -> tuple[IntArray, int]:
         low, high = values.min(), values.max()
         if high - low < _FEW_CODES:
             return (values - low).astype(np.int64), int(high - low) + 1
-    distinct, codes = np.unique(values, return_inverse=True)
-    return codes, len(distinct)
-
-
-def _groups(key: IntArray, n_keys: int) -> tuple[IntArray, IntArray]:
-    """Groups of (n,) keys below ``n_keys``: the first of each group, and the group of each key."""
-    if n_keys > max(4 * len(key), _FEW_CODES):
-        _, first, group = np.unique(key, return_index=True, return_inverse=True)
-        return first, group
-    first = np.full(n_keys, -1, dtype=np.int64)
-    first[key[::-1]] = np.arange(len(key))[::-1]  # the first is written last
-    occurs = first >= 0
-    return first[occurs], (np.cumsum(occurs) - 1)[key]
+    distinct_values, codes = np.unique(values, return_inverse=True)
+    return codes, len(distinct_values)
 
 
 def _most_states(terms: Sequence[Term], cells: dict[Cell, FloatArray], place: int) -> int:

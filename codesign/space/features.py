@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -33,24 +34,26 @@ class Feature:
     group: Hashable
     evaluate: Callable[[IntArray], FloatArray]
 
-    @classmethod
-    def looked_up(
-        cls, name: str, column: int, table: FloatArray, is_indicator: bool = False
-    ) -> Feature:
-        """A number that depends on one parameter, looked up by its code."""
-        return cls(name, column if is_indicator else name, lambda rows: table[rows[:, column]])
 
-    @classmethod
-    def amount(cls, name: str, part: RepeatedPart, table: FloatArray) -> Feature:
-        """Amount of one category, stated for each variant, over all repetitions of a part."""
-        return cls(name, name, lambda rows: np.asarray(table[part.ranks_in(rows)].sum(axis=1)))
+def _looked_up(column: int, table: FloatArray, rows: IntArray) -> FloatArray:
+    """A number that depends on one parameter, looked up by its code."""
+    return table[rows[:, column]]
 
-    @classmethod
-    def derived(cls, name: str, structure: Structure, low: float, high: float) -> Feature:
-        """The logarithm of a derived quantity, scaled from its range over the space."""
-        return cls(
-            name, name, lambda rows: (_log(structure.batch(rows)[name]) - low) / (high - low)
-        )
+
+def _tabulated(name: str, column: int, table: FloatArray) -> Feature:
+    return Feature(name, name, partial(_looked_up, column, table))
+
+
+def _amount(part: RepeatedPart, table: FloatArray, rows: IntArray) -> FloatArray:
+    """Amount of one category, stated for each variant, over all repetitions of a part."""
+    return np.asarray(table[part.ranks_in(rows)].sum(axis=1))
+
+
+def _logarithm(
+    structure: Structure, name: str, low: float, high: float, rows: IntArray
+) -> FloatArray:
+    """The logarithm of a derived quantity, scaled from its range over the space."""
+    return (_log(structure.batch(rows)[name]) - low) / (high - low)
 
 
 def _log(values: FloatArray) -> FloatArray:
@@ -79,7 +82,7 @@ def features_of(
         values = _log(structure.batch(spread(structure.roots(frozenset({name}))))[name])
         low, high = float(values.min()), float(values.max())
         if np.isfinite([low, high]).all() and high > low:
-            features.append(Feature.derived(name, structure, low, high))
+            features.append(Feature(name, name, partial(_logarithm, structure, name, low, high)))
     return tuple(features)
 
 
@@ -87,18 +90,19 @@ def _parameter_features(column: int, parameter: Parameter) -> Iterator[Feature]:
     name, values = parameter.name, parameter.values
     if parameter.optional or (parameter.when and not parameter.part):
         present = np.append(np.ones(len(values)), 0.0)
-        yield Feature.looked_up(f"{name} present", column, present)
+        yield _tabulated(f"{name} present", column, present)
     if len(values) == 1:
         return
     if parameter.is_numeric:
-        yield Feature.looked_up(name, column, _number_table(parameter))
+        yield _tabulated(name, column, _number_table(parameter))
     elif parameter.n_entries:
         yield from _entries(column, parameter)
     else:
         for code, value in enumerate(values):
             table = np.zeros(len(values) + 1)
             table[code] = 1.0
-            yield Feature.looked_up(f"{name} {format_value(value)}", column, table, True)
+            evaluate = partial(_looked_up, column, table)
+            yield Feature(f"{name} {format_value(value)}", column, evaluate)
 
 
 def groups_of(features: Sequence[Feature]) -> IntArray:
@@ -121,7 +125,7 @@ def _entries(column: int, parameter: Parameter) -> Iterator[Feature]:
         lists = {f"{parameter.name} product": array.prod(axis=1)} | lists
     for name, numbers in lists.items():
         if numbers.min() < numbers.max():
-            yield Feature.looked_up(name, column, _scaled(numbers, is_log))
+            yield _tabulated(name, column, _scaled(numbers, is_log))
 
 
 def _number_table(parameter: Parameter) -> FloatArray:
@@ -147,4 +151,5 @@ def _amounts(structure: Structure, repeated_part: RepeatedPart) -> Iterator[Feat
     for code, value in enumerate(first.values):
         is_value = repeated_part.variants[:, 0] == code
         table = np.where(is_value, amount / len(repeated_part.columns), 0.0)
-        yield Feature.amount(f"{repeated_part.name} {format_value(value)}", repeated_part, table)
+        name = f"{repeated_part.name} {format_value(value)}"
+        yield Feature(name, name, partial(_amount, repeated_part, table))

@@ -40,21 +40,20 @@ def worst_excess(problem: Problem, rows: IntArray) -> WorstExcess:
         InputError: An evaluator without technologies.
     """
     sweep = Sweep(problem, problem.deciding_metrics)
-    levels = np.stack([sweep.typical, sweep.low, sweep.high])
+    levels = np.array([0, -1, 1])
 
     def violations(corner: IntArray, designs: IntArray) -> FloatArray:
-        values = np.take_along_axis(levels, corner[None], axis=0)[0]
-        observed = sweep.observe(rows[designs], values).violations
+        observed = sweep.observe(rows[designs], sweep.corner(corner)).violations
         return np.where(np.isnan(observed), np.inf, observed)
 
     everyone = np.arange(len(rows))
     alone = np.eye(len(sweep.numbers), dtype=np.int64)
     worst = violations(np.zeros(len(alone), dtype=np.int64), everyone)
-    # (n, c, k): 0 typical, 1 low, 2 high, whichever alone is worst.
+    # (n, c, k): the end of each range that alone is worst.
     corners = np.zeros((*worst.shape, len(alone)), dtype=np.int64)
     for i in sweep.moving(rows):
-        ends = [worst, *(violations(end * alone[i], everyone) for end in (1, 2))]
-        corners[:, :, i] = np.argmax(ends, axis=0)
+        ends = [worst, *(violations(end * alone[i], everyone) for end in levels[1:])]
+        corners[:, :, i] = levels[np.argmax(ends, axis=0)]
     for corner in np.unique(corners.reshape(-1, len(alone)), axis=0):
         designs = np.flatnonzero((corners == corner).all(axis=2).any(axis=1))
         worst[designs] = np.maximum(worst[designs], violations(corner, designs))

@@ -142,6 +142,11 @@ class Sweep:
         problem = replace(self._problem, evaluator=self.evaluator_at(values))
         return problem.evaluate(rows, self.metrics)
 
+    def corner(self, ends: Sequence[int] | IntArray) -> FloatArray:
+        """(k,) the numbers at low (-1), typical (0) or high (1)."""
+        sides = np.asarray(ends)
+        return np.where(sides < 0, self.low, np.where(sides > 0, self.high, self.typical))
+
     def moving(self, rows: IntArray) -> list[int]:
         """Positions of the numbers that may change a metric or a limit of the designs.
 

@@ -128,15 +128,14 @@ class _Corners:
 
         def visit(corner: tuple[int, ...]) -> None:
             if corner not in metrics:
-                metrics[corner] = _corner_metrics(sweep, row, corner)
+                metrics[corner] = first_values(sweep.observe(row, sweep.corner(corner)).metrics)
 
         for end in (0, -1, 1):
             visit((end,) * k)
-        technologies = list(dict.fromkeys(number.technology for number in sweep.numbers))
-        used = _used(technologies, sweep, row, metrics[(0,) * k])
-        for i, number in enumerate(sweep.numbers):
+        moving = sweep.moving(row)
+        for i in range(k):
             for end in (-1, 1):
-                if number.technology in used:
+                if i in moving:
                     visit(_alone(i, end, k))
                 else:
                     metrics[_alone(i, end, k)] = metrics[(0,) * k]
@@ -197,28 +196,6 @@ class _Corners:
         return self.metrics[corner][metric], place
 
 
-def _corner_metrics(sweep: Sweep, row: IntArray, corner: tuple[int, ...]) -> Mapping[str, float]:
-    ends = np.array(corner)
-    values = np.where(ends < 0, sweep.low, np.where(ends, sweep.high, sweep.typical))
-    metrics = sweep.observe(row, values).metrics
-    return first_values(metrics)
-
-
-def _used(
-    technologies: Sequence[str], sweep: Sweep, row: IntArray, typical: Mapping[str, float]
-) -> Sequence[str]:
-    """Technologies that a design uses: all numbers of others, at either end, move no metric."""
-    places = [number.technology in technologies for number in sweep.numbers]
-    corners = [tuple(end * place for place in places) for end in (-1, 1)]
-    if all(_corner_metrics(sweep, row, corner) == typical for corner in corners):
-        return ()
-    if len(technologies) == 1:
-        return technologies
-    half = len(technologies) // 2
-    halves = (technologies[:half], technologies[half:])
-    return [name for names in halves for name in _used(names, sweep, row, typical)]
-
-
 def _swings(
     numbers: Sequence[RangedNumber], lines: Sequence[Mapping[int, float]]
 ) -> tuple[Swing, ...]:
@@ -255,11 +232,10 @@ def design_swings(
     sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
 
     def evaluate_end(i: int, end: int) -> Arrays:
-        values = sweep.typical.copy()
-        values[i : i + 1] = {-1: sweep.low, 0: sweep.typical, 1: sweep.high}[end][i : i + 1]
-        return sweep.observe(rows, values).metrics
+        corner = _alone(i, end, len(sweep.numbers))
+        return sweep.observe(rows, sweep.corner(corner)).metrics
 
-    typical = evaluate_end(0, 0)
+    typical = sweep.observe(rows, sweep.typical).metrics
     moving = sweep.moving(rows)
     ends = [{0: typical, -1: evaluate_end(i, -1), 1: evaluate_end(i, 1)} for i in moving]
     return [

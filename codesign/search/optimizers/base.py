@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
+from pydantic import Field
 
 from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
 from codesign.base.schema import Record
@@ -21,6 +22,9 @@ from codesign.space import DesignSpace
 if TYPE_CHECKING:
     from scipy.stats import qmc
 
+WholeNumber = Annotated[int, Field(ge=0, le=10**6)]
+Count = Annotated[int, Field(ge=1, le=10**6)]
+"""Numbers among an optimizer's options."""
 HintUse = Literal["none", "start", "model", "alone"]
 """Use of an evaluator's hints in a search: none, choose the initial designs, serve the models of an
 optimizer that learns, or lead one that has no model."""

@@ -31,7 +31,7 @@ from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.schema import Record
 from codesign.search.observations import Observations
 from codesign.search.optimizers.acquisition_function import AcquisitionFunction
-from codesign.search.optimizers.base import KeySet
+from codesign.search.optimizers.base import Count, KeySet, WholeNumber
 from codesign.search.optimizers.history import LearningOptimizer, scaled_excess
 from codesign.search.optimizers.modeling import Modeling
 from codesign.search.optimizers.mutation import mutants, strides
@@ -74,21 +74,21 @@ class GpEhvi(LearningOptimizer):
     class Options(Record):
         """Options of Gaussian processes with expected hypervolume improvement."""
 
-        candidates: Annotated[int, Field(ge=1, le=10**6)] = 1024
+        candidates: Count = 1024
         """Random designs that compete in each step."""
-        neighborhoods: Annotated[int, Field(ge=0, le=10**6)] = 16
+        neighborhoods: WholeNumber = 16
         """Designs of the front whose neighbors compete too."""
-        mutants: Annotated[int, Field(ge=0, le=10**6)] = 1024
+        mutants: WholeNumber = 1024
         """Mutants and mixtures of designs of the front that compete too."""
-        local_search: Annotated[int, Field(ge=0, le=10**6)] = 3
+        local_search: WholeNumber = 3
         """Best candidates from which the search goes on from neighbor to neighbor."""
         logarithmic: bool = True
         """Model the logarithm of objectives that have one sign."""
         predictions: bool = True
         """Learn only the errors of a cheaper model that predicts the objectives."""
-        training: Annotated[int, Field(ge=2, le=10**6)] = 200
+        training: Annotated[Count, Field(ge=2)] = 200
         """Most results that the models' hyperparameters are learned from."""
-        iterations: Annotated[int, Field(ge=1, le=10**6)] = 50
+        iterations: Count = 50
         """Bound on the optimization of the models' hyperparameters."""
 
     knows_pending = True

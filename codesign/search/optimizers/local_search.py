@@ -9,15 +9,13 @@ comparisons often leave out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from codesign.base.columns import IntArray
 from codesign.base.schema import Record
 from codesign.search.observations import Observations
-from codesign.search.optimizers.base import KeySet
+from codesign.search.optimizers.base import Count, KeySet
 from codesign.search.optimizers.history import LearningOptimizer, scaled_excess
 from codesign.search.pareto import non_dominated
 
@@ -34,7 +32,7 @@ class ParetoLocalSearch(LearningOptimizer):
     class Options(Record):
         """Options of Pareto local search."""
 
-        batch: Annotated[int, Field(ge=1, le=10**6)] = 1
+        batch: Count = 1
         """Designs proposed at a time."""
 
     knows_pending = True

@@ -17,7 +17,7 @@ from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.errors import needing_extra
 from codesign.base.schema import Record
 from codesign.search.observations import Observations
-from codesign.search.optimizers.base import BaseOptimizer, KeySet
+from codesign.search.optimizers.base import BaseOptimizer, Count, KeySet
 from codesign.search.optimizers.history import scaled_excess
 
 _ROUNDS = 16
@@ -38,7 +38,7 @@ class Nsga2(BaseOptimizer):
     class Options(Record):
         """Options of NSGA-II."""
 
-        population: Annotated[int, Field(ge=2, le=10**6)] = 20
+        population: Annotated[Count, Field(ge=2)] = 20
         """Designs that survive a generation, and that one generation proposes."""
         crossover: Annotated[float, Field(ge=0, le=1)] = 0.9
         """Probability that a pair of parents is mixed and not copied."""

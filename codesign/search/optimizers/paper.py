@@ -19,6 +19,7 @@ from codesign.base.columns import FloatArray, IntArray
 from codesign.base.schema import Record
 from codesign.search.observations import Observations
 from codesign.search.optimizers.acquisition_function import boxes
+from codesign.search.optimizers.base import Count
 from codesign.search.optimizers.history import LearningOptimizer, front_values
 from codesign.search.optimizers.improvement import Scale, expected_hypervolume_improvement
 from codesign.search.optimizers.surrogate import require_libraries, single_thread
@@ -37,11 +38,11 @@ class GpEhviPaper(LearningOptimizer):
     class Options(Record):
         """Options of the published recipe."""
 
-        candidates: Annotated[int, Field(ge=1, le=10**6)] = 1024
+        candidates: Count = 1024
         """Size of the random subset."""
-        training: Annotated[int, Field(ge=2, le=10**6)] = 500
+        training: Annotated[Count, Field(ge=2)] = 500
         """Most results, the latest ones, that the models learn from."""
-        iterations: Annotated[int, Field(ge=1, le=10**6)] = 200
+        iterations: Count = 200
         """Bound on the optimization of the models' hyperparameters."""
 
     knows_pending = True

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
-from pydantic import Field
 
 from codesign.base.columns import IntArray
 from codesign.base.schema import Record
-from codesign.search.optimizers.base import BaseOptimizer, KeySet, SobolSequence
+from codesign.search.optimizers.base import BaseOptimizer, Count, KeySet, SobolSequence
 
 _MOST_AT_ONCE = 8192
 
@@ -20,7 +17,7 @@ class _Sampling(BaseOptimizer):
     class Options(Record):
         """Options of the sampling optimizers."""
 
-        batch: Annotated[int, Field(ge=1, le=10**6)] | None = None
+        batch: Count | None = None
         """Designs proposed at a time. If left out, an eighth of those told so far: few enough to
         lose little when a campaign is killed, and enough to be fast when it is long."""
 

@@ -15,15 +15,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.errors import needing_extra
 from codesign.base.schema import Record
-from codesign.search.optimizers.base import BaseOptimizer, KeySet
+from codesign.search.optimizers.base import BaseOptimizer, Count, KeySet
 
 if TYPE_CHECKING:
     from optuna.distributions import BaseDistribution
@@ -60,11 +59,11 @@ class Tpe(BaseOptimizer):
     class Options(Record):
         """Options of TPE."""
 
-        startup: Annotated[int, Field(ge=1, le=10**6)] = 10
+        startup: Count = 10
         """Results before the sampler learns; until then it draws uniformly."""
-        candidates: Annotated[int, Field(ge=1, le=10**6)] = 24
+        candidates: Count = 24
         """Values that compete for each parameter."""
-        attempts: Annotated[int, Field(ge=1, le=10**6)] = 4
+        attempts: Count = 4
         """Proposals before the neighbors of the last one count too."""
 
     knows_pending = True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from enum import StrEnum
 from functools import partial
 from pathlib import Path
@@ -129,7 +130,7 @@ def _kind_of(name: str) -> str:
     from codesign.base import plugins
     from codesign.base.metrics import ALL_METRICS
     from codesign.models.hardware.device import list_devices
-    from codesign.models.workload import list_models, list_traces
+    from codesign.models.workload import list_models, list_traces, load_model
     from codesign.models.workload.sessions import list_sessions
     from codesign.search.problems.problem_records import published
 
@@ -147,12 +148,12 @@ def _kind_of(name: str) -> str:
     for group, group_names in names.items():
         if name in group_names():
             return group
-    try:
-        load_device(name)
-    except UnknownNameError:
-        every_name = [*LISTED, *(each for group in names.values() for each in group())]
-        raise UnknownNameError("name", name, every_name, "list") from None
-    return "devices"
+    for group, load in (("devices", load_device), ("models", load_model)):
+        with suppress(UnknownNameError):
+            load(name)
+            return group
+    every_name = [*LISTED, *(each for group in names.values() for each in group())]
+    raise UnknownNameError("name", name, every_name, "list")
 
 
 def _usable(group: Kind, load: Callable[[str], T]) -> dict[str, T]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Collection
 from dataclasses import replace
 from functools import cache
@@ -44,9 +45,10 @@ def load_model(name_or_path: str) -> LanguageModel:
     """A language model.
 
     Args:
-        name_or_path: A bundled name (:func:`list_models`), or the path of a Hugging Face
-            ``config.json`` (it has a ``model_type``) or of a YAML file with the keys of
-            :class:`LanguageModel`. A folder stands for the ``config.json`` in it.
+        name_or_path: A bundled name (:func:`list_models`) or a repository's (``hub_names.yaml``),
+            or the path of a Hugging Face ``config.json`` (it has a ``model_type``) or of a YAML
+            file with the keys of :class:`LanguageModel`. A folder stands for the ``config.json``
+            in it.
 
     Raises:
         UnknownNameError: No bundled model of that name; the nearest is offered.
@@ -54,13 +56,29 @@ def load_model(name_or_path: str) -> LanguageModel:
     """
     if name_or_path in list_models():
         return _bundled(name_or_path)
-    if "/" not in name_or_path and not name_or_path.endswith((".json", ".yaml", ".yml")):
-        raise UnknownNameError("language model", name_or_path, list_models())
     path = Path(name_or_path)
     path = path / "config.json" if path.is_dir() else path
+    if not path.is_file() and (stem := _names().get(_folded(name_or_path))):
+        return _bundled(stem)
+    if "/" not in name_or_path and not name_or_path.endswith((".json", ".yaml", ".yml")):
+        raise UnknownNameError("language model", name_or_path, list_models())
     if not path.is_file():
-        raise InputError(f"no such file: {name_or_path!r}")
+        raise InputError(f"no such file, and no bundled model: {name_or_path!r}")
     return read_model(path)[0]
+
+
+@cache
+def _names() -> dict[str, str]:
+    """Every name of a bundled model, folded, with its file's."""
+    further = read_document(_FOLDER.with_name("hub_names.yaml")).data
+    return {
+        _folded(name): stem for stem in list_models() for name in (stem, *further.get(stem, ()))
+    }
+
+
+def _folded(name: str) -> str:
+    """Letters and digits of a name, without a repository's owner."""
+    return re.sub(r"[^a-z0-9]", "", name.rpartition("/")[2].lower())
 
 
 @cache

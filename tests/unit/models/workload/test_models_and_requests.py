@@ -247,8 +247,20 @@ def test_an_unknown_model_offers_the_nearest():
         load_model("llama-3.3-7b")
 
 
+@pytest.mark.parametrize(
+    ("name", "model"),
+    [
+        ("Qwen/Qwen3-32B", "qwen3-32b"), ("deepseek-r1", "deepseek-v3"), ("kimi-k2", "kimi-k2"),
+        ("openai/gpt-oss-120b", "gpt-oss-120b"), ("Llama 3.1 8B", "llama-3.1-8b"),
+        ("meta-llama/Llama-3.1-70B-Instruct", "llama-3.3-70b"),
+    ],
+)  # fmt: skip
+def test_a_repository_stands_for_the_bundled_model(name, model):
+    assert load_model(name) is load_model(model)
+
+
 def test_the_summary_of_every_model_is_plain_and_adds_up():
-    assert len(list_models()) == 15
+    assert len(list_models()) == 18
     for name in list_models():
         plain = summary(load_model(name))
         json.dumps(plain)

@@ -325,6 +325,8 @@ def test_settings_are_stored_and_equal_a_file_that_states_them(folder, capsys):
         files.append((folder / place / "trial" / "front.csv").read_bytes())
     assert files[0] == files[1] == files[2]
     assert "budget=8" in _json(capsys, "status", "trial", "--folder", "by-flag")["notices"][0]
+    assert main(["run", "trial", "--folder", "by-flag", "--set", "budgt=9"]) == 2
+    assert "--set budgt: unknown key 'budgt'. Did you mean 'budget'" in capsys.readouterr().err
     assert main(["run", "trial", "--folder", "by-flag", "--set", "budget=9"]) == 2
     begun = "by-flag/trial: begun with --set 'constraints.0=tdp_watts <= 690' --set budget=8"
     assert f"{begun}, got --set budget=9; give the same" in capsys.readouterr().err

@@ -40,10 +40,11 @@ from codesign.search.campaign.results import Results, read_results
 from codesign.search.campaign.sample import FILE as SAMPLE_FILE
 from codesign.search.campaign.sample import make_reference, sample_batch, sample_notices
 from codesign.search.campaign.settings import (
-    agreed_settings,
+    check_settings,
     keeping_settings,
     settings_path,
     settings_words,
+    stored_settings,
 )
 from codesign.search.campaign.status import (
     CampaignStatus,
@@ -123,18 +124,19 @@ class Campaign:
         """
         name = Path(name_or_path).name.removesuffix(".yml").removesuffix(".yaml")
         place = results_folder(folder) / name
-        settings = agreed_settings(place, settings)
+        stored_values = stored_settings(place)
         try:
-            resolved = load_definition(name_or_path, settings)
+            resolved = load_definition(name_or_path, settings or stored_values)
         except InputError as error:
             path = place / STORE
-            if not path.is_file():
+            if settings or not path.is_file():
                 raise
             with open_store(path) as store:
                 definition = Definition.model_validate(store.inputs["definition"])
                 problem = stored_problem(store, None)
             stored = ResolvedDefinition(path, definition, problem, (), None)
             return cls(stored, place, str(name_or_path), error)
+        check_settings(place, settings, stored_values)
         return cls(resolved, place, str(name_or_path))
 
     @property

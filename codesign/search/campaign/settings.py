@@ -119,22 +119,24 @@ def settings_path(folder: Path) -> Path:
     return folder / f"{folder.name}.yaml"
 
 
-def agreed_settings(folder: Path, settings: Fields | None) -> Fields:
-    """Settings of a campaign: those stored in its folder, or the given ones before it begins.
+def stored_settings(folder: Path) -> JsonObject:
+    """Settings stored in a campaign's folder; empty if there are none."""
+    path = settings_path(folder)
+    return read_document(path).data.get("set", {}) if path.is_file() else {}
+
+
+def check_settings(folder: Path, settings: Fields | None, stored: Fields) -> None:
+    """Refuse settings other than those with which a campaign was begun.
 
     Raises:
-        InputError: The settings are not those with which the campaign was begun.
+        InputError: The settings differ.
     """
-    path = settings_path(folder)
-    stored: JsonObject = read_document(path).data.get("set", {}) if path.is_file() else {}
-    has_begun = bool(stored) or (folder / STORE).is_file()
-    if settings and settings != stored and has_begun:
+    if settings and settings != stored and (stored or (folder / STORE).is_file()):
         raise InputError(
             f"begun with {settings_words(stored)}, got {settings_words(settings)}; give the same "
             "or none, or another --folder",
             str(folder),
         )
-    return settings or stored
 
 
 @contextmanager

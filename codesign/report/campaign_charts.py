@@ -55,6 +55,7 @@ class FrontPicture:
         n_front: Number of designs of the front.
         n_feasible: Number of feasible designs.
         tighter: Values by metric of the points that moved limits bring to the front.
+        sliders: Limits that a page moves, with the bounds of their positions.
     """
 
     results: Results
@@ -65,6 +66,7 @@ class FrontPicture:
     picks: Sequence[Pick]
     marked: MarkedDesigns | None = None
     tighter: Arrays | None = None
+    sliders: Sequence[Fields] = ()
 
     @property
     def is_exact(self) -> bool:
@@ -135,14 +137,23 @@ def _front_panel(
     marks = list(_cloud(picture, x, y)) if is_cloud else []
     marks += _front_marks(picture, x, y, "hv" if x and senses[x.name] == "minimize" else "vh")
     for metric, axis, upright in ((x, axes[0], True), (y, axes[1], False)):
-        line = limits.get(metric.name) if metric else None
-        low, high = sorted(axis.ends)
-        if line is None or not low < line.bound < high:
+        if metric is None:
             continue
-        bound, across = [line.bound] * 2, list(axes[1].ends if upright else axes[0].ends)
-        ends = (bound, across) if upright else (across, bound)
-        marks.append(Line(*ends, hue="quiet", width=1.2, dash="dash"))
-        marks.append(Label(ends[0][0], ends[1][0], line.words, "quiet", is_line=True, size=10))
+        line = limits.get(metric.name)
+        lines = [(line.bound, line.words, "limit")] if line else []
+        for slider in picture.sliders:
+            if slider["name"] == metric.name:
+                bounds = zip(slider["bounds"], slider["texts"], strict=True)
+                lines += [(x, f"{metric_title(metric)} {text}", "moved") for x, text in bounds]
+        low, high = sorted(axis.ends)
+        for bound, words, group in lines:
+            if not low < bound < high:
+                continue
+            across = list(axes[1].ends if upright else axes[0].ends)
+            ends = ([bound] * 2, across) if upright else (across, [bound] * 2)
+            marks.append(Line(*ends, "quiet", 1.2, "dash", text=words, group=group))
+            if group == "limit":
+                marks.append(Label(ends[0][0], ends[1][0], words, "quiet", is_line=True, size=10))
     marks += _names(picture, x, y, is_narrow)
     height = 250.0 if is_narrow else 330.0 if len(problem.objectives) < 3 else 250.0
     return Panel(axes[0], axes[1], marks, height=height)

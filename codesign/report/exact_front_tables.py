@@ -11,7 +11,7 @@ from rich.table import Table
 from codesign.insight.plateaus import folded_front
 from codesign.report.front_lines import front_lines, range_end_words
 from codesign.report.labels import metric_title
-from codesign.report.recommended import recommendation_words, slack_words
+from codesign.report.recommended import limit_usage_words, recommendation_words
 from codesign.report.result_tables import reference_text
 from codesign.report.tables import format_cell, pairs_table, plain_table, spaced, text_line
 from codesign.search.campaign import Results
@@ -61,7 +61,7 @@ def tables(
     return spaced(
         front_lines(results, width, limit, counts, tolerance),
         [text_line(recommendation_words(results, folded))],
-        [text_line(line) for line in (slack_words(results, folded), beyond) if line],
+        [text_line(line) for line in (limit_usage_words(results, folded), beyond) if line],
         [] if formats is None else [formats],
         [pairs_table(title, facts), text_line(reference_text(results)), *wrote],
     )

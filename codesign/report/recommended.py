@@ -49,20 +49,20 @@ def recommendation_words(results: Results, folded: FoldedFront) -> str:
     return f"Take #{place + 1}: {values}; {reason}.{instead}"
 
 
-def slack_words(results: Results, folded: FoldedFront) -> str:
-    """``The recommended design leaves unused: TDP 640.7 W of 700 W``; empty without limits."""
+def limit_usage_words(results: Results, folded: FoldedFront) -> str:
+    """``The recommended design has TDP 59.3 W (at most 700 W).``; empty without limits."""
     problem = results.problem
     points = results.objectives[folded.positions[folded.kept]]
     point = recommend(points, problem.senses, cost_column(problem.objectives)).point
     position = folded.positions[folded.kept[point]]
-    slack = []
+    used = []
     for constraint in problem.constraints:
         limit = constraint.expression.limit
         if constraint.bound is None or limit is None or limit.quantity not in results.metrics:
             continue
         metric = metric_of(limit.quantity, problem.metrics)
-        unused = abs(constraint.bound - float(results.metrics[limit.quantity][position]))
-        amount, bound = (format_metric(x, metric, 4) for x in (unused, constraint.bound))
-        side = "of" if limit.is_upper else "above"
-        slack.append(f"{metric_title(metric)} {amount} {side} {bound}")
-    return f"The recommended design leaves unused: {'; '.join(slack)}." if slack else ""
+        amounts = float(results.metrics[limit.quantity][position]), constraint.bound
+        amount, bound = (format_metric(x, metric, 4) for x in amounts)
+        side = "at most" if limit.is_upper else "at least"
+        used.append(f"{metric_title(metric)} {amount} ({side} {bound})")
+    return f"The recommended design has {'; '.join(used)}." if used else ""

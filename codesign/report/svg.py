@@ -33,6 +33,8 @@ _WIDTHS = (
 """Thousandths of the font size, of the characters from space to tilde [Helvetica's metrics]."""
 _GAP = 3.0
 _HATCHES = {"/": "M0 6L6 0", "x": "M0 6L6 0M0 0L6 6", ".": "M2 3h2", "-": "M0 3h6", "|": "M3 0v6"}
+_HIDDEN = ("tighter", "moved")
+"""Groups that a page hides until a limit is moved: they take no room."""
 _DASHES = {"dash": "6 4", "dot": "1.5 3", "dashdot": "6 3 1.5 3", "long": "10 4"}
 
 
@@ -382,7 +384,7 @@ def _line(frame: _Frame, mark: Line) -> Iterable[str]:
         if mark.step:
             corners.append((px, corners[-1][1]) if mark.step == "hv" else (corners[-1][0], py))
         corners.append((px, py))
-    for (x0, y0), (x1, y1) in itertools.pairwise(corners):
+    for (x0, y0), (x1, y1) in itertools.pairwise(corners if mark.group not in _HIDDEN else ()):
         steps = max(1, min(200, int((abs(x1 - x0) + abs(y1 - y0)) / 8)))
         for px, py in np.linspace((x0, y0), (x1, y1), steps + 1).tolist():
             frame.taken_boxes.append((px - 1, px + 1, py - 1, py + 1))
@@ -402,7 +404,7 @@ def _points(frame: _Frame, mark: Points) -> Iterable[str]:
             data_t=mark.texts[i] if mark.texts else "", data_id=mark.ids[i] if mark.ids else "",
             opacity=_share(faint[i]), class_=_class(mark),
         )  # fmt: skip
-        if n <= 400:
+        if n <= 400 and mark.group not in _HIDDEN:
             half = sizes[i] / 2 + 1.0
             frame.taken_boxes.append((x[i] - half, x[i] + half, y[i] - half, y[i] + half))
 

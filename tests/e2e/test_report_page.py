@@ -42,6 +42,8 @@ reference_sample: 64
 workers: 1
 """
 _WIDTHS = (390, 1280, 1920)
+_MOST_PX = {390: 6640, 1280: 4870}
+"""Half of a page that no reader came to the end of."""
 _HANG_MS = 120_000
 """However loaded a machine is, a page that has not answered by then never will."""
 
@@ -295,6 +297,8 @@ def test_it_opens_offline_shuts_no_reader_out_and_never_scrolls_sideways(
         for resized in _WIDTHS:
             page.set_viewport_size({"width": resized, "height": 900})
             page.wait_for_function(f"document.documentElement.scrollWidth <= {resized}")
+            most = _MOST_PX.get(resized, 4870)
+            assert page.evaluate("document.documentElement.scrollHeight") <= most
 
 
 def test_the_front_is_drawn_where_it_is(page, folder):
@@ -498,6 +502,7 @@ def test_the_first_screen_has_the_question_and_the_recommendation_with_its_reaso
 def test_the_recommendation_says_what_limits_it_and_how_sure_that_is(page):
     text = page.inner_text(".recommendation")
     assert re.search(r"busy [\d.]+ % of the pass", text)
+    text = page.inner_text(".sure")
     assert "draws over their ranges: it keeps its limits in " in text
     assert "Profile plain: the choice " in text
     assert "Not asked: simulation: " in text  # it has no such profile

@@ -15,10 +15,17 @@ from codesign.insight.plateaus import folded_front
 from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES
 from codesign.report.front_lines import range_end_words
-from codesign.report.labels import format_metric, metric_of, metric_title, percent, unit_text
+from codesign.report.labels import (
+    format_metric,
+    format_value,
+    metric_of,
+    metric_title,
+    percent,
+    unit_text,
+)  # fmt: skip
 from codesign.report.page.recommendations import RESIDUAL
 from codesign.report.pass_account import pass_account
-from codesign.report.recommended import slack_words
+from codesign.report.recommended import limit_usage_words
 from codesign.report.system_picture import limit_words
 from codesign.search.campaign import Results
 from codesign.search.pareto import TOLERANCE
@@ -45,7 +52,7 @@ def signed(share: float) -> str:
     ('+12 %', '−0.4 %')
     """
     size = abs(100 * share)
-    text = f"{size:.0f}" if size >= 9.95 else f"{size:.1g}"
+    text = f"{size:.0f}" if size >= 9.5 else f"{size:.1g}"
     return f"{'+' if share >= 0 else '−'}{text} %"
 
 
@@ -235,8 +242,8 @@ def answer_html(
         f'<dl class="figures">{"".join(cells)}</dl>'
         + (f'<p class="hint">{_SCOPE}</p>' if first.get("speeds") else "")
         + (f"<h3>Limited by</h3><ul>{reasons}</ul>" if reasons else "")
-        + (f"<h3>How sure</h3><ul>{sure}</ul>" if sure else "")
         + "</article>"
+        + (f'<aside class="sure"><h3>How sure</h3><ul>{sure}</ul></aside>' if sure else "")
     )
 
 
@@ -341,28 +348,33 @@ def prices_html(results: Results, document: Fields) -> str:
     if results.exact is not None and (
         beyond := range_end_words(results.problem, results.exact, TOLERANCE)
     ):
-        unused += f" {slack_words(results, folded_front(results, TOLERANCE))} {beyond}"
+        unused += f" {limit_usage_words(results, folded_front(results, TOLERANCE))} {beyond}"
     head = ["5 % more", *(f"{PICK_TITLES[pick['key']].lower()}" for pick in picks)]
     return (
         f'<p class="hint">Gain in {escape(metric_title(speed))} if a design may use 5 % more of a '
         f"resource than it does (5 K of a temperature). Other limits stay. {lower}"
-        f"{escape(unused)}</p>" + table_html(head, rows, "Worth of each limit")
+        f"{escape(unused)}</p>" + table_html(head, rows, "Worth of each limit", "prices")
     )
 
 
 def steps_html(results: Results, limits: Fields) -> str:
     """Changes of the best value of each objective as one limit moves by a step."""
     metrics = [objective.metric for objective in results.problem.objectives]
-    rows = [
-        [escape(step["limit"]), *(change_cell(metric, share) if np.isfinite(share) else "no design"
-         for metric, share in zip(metrics, step["change"], strict=True)),
-         "exact" if step["is_exact"] else "best known"]
-        for step in limits.get("steps", ())
-    ]  # fmt: skip
+    rows, idle = [], []
+    for step in limits.get("steps", ()):
+        known = "exact" if step["is_exact"] else "best known"
+        if np.allclose(step["change"], 0.0, atol=0.0005):
+            idle.append(f"{step['limit']} ({known})")
+            continue
+        cells = (change_cell(metric, share) if np.isfinite(share) else "no design"
+                 for metric, share in zip(metrics, step["change"], strict=True))  # fmt: skip
+        rows.append([escape(step["limit"]), *cells, known])
+    unchanged = escape(f"The best values stay the same with {'; '.join(idle)}.") if idle else ""
+    text = f'<p class="hint" id="steps-same">{unchanged}</p>' if idle else ""
     if not rows:
-        return ""
+        return text
     head = ["one limit moved", *(f"best {escape(metric_title(metric))}" for metric in metrics), ""]
-    return table_html(head, rows, "One limit moved by a step", "steps")
+    return table_html(head, rows, "One limit moved by a step", "steps") + text
 
 
 def _price_cell(
@@ -379,7 +391,7 @@ def _price_cell(
         (1e9, "GB") if metric.unit == "B" else (1.0, unit_text(metric.unit).replace("°C", "K"))
     )
     rate = scale * gain_of_pick["gain"] / gain_of_pick["step"]
-    each = f"{rate:.3g} {speed.unit} per {unit or 'unit'}"
+    each = f"{format_value(rate, '', 3)} {speed.unit} per {unit or 'unit'}"
     least = "" if is_exact else "at least "
     return (
         f"<b>{least}{sign}{escape(gain)}</b><br>"

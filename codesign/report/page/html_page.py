@@ -105,6 +105,7 @@ def write_page(
     picture = FrontPicture(
         page_results, carried.positions, carried.n_front, carried.n_feasible, folded,
         picks_of(page_results, folded), marked, limits.get("points", {}).get("values"),
+        limits["sliders"],
     )  # fmt: skip
     picks = [pick["id"] for pick in answer["picks"]]
     explained = Explained(page_results, carried, marked, numbers, picks, explainer)

@@ -104,6 +104,7 @@ def limit_document(
                 "title": f"{metric_title(handle.metric)} at "
                 f"{'most' if handle.metric.sense == 'minimize' else 'least'}",
                 "texts": [limit_words(handle, bound) for bound in handle.bounds],
+                "bounds": handle.objective.flipped(np.array(handle.bounds)).tolist(),
                 "place": handle.place,
             }
             for handle in points.handles
@@ -174,7 +175,7 @@ class _Answers:
                 under = fold(points, cost_column(objectives), self.tolerance)
             is_kept = under == np.arange(len(front))
             picks = recommended(objectives, points, np.flatnonzero(is_kept))
-            text = self._text(front, picks, is_exact)
+            text = self._text(front, is_exact)
             if any(self.limits.handles[i].is_choosing for i in places):
                 text += " Each design chooses its batch size within the moved limit."
             self.best.append(points.min(axis=0, initial=np.inf))
@@ -195,7 +196,7 @@ class _Answers:
             })  # fmt: skip
         return self._numbers[key]
 
-    def _text(self, front: IntArray, picks: Sequence[Any], is_exact: bool) -> str:
+    def _text(self, front: IntArray, is_exact: bool) -> str:
         """The cost of the limits: the fastest design within them against the one without."""
         if not len(front):
             return f"No {'' if is_exact else 'known '}design meets all these limits."
@@ -205,9 +206,9 @@ class _Answers:
         cost = cost_column(objectives)
         column = next((k for k in range(len(objectives)) if k != cost), cost)
         metric = objectives[column].metric
-        old, new = self.listed[0]["picks"][-1]["point"], int(front[picks[-1].place])
-        n_all = len(self.listed[0]["front"])
-        count = f"The front has {len(front):,} points, {n_all:,} with the stated limits."
+        stated = self.listed[0]["front"]
+        old, new = (int(x[self.points[x, column].argmin()]) for x in (np.array(stated), front))
+        count = f"The front has {len(front):,} points, {len(stated):,} with the stated limits."
         values = [
             format_metric(float(objectives[column].flipped(float(self.points[i, column]))), metric)
             for i in (old, new)
@@ -217,11 +218,11 @@ class _Answers:
             title = f"known {title}"
             count += f" Not proven: the best of {self.limits.n_evaluated:,} evaluated designs."
         if values[0] == values[1]:
-            return f"The best {title} stays {values[1]}. {count}"
+            return f"The front's best {title} stays {values[1]}. {count}"
         space = self.results.problem.space
         changes = changed_settings(space, *space.decode(self.limits.rows[[old, new]]))
         listed = "; ".join(f"{name} {before} → {after}" for name, before, after in changes)
-        return f"The best {title} is {values[1]} instead of {values[0]} ({listed}). {count}"
+        return f"The front's best {title} is {values[1]} instead of {values[0]} ({listed}). {count}"
 
 
 def _command(results: Results, design: Fields) -> str:

@@ -1,5 +1,8 @@
 // Moved limits: positions of sliders are looked up in the table of answers.
 let answer = null; // the answer while a limit is moved
+// Every slider grows to the right: a limit "at most" is tighter on the left, one "at least" on the right.
+const isUpper = (slider) => slider.title.endsWith(" at most");
+const turned = (slider, place) => (isUpper(slider) ? slider.texts.length - 1 - place : place);
 const sliderKey = (limits) => Object.keys(limits).map(Number).sort((a, b) => a - b).map((i) => `${i}:${limits[i]}`).join(",");
 function pointText(k) {
   const { words, titles, texts } = D.limits.points;
@@ -11,8 +14,8 @@ function showLimits() {
   answer = moved.length ? answers[table[sliderKey(state.limits)]] : null;
   sliders.forEach((slider, i) => {
     const place = state.limits[i] ?? slider.place, isMoved = place !== slider.place;
-    const input = $(`limit-${i}`), text = isMoved || place ? `${slider.texts[place]}${isMoved ? "" : " as asked"}` : "as asked";
-    input.value = place;
+    const input = $(`limit-${i}`), text = isMoved || place ? `${slider.texts[place]}${isMoved ? "" : " as asked"}` : "no further limit";
+    input.value = turned(slider, place);
     input.disabled = moved.length > 1 && !isMoved; // answers are for two limits at most
     input.setAttribute("aria-valuetext", text);
     input.parentElement.querySelector("output").textContent = text;
@@ -22,6 +25,7 @@ function showLimits() {
   document.documentElement.classList.toggle("tightened", Boolean(answer));
   const shown = new Set(answer ? answer.front : []), folded = new Set(answer ? answer.folded.map((place) => answer.front[place]) : []);
   for (const chart of $("front").querySelectorAll("svg.chart")) {
+    for (const line of chart.querySelectorAll(".g-moved")) line.classList.toggle("shown", names.includes(line.dataset.t));
     for (const mark of chart.querySelectorAll(".g-tighter")) {
       const k = Number(mark.dataset.id);
       mark.classList.toggle("shown", shown.has(k));
@@ -42,9 +46,9 @@ function answerHtml() {
 function startLimits() {
   const { sliders } = D.limits;
   for (const [i, place] of Object.entries(state.limits)) if (!sliders[i] || place >= sliders[i].texts.length) state.limits = {};
-  $("sliders").innerHTML = sliders.map(({ title, texts }, i) => `<div class="limit"><label for="limit-${i}">${escapeHtml(title)}</label><output for="limit-${i}"></output><input type="range" id="limit-${i}" min="0" max="${texts.length - 1}" step="1"></div>`).join("");
+  $("sliders").innerHTML = sliders.map((slider, i) => `<div class="limit"><label for="limit-${i}">${escapeHtml(slider.title)}</label><output for="limit-${i}"></output><input type="range" id="limit-${i}" min="0" max="${slider.texts.length - 1}" step="1"><span class="end">${isUpper(slider) ? "tighter" : "looser"}</span><span class="end">${isUpper(slider) ? "looser" : "tighter"}</span></div>`).join("");
   $("sliders").addEventListener("input", (event) => {
-    const i = Number(event.target.id.slice(6)), place = Number(event.target.value);
+    const i = Number(event.target.id.slice(6)), place = turned(sliders[i], Number(event.target.value));
     if (place === sliders[i].place) delete state.limits[i]; else state.limits[i] = place;
     showLimits();
     remember();

@@ -20,9 +20,8 @@ from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError
 from codesign.base.files import check_place, write_text
 from codesign.models.quantization.block_formats import find_block_format
-from codesign.models.quantization.decoder import Decoder
 from codesign.models.quantization.measured import MeasuredRow
-from codesign.models.quantization.measurement import Sequences, measure, split_text
+from codesign.models.quantization.measurement import measure, split_text
 from codesign.models.quantization.model_checkpoint import fingerprint, load_checkpoint, read_tokens
 from codesign.models.quantization.published import FormatChoice
 from codesign.models.quantization.quantized_model import algorithm_steps, quantized
@@ -93,14 +92,36 @@ def measure_table(
         settings.n_calibration,
         settings.n_evaluation,
     )
-    table = _begun(settings, decoder, output)
+    head = {
+        "model": settings.model.name,
+        "n_parameters": sum(weight.numel() for weight in decoder.weights.values()),
+        "fingerprint": fingerprint(settings.model, settings.text),
+        "text": settings.text.name,
+        "context_length": settings.context_length,
+        "n_evaluation": settings.n_evaluation,
+        "n_calibration": settings.n_calibration,
+        "seed": settings.seed,
+        "device": device_label(settings.device),
+        "versions": versions(),
+    }
+    table = stored_table(output, head, rows=MeasuredRow)
     rows = {tuple(row[key] for key in _KEYS): row for row in table["rows"]}
     wanted_choices = {_key(choice): choice for choice in choices}
     n_done = sum(key in rows for key in wanted_choices)
     start(len(wanted_choices) * settings.n_evaluation, n_done * settings.n_evaluation)
     for key, choice in wanted_choices.items():
         if key not in rows:
-            rows[key] = _row(decoder, choice, sequences, settings, advance)
+            calibration = sequences.calibration.to(decoder.device)
+            trial = quantized(decoder, choice, calibration, settings.seed)
+            fidelity = measure(decoder, trial, sequences.evaluation, settings.seed, advance)
+            if not all(map(math.isfinite, asdict(fidelity.perplexity).values())):
+                raise InputError(
+                    f"{settings.model}: its perplexity with {choice} is not finite: "
+                    f"{fidelity.perplexity}"
+                )
+            layers = [x if math.isfinite(x) else None for x in fidelity.layer_sqnr_db]
+            named = dict(zip(_KEYS, key, strict=True))
+            rows[key] = {**named, **asdict(fidelity), "layer_sqnr_db": layers}
             table["rows"] = list(rows.values())
             write_table(table, output)
     return {**table, "rows": [rows[key] for key in wanted_choices]}
@@ -128,47 +149,6 @@ def device_label(name: str) -> str:
     """Torch's name of a device and, of a GPU, its model: their numbers differ in the last bits."""
     device = torch.device(name)
     return f"{name} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else name
-
-
-def _row(
-    decoder: Decoder,
-    choice: FormatChoice,
-    sequences: Sequences,
-    settings: TableSettings,
-    advance: Callable[[], None],
-) -> JsonObject:
-    calibration = sequences.calibration.to(decoder.device)
-    trial = quantized(decoder, choice, calibration, settings.seed)
-    fidelity = measure(decoder, trial, sequences.evaluation, settings.seed, advance)
-    if not all(map(math.isfinite, asdict(fidelity.perplexity).values())):
-        raise InputError(
-            f"{settings.model}: its perplexity with {choice} is not finite: {fidelity.perplexity}"
-        )
-    layers = [value if math.isfinite(value) else None for value in fidelity.layer_sqnr_db]
-    row = {**dict(zip(_KEYS, _key(choice), strict=True)), **asdict(fidelity)}
-    return {**row, "layer_sqnr_db": layers}
-
-
-def _begun(settings: TableSettings, decoder: Decoder, output: Path) -> JsonObject:
-    """The table so far.
-
-    Raises:
-        InputError: The output is of something else.
-    """
-    n_parameters = sum(weight.numel() for weight in decoder.weights.values())
-    table = {
-        "model": settings.model.name,
-        "n_parameters": n_parameters,
-        "fingerprint": fingerprint(settings.model, settings.text),
-        "text": settings.text.name,
-        "context_length": settings.context_length,
-        "n_evaluation": settings.n_evaluation,
-        "n_calibration": settings.n_calibration,
-        "seed": settings.seed,
-        "device": device_label(settings.device),
-        "versions": versions(),
-    }
-    return stored_table(output, table, rows=MeasuredRow)
 
 
 def stored_table(output: Path, head: Fields, **records: type) -> JsonObject:

@@ -158,7 +158,7 @@ def noise_parts(
     """
     return [
         noise
-        for operand, name in _parts(formats).items()
+        for operand, name in formats.operands.items()
         for noise in _noise_of_part(operand, name, formats.algorithm, concentration)
     ]
 
@@ -201,14 +201,6 @@ def noise_shares(name: str, concentration: float | None = None) -> list[FormatSh
         shares.append(FormatShare(min(layers, 1.0) ** power - before**power, group.format))
         before = layers
     return shares
-
-
-def _parts(formats: FormatChoice) -> dict[str, str]:
-    return {
-        "weights": formats.weights,
-        "activations": formats.activations,
-        "kv_cache": formats.kv_cache,
-    }
 
 
 def factor_key(part: str, name: str, algorithm: str) -> str:
@@ -306,7 +298,7 @@ def estimate_by_rule(
         UnknownNameError: No such format, or an algorithm that the rule does not know.
     """
     total = sum(
-        part_noise(operand, name, formats.algorithm) for operand, name in _parts(formats).items()
+        part_noise(operand, name, formats.algorithm) for operand, name in formats.operands.items()
     )
     if not total:
         return ScoreEstimate(
@@ -321,7 +313,7 @@ def estimate_by_rule(
     if combination(formats) not in rule.fitted_formats:
         kinds.append("formats")
     width = max(constants.errors[error_kind] for error_kind in kinds)
-    if any(map(is_mixed, _parts(formats).values())):
+    if any(map(is_mixed, formats.operands.values())):
         kinds.append("mixtures")
         width = max(width, rule.mixtures.error)
     low, high = interval(value, width, constants.floor)
@@ -334,7 +326,7 @@ def estimate_by_rule(
 
 def combination(formats: FormatChoice) -> str:
     """The formats of the parts as one word."""
-    return "/".join(_parts(formats).values())
+    return "/".join(formats.operands.values())
 
 
 def interval(value: float, width: float, floor: float) -> tuple[float, float]:

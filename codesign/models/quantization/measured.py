@@ -23,7 +23,7 @@ from codesign.base.schema import Record, read_document, to_record
 from codesign.models.format_mixture import format_shares, is_mixed, mixture_words
 from codesign.models.quantization.block_formats import find_block_format
 from codesign.models.quantization.loss_rule import noise_shares
-from codesign.models.quantization.published import FormatChoice
+from codesign.models.quantization.published import OPERANDS, FormatChoice
 
 ADDITIVITY_ERROR = 0.2
 """Error of the logarithm of a sum of divergences. Over 122 sums of two or three rows, of the
@@ -34,9 +34,8 @@ _SAME_SIZE = 1e-3
 _WIDE = "bf16"
 _OF_WEIGHTS = ("rtn", "gptq", "clipping")
 """Steps of an algorithm that change nothing but weights."""
-_PARTS = ("weights", "activations", "kv_cache")
 _SPLITS: tuple[tuple[tuple[str, ...], ...], ...] = (
-    (_PARTS,),
+    (OPERANDS,),
     (("weights", "activations"), ("kv_cache",)),
     (("weights",), ("activations", "kv_cache")),
     (("weights", "kv_cache"), ("activations",)),
@@ -196,7 +195,7 @@ class MeasuredTable(Record):
         splits = [
             _canonical(_only(replace(formats, weights=group.format), (operand,)))
             for group in format_shares(formats.weights)
-            for operand in _PARTS
+            for operand in OPERANDS
         ]
         return [
             part
@@ -264,13 +263,13 @@ def _mean(
 
 def _only(formats: FormatChoice, kept: Collection[str]) -> FormatChoice:
     """These formats for some parts, and 16 bits for the others."""
-    return replace(formats, **{operand: _WIDE for operand in _PARTS if operand not in kept})
+    return replace(formats, **{operand: _WIDE for operand in OPERANDS if operand not in kept})
 
 
 def _canonical(formats: FormatChoice) -> FormatChoice:
     """The same for all choices that give the same model."""
     rounded = [
-        operand for operand in _PARTS if find_block_format(getattr(formats, operand)).element
+        operand for operand, name in formats.operands.items() if find_block_format(name).element
     ]
     if not rounded:
         return FormatChoice(_WIDE)

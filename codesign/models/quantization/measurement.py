@@ -91,9 +91,24 @@ def measure(
     rows = []
     n_layers = reference.shape.num_hidden_layers
     energy, error = np.zeros(n_layers), np.zeros(n_layers)
+    # A rotated decoder has another basis of the hidden state, so lengths are compared there.
+    is_rotated = trial.in_flight.rotation_of_inner is not reference.in_flight.rotation_of_inner
     with torch.no_grad():
         for sequence in tokens.to(reference.device):
-            rows.append(_compare(reference, trial, sequence[None], energy, error))
+            states = reference.embedded(sequence[None]), trial.embedded(sequence[None])
+            for layer in range(n_layers):
+                states = (
+                    reference.layer_output(layer, states[0]), trial.layer_output(layer, states[1])
+                )  # fmt: skip
+                pair = [x.square().sum(-1).sqrt() if is_rotated else x for x in states]
+                energy[layer] += float(pair[0].square().sum())
+                error[layer] += float((pair[1] - pair[0]).square().sum())
+            exact = functional.log_softmax(reference.head(states[0])[0], dim=-1)
+            stored = functional.log_softmax(trial.head(states[1])[0], dim=-1)
+            losses = [functional.nll_loss(logits[:-1], sequence[1:]) for logits in (exact, stored)]
+            divergence = (exact.exp() * (exact - stored)).sum(-1).mean()
+            agreement = (exact.argmax(-1) == stored.argmax(-1)).float().mean()
+            rows.append([float(number) for number in (*losses, divergence, agreement)])
             advance()
     table = np.array(rows)
     picks = np.random.default_rng(seed).integers(0, len(table), (_RESAMPLES, len(table)))
@@ -113,26 +128,3 @@ def measure(
         interval(lambda row: row[3]),
         [float(value) for value in ratio],
     )
-
-
-def _compare(
-    reference: Decoder, trial: Decoder, tokens: Tensor, energy: FloatArray, error: FloatArray
-) -> list[float]:
-    """Losses of both, divergence and agreement of one sequence; adds to energies by layer.
-
-    A rotated decoder has another basis of the hidden state, so lengths are compared there.
-    """
-    states = reference.embedded(tokens), trial.embedded(tokens)
-    is_rotated = trial.in_flight.rotation_of_inner is not reference.in_flight.rotation_of_inner
-    for layer in range(reference.shape.num_hidden_layers):
-        states = reference.layer_output(layer, states[0]), trial.layer_output(layer, states[1])
-        pair = [state.square().sum(-1).sqrt() if is_rotated else state for state in states]
-        energy[layer] += float(pair[0].square().sum())
-        error[layer] += float((pair[1] - pair[0]).square().sum())
-    exact = functional.log_softmax(reference.head(states[0])[0], dim=-1)
-    stored = functional.log_softmax(trial.head(states[1])[0], dim=-1)
-    targets = tokens[0, 1:]
-    divergence = (exact.exp() * (exact - stored)).sum(-1).mean()
-    agreement = (exact.argmax(-1) == stored.argmax(-1)).float().mean()
-    losses = [functional.nll_loss(logits[:-1], targets) for logits in (exact, stored)]
-    return [float(losses[0]), float(losses[1]), float(divergence), float(agreement)]

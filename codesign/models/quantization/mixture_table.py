@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from operator import itemgetter
 from pathlib import Path
 
 from codesign.base.columns import JsonObject
@@ -89,7 +90,18 @@ def mixture_table(
     )
     to_measure, to_choose = split.evaluation[:n_sequences], split.evaluation[n_sequences:]
     calibration = split.calibration.to(decoder.device)
-    table = stored_table(output, _head(settings), sensitivities=Sensitivity, mixtures=Mixture)
+    head = {
+        "model": settings.model.name,
+        "fingerprint": fingerprint(settings.model, settings.text),
+        "text": settings.text.name,
+        "quantization_algorithm": settings.algorithm,
+        "context_length": settings.context_length,
+        "n_sequences": settings.n_sequences,
+        "n_calibration": settings.n_calibration,
+        "device": device_label(settings.device),
+        "versions": versions(),
+    }
+    table = stored_table(output, head, sensitivities=Sensitivity, mixtures=Mixture)
     known = [Sensitivity(**record) for record in table["sensitivities"]]
     n_done = sum(
         name in sensitivity.divergence_nats for sensitivity in known for name in settings.formats
@@ -116,42 +128,26 @@ def mixture_table(
             table["mixtures"].append(row)
             write_table(table, output)
     rows = {tuple(row["formats"].items()): row for row in table["mixtures"]}
+    total = sum(sensitivity.n_weights for sensitivity in measured)
     return {
         **table,
         "sensitivities": [asdict(sensitivity) for sensitivity in measured],
         "mixtures": [
             {
                 **rows[tuple(mixture.formats.items())],
-                "weight_format": _weight_format(measured, mixture),
+                # As a value of a space: shares of the weights, as if of all layers alike.
+                "weight_format": mixture_name(
+                    sorted(
+                        (
+                            (sensitivity.n_weights / total, mixture.formats[sensitivity.product])
+                            for sensitivity in measured
+                        ),
+                        key=itemgetter(1),
+                    )
+                ),
             }
             for mixture in mixtures
         ],
-    }
-
-
-def _weight_format(measured: Sequence[Sensitivity], mixture: Mixture) -> str:
-    """The mixture as a value of a space: its shares of the weights, as if of all layers alike."""
-    total = sum(sensitivity.n_weights for sensitivity in measured)
-    return mixture_name(
-        (sensitivity.n_weights / total, mixture.formats[sensitivity.product])
-        for sensitivity in sorted(
-            measured, key=lambda sensitivity: mixture.formats[sensitivity.product]
-        )
-    )
-
-
-def _head(settings: MixtureSettings) -> JsonObject:
-    """Settings on which the measurements depend."""
-    return {
-        "model": settings.model.name,
-        "fingerprint": fingerprint(settings.model, settings.text),
-        "text": settings.text.name,
-        "quantization_algorithm": settings.algorithm,
-        "context_length": settings.context_length,
-        "n_sequences": settings.n_sequences,
-        "n_calibration": settings.n_calibration,
-        "device": device_label(settings.device),
-        "versions": versions(),
     }
 
 

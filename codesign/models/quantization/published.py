@@ -29,6 +29,7 @@ _FILE = Path(__file__).parent / "published_scores.csv"
 _BILLIONS: Mapping[str, float] = read_document(_FILE.with_name("published_models.yaml")).data
 
 Measure = Literal["accuracy", "perplexity"]
+OPERANDS = ("weights", "activations", "kv_cache")
 MEASURES: tuple[Measure, ...] = ("accuracy", "perplexity")
 
 
@@ -47,6 +48,11 @@ class FormatChoice:
     activations: str = "bf16"
     kv_cache: str = "bf16"
     algorithm: str = "rtn"
+
+    @property
+    def operands(self) -> dict[str, str]:
+        """Format of each operand."""
+        return {name: getattr(self, name) for name in OPERANDS}
 
     def __str__(self) -> str:
         return f"{self.weights} / {self.activations} / {self.kv_cache}, {self.algorithm}"
@@ -84,8 +90,7 @@ class PublishedScore:
     @property
     def is_comparable(self) -> bool:
         """Whether it can be held against an estimate: its formats and its loss are known."""
-        formats = (self.formats.weights, self.formats.activations, self.formats.kv_cache)
-        return self.ratio is not None and all(_is_block_format(name) for name in formats)
+        return self.ratio is not None and all(map(_is_block_format, self.formats.operands.values()))
 
 
 def _is_block_format(name: str) -> bool:
@@ -95,24 +100,28 @@ def _is_block_format(name: str) -> bool:
 @cache
 def published_scores() -> tuple[PublishedScore, ...]:
     """Every score, in the order of the file."""
+    scores = []
     with _FILE.open(encoding="utf-8", newline="") as file:
-        return tuple(_score(row) for row in csv.DictReader(file))
-
-
-def _score(row: Mapping[str, str]) -> PublishedScore:
-    keys = ("weight_format", "activation_format", "kv_format", "algorithm")
-    formats = FormatChoice(*(row[key] for key in keys))
-    full_precision, score, ratio = (
-        float(row[key]) if row[key] else None for key in ("full_precision", "score", "ratio")
-    )
-    measure: Measure = "perplexity" if row["measure"] == "perplexity" else "accuracy"
-    model, benchmark, source, note = (row[key] for key in ("model", "benchmark", "source", "note"))
-    for name in filter(_is_block_format, (formats.weights, formats.activations, formats.kv_cache)):
-        for group in format_shares(name):
-            find_block_format(group.format, f"{_FILE.name}: {row['id']}")
-    return PublishedScore(
-        row["id"], model, formats, benchmark, measure, full_precision, score, ratio, source, note
-    )
+        for row in csv.DictReader(file):
+            keys = ("weight_format", "activation_format", "kv_format", "algorithm")
+            formats = FormatChoice(*(row[key] for key in keys))
+            for name in filter(_is_block_format, formats.operands.values()):
+                for group in format_shares(name):
+                    find_block_format(group.format, f"{_FILE.name}: {row['id']}")
+            numbers = (row[key] for key in ("full_precision", "score", "ratio"))
+            scores.append(
+                PublishedScore(
+                    row["id"],
+                    row["model"],
+                    formats,
+                    row["benchmark"],
+                    "perplexity" if row["measure"] == "perplexity" else "accuracy",
+                    *(float(number) if number else None for number in numbers),
+                    source=row["source"],
+                    note=row["note"],
+                )
+            )
+    return tuple(scores)
 
 
 def model_key(name: str) -> str:

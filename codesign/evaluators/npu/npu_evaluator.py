@@ -347,7 +347,13 @@ class NpuEvaluator(PhaseMachine):
         With degrees of parallelism also ``devices``: more of them than heads, layers or experts.
         """
         if has_variants(designs):
-            return self._group_results(designs, NpuEvaluator._violations_of_group)
+            return self._group_results(
+                designs,
+                lambda group, columns: {
+                    **group.known_violations(columns),
+                    "devices": np.full(n_designs(columns), group.excess),
+                },
+            )
         return self.preparation.prepared(designs).violations
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
@@ -482,10 +488,6 @@ class NpuEvaluator(PhaseMachine):
             for name, of_group in function(self.of(parallelism, stated), columns).items():
                 values.setdefault(name, np.empty(n))[positions] = of_group
         return values
-
-    def _violations_of_group(self, designs: Columns) -> Arrays:
-        known_violations = self.preparation.prepared(designs).violations
-        return {**known_violations, "devices": np.full(n_designs(designs), self.excess)}
 
     def _evaluate_deployed(self, designs: Columns, names: Sequence[str]) -> Evaluation:
         def evaluate_group(group: NpuEvaluator, columns: Columns) -> Arrays:

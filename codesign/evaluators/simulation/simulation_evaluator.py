@@ -218,41 +218,28 @@ class Simulator:
         levels = designs.accelerators.levels
         n_levels = int(levels.exists[:, design].sum())
         latency = levels.latency_s[:n_levels, design].tolist()
-        bandwidth = levels.bandwidth_bytes_per_s[:n_levels, design].tolist()
-        for tier in range(1, n_levels):
-            bandwidth[tier] = self._usable(design, bandwidth[tier], latency[tier])
+        usable = designs.tier_bytes_per_s * (options.offchip_efficiency or 1.0)
+        bandwidth = np.concatenate([levels.bandwidth_bytes_per_s[:1], usable])[:n_levels, design]
+        # Time of a byte over that of a streamed one: weights, KV cache read, anything written.
+        slowdowns = np.stack(
+            [levels.gathered_slowdown, levels.paged_slowdown, levels.written_slowdown]
+        )[:, 1:n_levels, design]
+        if not self.pass_.table.is_routed[operator]:
+            slowdowns[0] = 1.0
         tails = designs.tails[:, : n_levels - 1, design]
         matrix = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(designs.bandwidth_priority[design])]] or 1.0
         is_shared = bool(designs.is_shared_freely[design])
         return SimulatedNpu(
             clock_hz=float(designs.accelerators.clock_hz[design]),
-            bandwidth_bytes_per_s=bandwidth,
+            bandwidth_bytes_per_s=bandwidth.tolist(),
             latency_s=latency,
             stream_share=(1.0, 1.0) if is_shared else (matrix, 1.0 - matrix),
             has_one_port=is_shared,
             is_staged=designs.preparation.modelling.is_staged,
             own=tails - np.concatenate([tails[:, 1:], np.zeros((len(tails), 1))], axis=1),
-            slowdowns=self._slowdowns(design, operator)[:, : n_levels - 1],
+            slowdowns=slowdowns,
             landing_steps=options.landing_steps,
         )
-
-    def _slowdowns(self, design: int, operator: int) -> FloatArray:
-        """(3, t) time of a byte over that of a streamed one: weights, KV cache read, written."""
-        levels = self.designs.accelerators.levels
-        paged, written = levels.paged_slowdown[1:, design], levels.written_slowdown[1:, design]
-        is_gathered = bool(self.pass_.table.is_routed[operator])
-        weights = levels.gathered_slowdown[1:, design] if is_gathered else np.ones_like(paged)
-        return np.stack([weights, paged, written])
-
-    def _usable(self, design: int, bandwidth: float, latency: float) -> float:
-        """Bandwidth that a tier's port sustains: a request stays for latency and transfer."""
-        options, hardware = self.options, self.designs.accelerators
-        if options.requests_in_flight is not None:
-            weight = float(self.designs.weight_bytes[design])
-            chunk = float(hardware.macs_per_cycle[design]) * weight
-            stay = latency + chunk / bandwidth
-            bandwidth = min(bandwidth, options.requests_in_flight * chunk / stay)
-        return bandwidth * (options.offchip_efficiency or 1.0)
 
 
 class SimulatedMetrics(DesignMetrics):
@@ -304,16 +291,12 @@ class SimulatedMetrics(DesignMetrics):
         ).T
 
     def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
-        reads, writes = (self._level_bytes(name) for name in ("reads", "writes"))
-        return reads, writes
-
-    def _level_bytes(self, name: str) -> FloatArray:
-        moved = np.zeros((len(self._levels.exists), len(self.runs), len(self.pass_.table)))
+        moved = np.zeros((2, len(self._levels.exists), len(self.runs), len(self.pass_.table)))
         for design, row in enumerate(self.runs):
             for operator, run in enumerate(row):
-                at_level = getattr(run, name)
-                moved[: len(at_level), design, operator] = at_level
-        return moved
+                moved[:, : len(run.reads), design, operator] = run.reads, run.writes
+        reads, writes = moved
+        return reads, writes
 
     def operator_cycles(self) -> FloatArray:
         return self._run_values("active_cycles")

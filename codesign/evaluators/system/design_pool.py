@@ -191,8 +191,10 @@ class DesignPool(Evaluator):
             values["n_devices"] = np.prod([np.ones(n), *degrees], axis=0)
         if set(names) & set(EXCHANGED):
             model, request = self.evaluator.workload.language_model, self.evaluator.workload
-            width = float(model.num_hidden_layers * model.hidden_size)
-            of_token = width * _bits(designs, "activation_format", n) / 8.0
+            bits = np.full(n, bits_per_element(WIDE_FORMAT))
+            if "activation_format" in designs:
+                bits = designs["activation_format"].lookup(lambda name: bits_per_element(str(name)))
+            of_token = float(model.num_hidden_layers * model.hidden_size) * bits / 8.0
             values["exchange_bytes_per_token"] = of_token
             is_prefill = request.phase == "prefill"
             pass_requests = float(request.tokens.prompt_tokens) if is_prefill else batch_size
@@ -257,10 +259,3 @@ class DesignPool(Evaluator):
 def _stated_batch(designs: Columns, n: int) -> FloatArray:
     """(n,) batch size that each design states; 1 if none does."""
     return designs[BATCH_SIZE].lookup(float) if BATCH_SIZE in designs else np.ones(n)
-
-
-def _bits(designs: Columns, name: str, n: int) -> FloatArray:
-    """(n,) bits of an element in a format, which is a wide one where no parameter says it."""
-    if name not in designs:
-        return np.full(n, bits_per_element(WIDE_FORMAT))
-    return designs[name].lookup(lambda item: bits_per_element(str(item)))

@@ -154,7 +154,11 @@ class SystemEvaluator(Evaluator):
             name = f"{member}_utilization"
             meaning = f"share of the time in which {member} is busy"
             declared[name] = Metric(name, "maximize", "", meaning)
-        self._sources = {name: self._metrics_read(name) for name in declared}
+        self._sources = {}
+        for name in declared:
+            pools = {pool: _ReadValues() for pool in self._tasks}
+            self.flow(pools, _ReadValues()).value(name)
+            self._sources[name] = {pool: set(read) for pool, read in pools.items()}
         unreported = {name for pool in self._tasks for name in self.unreported(pool)}
         self.metrics = tuple(metric for name, metric in declared.items() if name not in unreported)
         members: list[tuple[str, Collection[str], Collection[str]]] = [
@@ -167,12 +171,6 @@ class SystemEvaluator(Evaluator):
             frozenset(f"{member[0]}_{name}" for member in members for name in member[place])
             for place in (1, 2)
         )
-
-    def _metrics_read(self, name: str) -> dict[str, set[str]]:
-        """Names of the machine metrics that a system metric reads, by pool."""
-        pools = {pool: _ReadValues() for pool in self._tasks}
-        self.flow(pools, _ReadValues()).value(name)
-        return {pool: set(read) for pool, read in pools.items()}
 
     def unreported(self, pool: str) -> list[str]:
         """Names of system metrics with an input that a pool's machines do not report."""
@@ -330,7 +328,11 @@ class SystemEvaluator(Evaluator):
             violations |= {
                 f"{name}_{limit}": excess for limit, excess in evaluation.violations.items()
             }
-            failures |= _failures_of_pool(name, evaluation.failures)
+            for position, reason in evaluation.failures.items():
+                text = f"{name}: {reason}"
+                failures[position] = (
+                    Failure(reason.kind, text) if isinstance(reason, Failure) else text
+                )
         results = self.compose(values, self.shared_values(designs), names)
         return Evaluation(results, violations, failures)
 
@@ -467,16 +469,6 @@ class SystemEvaluator(Evaluator):
             }
             bounds[name] = of_pool | _latencies(limits, task)
         return bounds
-
-
-def _failures_of_pool(pool: str, failures: Mapping[int, str | Failure]) -> dict[int, str | Failure]:
-    """The same with the pool's name before the reason."""
-    return {
-        position: Failure(reason.kind, f"{pool}: {reason}")
-        if isinstance(reason, Failure)
-        else f"{pool}: {reason}"
-        for position, reason in failures.items()
-    }
 
 
 def _latencies(limits: Mapping[str, float], task: PoolTask) -> dict[str, float]:

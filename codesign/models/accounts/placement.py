@@ -62,19 +62,6 @@ class Rectangle(NamedTuple):
     stacks: float = 0.0
 
 
-class _Interfaces(NamedTuple):
-    """Interfaces along the sides; (i, n), tiers first, then links and host.
-
-    Attributes:
-        length: Side that each takes, 0 for one that is bonded onto the die.
-        unit: Length of one stack's interface, 0 for links and host.
-    """
-
-    area: FloatArray
-    length: FloatArray
-    unit: FloatArray
-
-
 def place(
     plan: Floorplan,
     levels: MemoryLevels,
@@ -89,7 +76,10 @@ def place(
         dies_mm2: (n,) area of all of them.
     """
     blocks, n = plan.blocks, len(n_dies)
-    sides, grid = _outline(n_dies, dies_mm2)
+    die_mm2, rows = dies_mm2 / n_dies, 2.0 ** np.floor(np.log2(n_dies) / 2.0)
+    grid = np.stack([n_dies / rows, rows])
+    die_height = np.minimum(np.sqrt(die_mm2), RETICLE_SHORT_SIDE_MM)
+    sides = np.stack([die_mm2 / die_height, die_height]) * grid
     ports = np.stack([np.broadcast_to(values, n) for values in (blocks.links, blocks.host)])
     edges = 1e3 * (levels.shoreline_m + levels.uncharged_shoreline_m)[1:]
     tiers = np.stack([np.broadcast_to(values, n) for values in blocks.tiers])
@@ -106,7 +96,7 @@ def place(
         [blocks.sram, blocks.array, blocks.vector, *np.where(is_bonded, tiers, 0.0)]
     ) + np.zeros(n)
     between = dies_mm2 - area.sum(axis=0) - bands.sum(axis=0)
-    lengths, depths, margins = _along_sides(_Interfaces(area, length, unit), sides, between)
+    lengths, depths, margins = _along_sides(area, length, unit, sides, between)
     strips = _strips(lengths, depths, margins, sides).reshape(4, -1, 4, n)
     names = [f"{level} interface" for level in LEVEL_NAMES[1 : len(tiers) + 1]]
     strip_names = [name for name in (*names, "links", "host interface") for _ in range(4)]
@@ -128,20 +118,20 @@ def place(
     )  # fmt: skip
 
 
-def _outline(n_dies: FloatArray, dies_mm2: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(2, n) width and height of the base, and columns and rows of its dies."""
-    rows = 2.0 ** np.floor(np.log2(n_dies) / 2.0)
-    grid = np.stack([n_dies / rows, rows])
-    die_mm2 = dies_mm2 / n_dies
-    height = np.minimum(np.sqrt(die_mm2), RETICLE_SHORT_SIDE_MM)
-    return np.stack([die_mm2 / height, height]) * grid, grid
-
-
 def _along_sides(
-    interfaces: _Interfaces, sides_mm: FloatArray, between_mm2: FloatArray
+    area: FloatArray,
+    length: FloatArray,
+    unit: FloatArray,
+    sides_mm: FloatArray,
+    between_mm2: FloatArray,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """(i, 4, n) length on each side, (i, n) depth, and (4, n) depth that a side keeps for all."""
-    area, length, unit = interfaces
+    """(i, 4, n) length on each side, (i, n) depth, and (4, n) depth that a side keeps for all.
+
+    Args:
+        area: (i, n) of the interfaces, tiers first, then links and host.
+        length: Side that each takes, 0 for one that is bonded onto the die.
+        unit: Length of one stack's interface, 0 for links and host.
+    """
     total, half = area.sum(axis=0), sides_mm[0] + sides_mm[1]
     depths = np.divide(area, length, out=np.zeros_like(area), where=length > 0)
     deepest = depths.max(axis=0)

@@ -108,7 +108,10 @@ def published_scores() -> tuple[PublishedScore, ...]:
             for name in filter(_is_block_format, formats.operands.values()):
                 for group in format_shares(name):
                     find_block_format(group.format, f"{_FILE.name}: {row['id']}")
-            numbers = (row[key] for key in ("full_precision", "score", "ratio"))
+            full_precision, score, ratio = (
+                float(row[key]) if row[key] else None
+                for key in ("full_precision", "score", "ratio")
+            )
             scores.append(
                 PublishedScore(
                     row["id"],
@@ -116,9 +119,11 @@ def published_scores() -> tuple[PublishedScore, ...]:
                     formats,
                     row["benchmark"],
                     "perplexity" if row["measure"] == "perplexity" else "accuracy",
-                    *(float(number) if number else None for number in numbers),
-                    source=row["source"],
-                    note=row["note"],
+                    full_precision,
+                    score,
+                    ratio,
+                    row["source"],
+                    row["note"],
                 )
             )
     return tuple(scores)

@@ -197,9 +197,14 @@ def step_ends(n_visits: float, most_steps: int, first: float = 1.0) -> FloatArra
     return ends
 
 
+def n_tiles(size: float, tile: float) -> int:
+    """Number of tiles that cover ``size``."""
+    return max(1, math.ceil(size / tile))
+
+
 def tiles(size: float, tile: float) -> FloatArray:
     """Sizes of the tiles that cover ``size``, the last one as small as need be."""
-    n = max(1, math.ceil(size / tile))
+    n = n_tiles(size, tile)
     cut = np.full(n, tile)
     cut[-1] = size - tile * (n - 1)
     return cut
@@ -389,18 +394,17 @@ def _capacity_blocks(
 ) -> tuple[int, int]:
     """Times that weights and inputs are streamed if blocks fill half of the on-chip memory."""
     buffer = max(TILE_BUFFER_SHARE * tiling.on_chip_bytes, 1.0)
-    weight_blocks, input_blocks = tiles(stationary_bytes, buffer), tiles(input_bytes, buffer)
-    if len(weight_blocks) == 1 or len(input_blocks) == 1:
+    n_stationary, n_inputs = n_tiles(stationary_bytes, buffer), n_tiles(input_bytes, buffer)
+    if n_stationary == 1 or n_inputs == 1:
         return 1, 1
-    if tiling.dataflow == "ws":
-        return 1, sum(1 for _ in weight_blocks)
-    if tiling.dataflow == "is":
-        return sum(1 for _ in input_blocks), 1
+    if tiling.dataflow != "os":
+        return (1, n_stationary) if tiling.dataflow == "ws" else (n_inputs, 1)
     sums = buffer / ACCUMULATOR_BYTES
     side = math.sqrt(sums)
-    row_blocks = tiles(work.rows, max(side, sums / work.columns))
-    column_blocks = tiles(work.columns, max(side, sums / work.rows))
-    return len(row_blocks), len(column_blocks)
+    return (
+        n_tiles(work.rows, max(side, sums / work.columns)),
+        n_tiles(work.columns, max(side, sums / work.rows)),
+    )
 
 
 def _resident(operand: float, n_passes: int, pinned: float, cache: float) -> FloatArray:

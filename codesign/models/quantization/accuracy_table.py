@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import torch
 from pydantic import TypeAdapter
@@ -93,16 +94,8 @@ def measure_table(
         settings.n_evaluation,
     )
     head = {
-        "model": settings.model.name,
+        **table_head(settings, "context_length", "n_evaluation", "n_calibration", "seed"),
         "n_parameters": sum(weight.numel() for weight in decoder.weights.values()),
-        "fingerprint": fingerprint(settings.model, settings.text),
-        "text": settings.text.name,
-        "context_length": settings.context_length,
-        "n_evaluation": settings.n_evaluation,
-        "n_calibration": settings.n_calibration,
-        "seed": settings.seed,
-        "device": device_label(settings.device),
-        "versions": versions(),
     }
     table = stored_table(output, head, rows=MeasuredRow)
     rows = {tuple(row[key] for key in _KEYS): row for row in table["rows"]}
@@ -151,6 +144,22 @@ def device_label(name: str) -> str:
     return f"{name} ({torch.cuda.get_device_name(device)})" if device.type == "cuda" else name
 
 
+def table_head(settings: Any, *counts: str) -> JsonObject:
+    """All that a measurement depends on: files, some numbers of its settings, and versions."""
+    return {
+        "model": settings.model.name,
+        "fingerprint": fingerprint(settings.model, settings.text),
+        "text": settings.text.name,
+        **{name: getattr(settings, name) for name in counts},
+        "device": device_label(settings.device),
+        "versions": {
+            "python": platform.python_version(),
+            "torch": version("torch"),
+            "numpy": version("numpy"),
+        },
+    }
+
+
 def stored_table(output: Path, head: Fields, **records: type) -> JsonObject:
     """The table with this head that a file has; of a new one, empty lists.
 
@@ -180,12 +189,3 @@ def stored_table(output: Path, head: Fields, **records: type) -> JsonObject:
 def write_table(table: Fields, output: Path) -> None:
     """Put a table into its file at once."""
     write_text(output, json.dumps(table, indent=1) + "\n")
-
-
-def versions() -> dict[str, str]:
-    """Versions on which results of a measurement depend besides its settings."""
-    return {
-        "python": platform.python_version(),
-        "torch": version("torch"),
-        "numpy": version("numpy"),
-    }

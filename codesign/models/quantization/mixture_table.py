@@ -11,10 +11,9 @@ from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.models.format_mixture import mixture_name
 from codesign.models.quantization.accuracy_table import (
-    device_label,
     stored_table,
+    table_head,
     usable_device,
-    versions,
     write_table,
 )
 from codesign.models.quantization.block_formats import find_block_format
@@ -28,7 +27,7 @@ from codesign.models.quantization.mixture import (
     products,
     sensitivities,
 )
-from codesign.models.quantization.model_checkpoint import fingerprint, load_checkpoint, read_tokens
+from codesign.models.quantization.model_checkpoint import load_checkpoint, read_tokens
 from codesign.models.quantization.quantized_model import algorithm_steps
 
 
@@ -91,15 +90,8 @@ def mixture_table(
     to_measure, to_choose = split.evaluation[:n_sequences], split.evaluation[n_sequences:]
     calibration = split.calibration.to(decoder.device)
     head = {
-        "model": settings.model.name,
-        "fingerprint": fingerprint(settings.model, settings.text),
-        "text": settings.text.name,
+        **table_head(settings, "context_length", "n_sequences", "n_calibration"),
         "quantization_algorithm": settings.algorithm,
-        "context_length": settings.context_length,
-        "n_sequences": settings.n_sequences,
-        "n_calibration": settings.n_calibration,
-        "device": device_label(settings.device),
-        "versions": versions(),
     }
     table = stored_table(output, head, sensitivities=Sensitivity, mixtures=Mixture)
     known = [Sensitivity(**record) for record in table["sensitivities"]]
@@ -128,27 +120,24 @@ def mixture_table(
             table["mixtures"].append(row)
             write_table(table, output)
     rows = {tuple(row["formats"].items()): row for row in table["mixtures"]}
-    total = sum(sensitivity.n_weights for sensitivity in measured)
     return {
         **table,
         "sensitivities": [asdict(sensitivity) for sensitivity in measured],
         "mixtures": [
             {
                 **rows[tuple(mixture.formats.items())],
-                # As a value of a space: shares of the weights, as if of all layers alike.
-                "weight_format": mixture_name(
-                    sorted(
-                        (
-                            (sensitivity.n_weights / total, mixture.formats[sensitivity.product])
-                            for sensitivity in measured
-                        ),
-                        key=itemgetter(1),
-                    )
-                ),
+                "weight_format": _weight_format(measured, mixture),
             }
             for mixture in mixtures
         ],
     }
+
+
+def _weight_format(measured: Sequence[Sensitivity], mixture: Mixture) -> str:
+    """The mixture as a value of a space: its shares of the weights, as if of all layers alike."""
+    total = sum(sensitivity.n_weights for sensitivity in measured)
+    shares = [(x.n_weights / total, mixture.formats[x.product]) for x in measured]
+    return mixture_name(sorted(shares, key=itemgetter(1)))
 
 
 def _check(

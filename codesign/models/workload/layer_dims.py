@@ -25,17 +25,19 @@ class IndexDims(NamedTuple):
         n_heads: Heads of queries, whose weighted scores are added up.
         head_dim: Width of a query, and of the one key of a token.
         top_k: Tokens that are chosen.
+        pool: Tokens that share a key.
     """
 
     n_heads: int
     head_dim: int
     top_k: int
+    pool: int
 
     @property
-    def key_bytes(self) -> int:
-        """Bytes that the key of a token takes: 8 bits an element and a float32 scale, as
-        DeepSeek-V3.2's code caches it."""
-        return self.head_dim + 4
+    def key_bytes(self) -> float:
+        """Bytes that a token takes in keys: 8 bits an element and a float32 scale for each, as
+        DeepSeek-V3.2's code caches them."""
+        return (self.head_dim + 4) / self.pool
 
 
 class MixtureDims(NamedTuple):

@@ -234,7 +234,7 @@ class LanguageModel(Record):
     """Rank of MLA's latent, which is what the KV cache holds; None: no MLA."""
     qk_nope_head_dim: Positive | None = None
     """Width of a head's query and key without rotation."""
-    qk_rope_head_dim: Positive | None = None
+    qk_rope_head_dim: Natural | None = None
     """Width of the rotated part; one rotated key for all heads."""
     v_head_dim: Positive | None = None
     """Width of a head's value."""
@@ -245,6 +245,8 @@ class LanguageModel(Record):
     """Width of an indexer's query, and of the one key that it keeps of each token."""
     index_topk: Annotated[Positive | None, unstored_at(None)] = None
     """Tokens with the highest scores, to which MLA attends; None: to all."""
+    index_kpool: Annotated[Positive, unstored_at(1)] = 1
+    """Tokens that share an indexer's key (GLM-5.3-Flash)."""
     indexer_types: Annotated[tuple[IndexerType, ...] | None, unstored_at(None)] = None
     """Whether each layer has an indexer (``full``) or attends to the tokens that the layer before
     attended to (``shared``); None: each has one."""
@@ -491,12 +493,15 @@ class LanguageModel(Record):
         """Layers with an indexer."""
         if not self.is_sparse:
             return 0
-        return (self.indexer_types or ("full",) * self.num_hidden_layers).count("full")
+        indexers = self.indexer_types or ("full",) * self.num_hidden_layers
+        return list(zip(indexers, self.attention_kinds(), strict=True)).count(
+            ("full", "full_attention")
+        )
 
     @property
     def index_dims(self) -> IndexDims:
         """The indexer's dimensions; only for ``is_sparse`` models."""
-        return IndexDims(*self._values(*INDEX_KEYS))
+        return IndexDims(*self._values(*INDEX_KEYS, "index_kpool"))
 
     def _values(self, *keys: str) -> list[Any]:
         return [getattr(self, key) for key in keys]

@@ -222,7 +222,9 @@ def lower_latent_attention(model: LanguageModel, layer_pass: LayerPass) -> list[
         operators.append(
             projection("query_projection", "attention", layers, tokens, query_latent, query)
         )
-    operators.append(_rope(layers, tokens * heads * rope, tokens * rope, tokens * rope))
+    operators.append(
+        _rope(layers * (rope > 0), tokens * heads * rope, tokens * rope, tokens * rope)
+    )
     operators += lower_index(model, layer_pass)
     is_expanded = layer_pass.is_prefill and not chooses_tokens(model, layer_pass)
     operators += _expanded(model, layer_pass) if is_expanded else _absorbed(model, layer_pass)

@@ -61,7 +61,8 @@ def lower_index(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
         return operators
     # Scores of all tokens, one per query, and the choice of the highest.
     span = layer_pass.spans[1]
-    scores = tokens * span.context
+    keys_seen = span.context / dims.pool
+    scores = tokens * keys_seen
     return [
         *operators,
         Operator(
@@ -71,7 +72,7 @@ def lower_index(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
             layers,
             m_per_request=tokens * dims.n_heads,
             k=dims.head_dim,
-            n=span.context,
+            n=keys_seen,
             products_per_request=1,
             input_elements_per_request=tokens * dims.n_heads * (dims.head_dim + 1),
             state_read_bytes_per_request=dims.key_bytes * span.cached,

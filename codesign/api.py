@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from codesign.base.columns import IntArray
     from codesign.report.chosen import ChosenDesign
     from codesign.search.campaign import Campaign, Results
+    from codesign.search.observations import Observations
 
 __all__ = [
     "EvaluatedDesign",
@@ -225,16 +226,20 @@ class PreparedEvaluator:
         if metrics is not None:
             chosen_names = chosen_metrics(metrics, self.problem.metric_names)
             names = [*dict.fromkeys([*chosen_names, *self.problem.deciding_metrics])]
-        observed = self.problem.evaluate(row, names)
-        if observed.failures:
-            raise JobError(f"the evaluator failed on this design: {observed.failures[0]}")
-        limits = zip(observed.violation_names, observed.violations[0].tolist(), strict=True)
+        observed = self._observed(row, names)
         shown_names = self.problem.metric_names if metrics is None else metrics
         return AssessedDesign(
             design=space.decode(row)[0],
             metrics={name: float(observed.metrics[name][0]) for name in shown_names},
-            violations=first_values(space.violations(row)) | dict(limits),
+            violations=first_values(space.violations(row))
+            | first_values(observed.violations_by_name),
         )
+
+    def _observed(self, row: IntArray, metrics: Sequence[str] | None = None) -> Observations:
+        observed = self.problem.evaluate(row, metrics)
+        if observed.failures:
+            raise JobError(f"the evaluator failed on this design: {observed.failures[0]}")
+        return observed
 
     def explain(self, design: str | Fields) -> EvaluatedDesign:
         """One design with operators, memory levels, power and cost.
@@ -248,15 +253,19 @@ class PreparedEvaluator:
     def explain_row(self, row: IntArray) -> EvaluatedDesign:
         """The same of a (1, d) row of the space."""
         space, evaluator = self.problem.space, self.problem.evaluator
-        account = evaluator.explain(space.columns(row))
-        if account is None:
-            explanation = _plain_explanation(self.problem, row)
+        explanation = evaluator.explain(space.columns(row))
+        if explanation is None:
+            observed = self._observed(row)
+            limits = first_values(observed.violations_by_name)
+            explanation = Explanation(first_values(observed.metrics), limits, (), (), ())
         else:
-            explanation = _add_derived(self.problem, account)
+            metrics = {name: np.array([value]) for name, value in explanation.metrics.items()}
+            derived = first_values(self.problem.add_derived(metrics))
+            explanation = replace(explanation, metrics={**derived, **explanation.metrics})
         limits = {**first_values(space.violations(row)), **explanation.violations}
         if self.problem.constraints:
             observed = self.problem.evaluate(row, self.problem.deciding_metrics)
-            limits |= zip(observed.violation_names, observed.violations[0].tolist(), strict=True)
+            limits |= first_values(observed.violations_by_name)
         return EvaluatedDesign(
             space=space,
             evaluator=evaluator,
@@ -331,23 +340,6 @@ def evaluate_as(campaign: Campaign, design: Fields) -> EvaluatedDesign:
         JobError: The evaluator failed on it.
     """
     return prepare_campaign(campaign).explain(design)
-
-
-def _add_derived(problem: Problem, explanation: Explanation) -> Explanation:
-    """The account of a design with the metrics that the campaign derives."""
-    own_metrics = {name: np.array([value]) for name, value in explanation.metrics.items()}
-    derived = first_values(problem.add_derived(own_metrics))
-    return replace(explanation, metrics={**derived, **explanation.metrics})
-
-
-def _plain_explanation(problem: Problem, row: IntArray) -> Explanation:
-    """Explanation by an evaluator that cannot explain."""
-    observed = problem.evaluate(row)
-    if observed.failures:
-        raise JobError(f"the evaluator failed on this design: {observed.failures[0]}")
-    violations = dict(zip(observed.violation_names, observed.violations[0].tolist(), strict=True))
-    metrics = first_values(observed.metrics)
-    return Explanation(metrics, violations, (), (), ())
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,8 @@ from codesign.insight.summary import OptimizerSummary, summarize
 from codesign.search.campaign import Results
 from codesign.search.campaign.campaign_definition import Definition
 from codesign.search.campaign.manifest import FileVerdict
-from codesign.search.campaign.status import CampaignStatus, RunStatus, State
+from codesign.search.campaign.observations import RunStatus, State
+from codesign.search.campaign.status import CampaignStatus
 from codesign.search.enumeration import ExactFront, KeptFront
 from codesign.search.pareto import TOLERANCE
 

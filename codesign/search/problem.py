@@ -28,9 +28,10 @@ from codesign.base.errors import (
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
 from codesign.base.metrics import Metric, Sense, flipped, flipped_columns
+from codesign.base.units import DIMENSIONLESS, parse_unit
 from codesign.search.derived_metrics import DerivedMetric, provenance_of
 from codesign.search.observations import Observations
-from codesign.space import DesignSpace, Expression
+from codesign.space import DesignSpace, Expression, parse_expression
 
 _Amount = TypeVar("_Amount", float, FloatArray)
 
@@ -489,6 +490,19 @@ class Problem:
             violation = constraint.expression.violation(values)
             violations[constraint.text] = np.broadcast_to(violation, len(rows)).copy()
         return violations
+
+
+def bound_on(metric: Metric, sense: Sense, condition: Expression) -> float | None:
+    """The number, in the metric's unit, by which a condition bounds it from its bad side."""
+    limit = condition.limit
+    if limit is None or not condition.names == {metric.name} == {limit.quantity}:
+        return None
+    if limit.is_upper != (sense == "minimize"):
+        return None
+    bound = parse_expression(limit.bound, {})
+    # A number without a unit is in the metric's.
+    scale = 1.0 if bound.unit == DIMENSIONLESS else parse_unit(metric.unit).scale
+    return float(bound.evaluate({})) / scale
 
 
 def most_broken(violations: Arrays) -> str:

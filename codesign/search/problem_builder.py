@@ -21,8 +21,8 @@ from codesign.base.evaluator import Evaluator, LinkDescription, PoolDescription,
 from codesign.base.metrics import Metric
 from codesign.base.units import parse_unit
 from codesign.search.derived_metrics import DerivedMetric, MetricDefinition, read_metrics
-from codesign.search.problem import Constraint, Objective, Problem, located_error
-from codesign.space import DesignSpace, Expression
+from codesign.search.problem import Constraint, Objective, Problem, bound_on, located_error
+from codesign.space import DesignSpace
 
 _OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
 
@@ -223,7 +223,9 @@ def read_constraint(
     if not expression.is_condition:
         raise InputError(f"expected a condition such as 'tdp_watts <= 700', got {text!r}", where)
     is_known = not expression.names & set(units)
-    return Constraint(text, expression, is_known, _bound(expression, space, metrics), where)
+    bounds = (bound_on(metric, metric.sense, expression) for metric in metrics)
+    bound = next((bound for bound in bounds if bound is not None), None)
+    return Constraint(text, expression, is_known, bound, where)
 
 
 def absent_problems(
@@ -261,14 +263,3 @@ def absent_problems(
         for text, names in used
         for name in sorted(names & absent.keys())
     ]
-
-
-def _bound(expression: Expression, space: DesignSpace, metrics: Sequence[Metric]) -> float | None:
-    """The number by which a condition bounds one metric from its bad side; None: it does not."""
-    senses = {metric.name: metric.sense for metric in metrics}
-    limit = expression.limit
-    if limit is None or expression.names != {limit.quantity} or limit.quantity not in senses:
-        return None
-    if limit.is_upper != (senses[limit.quantity] == "minimize"):
-        return None
-    return float(space.parse(limit.bound).evaluate({}))

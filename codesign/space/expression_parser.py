@@ -172,7 +172,7 @@ class _Parser:
                     right = self._sum()
                     compared.append(self._compare(operator, left, right))
                     left = right
-                elif self._is_membership():
+                elif self._next.text in ("in", "not"):
                     is_negated = self._take("not") is not None
                     self._expect("in")
                     compared.append(self._membership(left, self._primary(), is_negated))
@@ -192,10 +192,6 @@ class _Parser:
         if operand.kind == "word":
             self._unknown(operand)
         raise problem_at(f"expected a condition, got {operand.text!r}", operand.column)
-
-    def _is_membership(self) -> bool:
-        following = self.tokens[min(self.position + 1, len(self.tokens) - 1)]
-        return self._next.text == "in" or (self._next.text == "not" and following.text == "in")
 
     def _compare(self, operator: Token, left: Operand, right: Operand) -> Operand:
         values = self._value_beside(left, right), self._value_beside(right, left)

@@ -74,20 +74,17 @@ class Parameter:
         """
         for candidate in _readings(value, self.unit):
             position = position_of(candidate, self.values)
-            if position is None and isinstance(candidate, float):
-                position = self._nearly(candidate)
+            if position is None and isinstance(candidate, float):  # off by rounding, read back
+                near = (
+                    _is_number(choice) and math.isclose(choice, candidate, rel_tol=1e-12)
+                    for choice in self.values
+                )
+                position = next((i for i, is_near in enumerate(near) if is_near), None)
             if position is not None:
                 return position
         choices = [self.show(choice) for choice in self.values]
         value_text = self.show(value) if _is_value(value) else repr(value)
         raise InputError(describe_unknown(f"value of {self.name}", value_text, choices))
-
-    def _nearly(self, number: float) -> int | None:
-        """The position of a number that differs by rounding only, as one read back may."""
-        for position, choice in enumerate(self.values):
-            if _is_number(choice) and math.isclose(float(choice), number, rel_tol=1e-12):
-                return position
-        return None
 
     def show(self, value: Any) -> str:
         """A value as a file would write it."""

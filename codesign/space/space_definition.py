@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 
 from codesign.base.catalog import Catalog
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, ProblemList, check_known, mistakes_at
 from codesign.base.resources import find
 from codesign.base.schema import (
@@ -22,7 +22,7 @@ from codesign.space.inheritance import overlay_base
 from codesign.space.plain_definition import plain_definition
 from codesign.space.pools import Pool, PoolDefinition, SystemDefinition, read_system
 from codesign.space.space import DesignSpace
-from codesign.space.space_records import DesignRecord, SpaceRecord
+from codesign.space.space_records import SpaceRecord
 from codesign.space.structure_builder import StructureBuilder
 
 _MOST_DIGITS = 4000
@@ -191,7 +191,10 @@ def _add_designs(
         is_optional = is_fixed or not where.startswith(f"{document.source}:")
         with problems.caught():
             try:
-                row = space.encode(_values(design, record, where), where)
+                if design.based_on:
+                    check_known("design", design.based_on, record.designs, where)
+                base = record.designs[design.based_on].values if design.based_on else {}
+                row = space.encode({**base, **design.values}, where)
             except InputError:
                 if is_optional:
                     continue
@@ -209,11 +212,3 @@ def _add_designs(
             designs[name] = space.decode(row)[0]
     problems.raise_any()
     space.designs = designs
-
-
-def _values(design: DesignRecord, record: SpaceRecord, where: str) -> Fields:
-    """The values of a design over those of the design that it is based on."""
-    if not design.based_on:
-        return design.values
-    check_known("design", design.based_on, record.designs, where)
-    return {**record.designs[design.based_on].values, **design.values}

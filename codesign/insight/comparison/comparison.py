@@ -193,7 +193,7 @@ class Comparison:
             self._check_finished(statuses)
         finished = []
         for number, (status, campaign) in enumerate(zip(statuses, self.campaigns, strict=True)):
-            missing = {run.run.seed for run in status.runs if run.state not in _ENDED}
+            missing = {run.run.seed for run in status.runs if not run.has_ended}
             seeds = tuple(seed for seed in self.definition.seeds if seed not in missing)
             if seeds:
                 finished.append(Finished(campaign, campaign.results(), number, seeds))
@@ -237,7 +237,7 @@ class Comparison:
 
     def _check_finished(self, statuses: Sequence[CampaignStatus]) -> None:
         runs = [run for status in statuses for run in status.runs]
-        missing = sum(run.state not in _ENDED for run in runs)
+        missing = sum(not run.has_ended for run in runs)
         if not missing:
             return
         if any(status.state == "running" for status in statuses):

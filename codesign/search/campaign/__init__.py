@@ -7,9 +7,9 @@ from codesign.search.campaign.campaign_definition import (
     load_definition,
 )
 from codesign.search.campaign.executor import Progress
-from codesign.search.campaign.observations import Run
+from codesign.search.campaign.observations import Run, RunStatus
 from codesign.search.campaign.results import Results
-from codesign.search.campaign.status import CampaignStatus, RunStatus, list_campaigns
+from codesign.search.campaign.status import CampaignStatus, list_campaigns
 
 __all__ = [
     "Campaign",

@@ -34,7 +34,7 @@ from codesign.search.campaign.manifest import (
     list_files,
     read_manifest,
 )
-from codesign.search.campaign.observations import Layout, Run
+from codesign.search.campaign.observations import Layout, Run, RunStatus
 from codesign.search.campaign.reference import minimized, settled, worst_point
 from codesign.search.campaign.results import Results, read_results
 from codesign.search.campaign.sample import FILE as SAMPLE_FILE
@@ -48,7 +48,6 @@ from codesign.search.campaign.settings import (
 )
 from codesign.search.campaign.status import (
     CampaignStatus,
-    RunStatus,
     results_folder,
     status_of_store,
 )
@@ -503,7 +502,7 @@ class Campaign:
             if changes:
                 store.accept(changes, self._inputs.stored_form())
             counts = store.counts()
-            pending = [index for index, count in enumerate(counts) if count.ended is None]
+            pending = [index for index, count in enumerate(counts) if not count.has_ended]
             recorder = Recorder(store, self.definition.budget, progress)
             reference = minimized(self.problem, store.meta["reference_point"])
             total = self.definition.budget * len(counts)

@@ -141,7 +141,7 @@ class CurrentInputs:
             StoreError: It is not accepted.
         """
         stored, now = store.inputs.get("code", self._code()), self._code()
-        is_complete = all(count.ended is not None for count in store.counts())
+        is_complete = all(count.has_ended for count in store.counts())
         if stored == now or (is_complete and not changes):
             return []
         if not accept:

@@ -94,7 +94,10 @@ class Job:
         # What was in flight when the campaign stopped is evaluated first, whatever is set now.
         execution, workers = self._execution, self._workers
         was_in_flight = any(recorder.stored.proposals(run) for run in pending)
-        is_slow = self._is_slow or self.resolved.screening is not None
+        # Of a slow evaluator every observation is stored as it ends, even if that costs time.
+        module = type(self.resolved.problem.evaluator).__module__
+        is_slow = execution.guard_limits.is_set or self.resolved.screening is not None
+        is_slow |= module.startswith("codesign.evaluators.command")
         if execution.in_flight > 1 or was_in_flight or is_slow:
             with screening_evaluation(self.resolved, self.folder) as screen:
                 here = self.resolved.problem.evaluate
@@ -112,14 +115,6 @@ class Job:
             setup = WorkerSetup(Site.describe(self.resolved, self.folder), layout, reference)
             runs = self.resolved.definition.runs
             execute_in_processes(setup, runs, pending, recorder, workers)
-
-    @property
-    def _is_slow(self) -> bool:
-        """Whether every observation is to be stored as it ends, even if that costs time."""
-        module = type(self.resolved.problem.evaluator).__module__
-        return self._execution.guard_limits.is_set or module.startswith(
-            "codesign.evaluators.command"
-        )
 
     def _executor(self, places: int) -> Executor:
         """The executor, started for so many tasks at a time if it was not before."""

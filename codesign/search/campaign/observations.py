@@ -7,8 +7,8 @@ order they were asked for; those asked for together, at one state of the optimiz
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Literal
 
 import numpy as np
 
@@ -36,6 +36,41 @@ class Run:
 
     def __str__(self) -> str:
         return f"{self.optimizer}, seed {self.seed}"
+
+
+State = Literal["not started", "running", "stopped", "complete", "exhausted"]
+"""``stopped``: begun, to be continued. ``exhausted``: no further design existed."""
+
+
+@dataclass(frozen=True)
+class RunStatus:
+    """Progress of a run.
+
+    Attributes:
+        done: Designs evaluated.
+        feasible: Of those, within every limit.
+        failures: Number of those without a result by kind: failed, timeout, bad-output, lost.
+        hypervolume: After the last design.
+        seconds: Wall time spent.
+    """
+
+    run: Run
+    state: State
+    done: int = 0
+    feasible: int = 0
+    hypervolume: float = 0.0
+    seconds: float = 0.0
+    failures: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def failed(self) -> int:
+        """Designs without a result."""
+        return sum(self.failures.values())
+
+    @property
+    def has_ended(self) -> bool:
+        """True if the run is complete, or no further design existed."""
+        return self.state in ("complete", "exhausted")
 
 
 @dataclass(frozen=True)

@@ -22,16 +22,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
-from codesign.base.errors import InfeasibleError, InputError, JobError
+from codesign.base.errors import InfeasibleError, JobError
 from codesign.base.metrics import flipped_columns
-from codesign.base.units import parse_quantity
 from codesign.search.campaign.feasible_search import feasible_objectives
 from codesign.search.campaign.observations import SAMPLE, StoredObservations
 from codesign.search.campaign.store import Store
 from codesign.search.execution.answers import Evaluate
 from codesign.search.observations import Observations
 from codesign.search.pareto import HypervolumeTracker
-from codesign.search.problem import Constraint, Objective, Problem
+from codesign.search.problem import Problem, bound_on
 
 SEED = 20_000
 """Seed of the sample; no run's seed is meant to equal it."""
@@ -190,27 +189,12 @@ def _bounds(problem: Problem) -> dict[str, float]:
         bounds = [
             objective.flipped(bound)
             for constraint in problem.constraints
-            if (bound := _bound(constraint, objective)) is not None
+            if (bound := bound_on(objective.metric, objective.sense, constraint.expression))
+            is not None
         ]
         if bounds:
             tightest[objective.metric.name] = objective.flipped(min(bounds))
     return tightest
-
-
-def _bound(constraint: Constraint, objective: Objective) -> float | None:
-    """The number at which a constraint bounds an objective from its bad side."""
-    limit = constraint.expression.limit
-    if limit is None or limit.quantity != objective.metric.name:
-        return None
-    if limit.is_upper != (objective.sense == "minimize"):
-        return None
-    unit = objective.metric.unit
-    for expected in (unit, ""):  # "700 W", or 700 in the unit that the metric's name says
-        try:
-            return parse_quantity(limit.bound, expected)
-        except InputError:
-            continue
-    return None
 
 
 def minimized(problem: Problem, point: Mapping[str, float]) -> FloatArray:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 
@@ -13,36 +11,10 @@ from codesign.base import resources
 from codesign.base.errors import CodesignError
 from codesign.base.locks import is_held
 from codesign.search.campaign.campaign_definition import Definition, read_definition
-from codesign.search.campaign.observations import Run
+from codesign.search.campaign.observations import RunStatus, State
 from codesign.search.campaign.reference import settled
 from codesign.search.campaign.store import Store
 from codesign.search.campaign.store_file import STORE, open_store
-
-State = Literal["not started", "running", "stopped", "complete", "exhausted"]
-"""``stopped``: begun, to be continued. ``exhausted``: no further design existed."""
-
-
-@dataclass(frozen=True)
-class RunStatus:
-    """Progress of a run.
-
-    Attributes:
-        done: Designs evaluated.
-        feasible: Of those, within every limit.
-        failed: Of those, without a result.
-        failures: Number of those by kind: failed, timeout, bad-output, lost.
-        hypervolume: So far.
-        seconds: Wall time spent.
-    """
-
-    run: Run
-    state: State
-    done: int = 0
-    feasible: int = 0
-    failed: int = 0
-    hypervolume: float = 0.0
-    seconds: float = 0.0
-    failures: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -121,40 +93,20 @@ def _listed_definition(path: Path, root: Path) -> CampaignStatus:
 
 def status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:
     """Progress of the campaign of an open store."""
-    counts = store.counts()
+    runs = store.counts()
     budget = int(store.inputs.get("identity", {}).get("budget", 0))
     is_running = is_held(folder / "lock")
     if store.meta.get("reference_is_provisional", False):
         stored = store.read()
         _, hypervolume = settled(store, stored)
-        lasts = [np.append(0.0, hypervolume[stored.run == run])[-1] for run in range(len(counts))]
-        counts = [
-            replace(count, hypervolume=float(v)) for count, v in zip(counts, lasts, strict=True)
-        ]
-    runs = []
-    for count in counts:
-        run_state: State = "running" if is_running else "stopped"
-        if count.ended is not None:
-            run_state = "complete" if count.ended == "complete" else "exhausted"
-        elif not count.done:
-            run_state = "not started"
-        runs.append(
-            RunStatus(
-                run=count.run,
-                state=run_state,
-                done=count.done,
-                feasible=count.feasible,
-                failed=sum(count.failures.values()),
-                hypervolume=count.hypervolume,
-                seconds=count.seconds,
-                failures=count.failures,
-            )
-        )
+        lasts = [np.append(0.0, hypervolume[stored.run == run])[-1] for run in range(len(runs))]
+        runs = [replace(run, hypervolume=float(v)) for run, v in zip(runs, lasts, strict=True)]
+    state: State = "running" if is_running else "stopped"
+    runs = [replace(run, state=state) if run.state == "stopped" else run for run in runs]
     notices = [f"accepted: {line}" for epoch in store.epochs for line in epoch.changes]
     notices += [store.notice] if store.notice else []
-    notices += _screening_notices(store, sum(count.done for count in counts))
+    notices += _screening_notices(store, sum(run.done for run in runs))
     states = {run.state for run in runs}
-    state: State = "running" if is_running else "stopped"
     if states <= {"complete", "exhausted"}:
         state = "exhausted" if states == {"exhausted"} else "complete"
     return CampaignStatus(name, folder, state, budget, tuple(runs), notices=tuple(notices))

@@ -25,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -42,7 +42,9 @@ from codesign.search.campaign.observations import (
     ObservationBatch,
     PendingDesign,
     Run,
+    RunStatus,
     ScreenedBatch,
+    State,
     StoredObservations,
 )
 from codesign.search.campaign.store_errors import DamagedStoreError, explained
@@ -62,28 +64,6 @@ from codesign.search.observations import Observations
 
 CHUNK = 20_000
 """Observations read at a time: enough to be fast, few enough to need little memory."""
-
-
-@dataclass(frozen=True)
-class RunCounts:
-    """Progress of a run.
-
-    Attributes:
-        done: Observations in the store.
-        feasible: Those that met every constraint.
-        failures: Those without a result, by the word for it.
-        hypervolume: After the last observation.
-        seconds: Wall time of its batches.
-        ended: ``complete`` or ``exhausted`` (no further design existed); None before.
-    """
-
-    run: Run
-    done: int
-    feasible: int
-    failures: Mapping[str, int]
-    hypervolume: float
-    seconds: float
-    ended: str | None
 
 
 @dataclass(frozen=True)
@@ -367,47 +347,36 @@ class Store:
                     digest.update(repr((run, *row)).encode())
         return digest.hexdigest()
 
-    def counts(self) -> list[RunCounts]:
-        """Progress of each run."""
+    def counts(self) -> list[RunStatus]:
+        """Progress of each run, as if none were running."""
+        execute = self._connection.execute
         with explained(self.path), self._snapshot():
-            ended = dict(self._connection.execute("SELECT run, ended FROM runs"))
+            ended = dict(execute("SELECT run, ended FROM runs"))
             seconds = dict(
-                self._connection.execute(
-                    "SELECT run, sum(ask_seconds + evaluate_seconds) FROM timings GROUP BY run"
+                execute("SELECT run, sum(ask_seconds + evaluate_seconds) FROM timings GROUP BY run")
+            )
+            lasts = dict(
+                execute(
+                    "SELECT run, hypervolume FROM observations JOIN (SELECT run, max(step) AS step "
+                    "FROM observations GROUP BY run) USING (run, step)"
                 )
             )
-            by_status = {}
-            for run, status, number in self._connection.execute(
+            numbers: dict[int, dict[int, int]] = {}
+            for run, status, number in execute(
                 "SELECT run, status, count(*) FROM observations GROUP BY run, status"
             ):
-                by_status[run, status] = number
-            return [
-                self._counts_of(index, by_status, seconds, ended) for index in range(len(self.runs))
-            ]
-
-    def _counts_of(
-        self,
-        index: int,
-        by_status: Mapping[tuple[int, int], int],
-        seconds: Mapping[int, float],
-        ended: Mapping[int, str | None],
-    ) -> RunCounts:
-        last = self._connection.execute(
-            "SELECT hypervolume FROM observations WHERE run = ? ORDER BY step DESC LIMIT 1",
-            (index,),
-        ).fetchone()
-        number = {status: by_status.get((index, status), 0) for status in Status}
-        return RunCounts(
-            run=self.runs[index],
-            done=sum(number.values()),
-            feasible=number[Status.FEASIBLE],
-            failures={
-                status.word: n for status, n in number.items() if n and status >= Status.FAILED
-            },
-            hypervolume=last[0] if last else 0.0,
-            seconds=seconds.get(index, 0.0),
-            ended=ended.get(index),
-        )
+                numbers.setdefault(run, {})[status] = number
+        counts = []
+        for index, run in enumerate(self.runs):
+            number = numbers.get(index, {})
+            state: State = "stopped" if number else "not started"
+            if ended.get(index) is not None:
+                state = "complete" if ended[index] == "complete" else "exhausted"
+            failures = {x.word: number[x] for x in Status if x >= Status.FAILED and x in number}
+            done, feasible = sum(number.values()), number.get(Status.FEASIBLE, 0)
+            last, spent = lasts.get(index, 0.0), seconds.get(index, 0.0)
+            counts.append(RunStatus(run, state, done, feasible, last, spent, failures))
+        return counts
 
     def timings(self) -> list[BatchTiming]:
         """Wall time of every batch, in the order of run and batch."""

@@ -75,8 +75,9 @@ def exact_front(
             return stored
     with _enumerating(path):
         if is_composed(problem):
-            of_pool = partial(_front_of_pool, folder, workers, progress, executor, every_design)
-            front = compose_front(problem, of_pool, rebuild)
+            find = partial(exact_front, folder=folder, workers=workers, progress=progress)
+            find = partial(find, executor=executor, every_design=every_design)
+            front = compose_front(problem, lambda pool, again: find(pool, rebuild=again), rebuild)
         else:
             checkpoint = path.with_suffix(".every.part" if every_design else ".part")
             if every_design:
@@ -113,26 +114,6 @@ def _enumerating(path: Path) -> Iterator[None]:
         for folder in absent:
             with suppress(OSError):
                 folder.rmdir()
-
-
-def _front_of_pool(
-    folder: Path,
-    workers: int,
-    progress: EnumerationProgress | None,
-    executor: str | None,
-    every_design: bool,
-    problem: Problem,
-    rebuild: Rebuild | None,
-) -> ExactFront:
-    return exact_front(
-        problem,
-        folder,
-        workers=workers,
-        rebuild=rebuild,
-        progress=progress,
-        executor=executor,
-        every_design=every_design,
-    )
 
 
 @contextmanager

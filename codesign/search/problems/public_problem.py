@@ -139,7 +139,10 @@ class PublicProblem:
         Raises:
             InputError: An unknown parameter or value, or a missing one.
         """
-        rows = self._rows(designs, where)
+        space = self.problem.space
+        places = where or [f"design {i}" for i in range(1, len(designs) + 1)]
+        encoded = [space.encode(*pair) for pair in zip(designs, places, strict=True)]
+        rows = np.concatenate([np.empty((0, len(space.names)), dtype=np.int64), *encoded])
         admitted = self.problem.admits(rows)
         observed = self.problem.evaluate(rows[admitted], self.problem.deciding_metrics)
         positions = np.flatnonzero(admitted)
@@ -197,12 +200,6 @@ class PublicProblem:
     def _volumes(self, evaluated: Evaluated | FloatArray) -> FloatArray:
         tracker = HypervolumeTracker(minimized(self.problem, self.record.reference_point))
         return tracker.add_all(self.problem.flipped(_points(evaluated)), _feasible(evaluated))
-
-    def _rows(self, designs: Sequence[Mapping[str, object]], where: Sequence[str] = ()) -> IntArray:
-        space = self.problem.space
-        places = where or [f"design {i}" for i in range(1, len(designs) + 1)]
-        rows = [space.encode(design, place) for design, place in zip(designs, places, strict=True)]
-        return np.concatenate([np.empty((0, len(space.names)), dtype=np.int64), *rows])
 
     def _refusal(self, row: IntArray) -> str:
         """Reason for which a design is inadmissible."""

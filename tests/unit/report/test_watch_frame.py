@@ -9,13 +9,15 @@ from rich.console import Console
 
 from codesign.report.watch_frame import Frame, frame_tables, paces_of
 from codesign.search.campaign import CampaignStatus
-from codesign.search.campaign.status import RunStatus
+from codesign.search.campaign.observations import RunStatus
 from codesign.search.campaign.store import BatchTiming
 
 
 def _status(states, done=40):
     runs = tuple(
-        RunStatus(SimpleNamespace(optimizer=f"method-{at}", seed=0), state, done=done, failed=1)
+        RunStatus(
+            SimpleNamespace(optimizer=f"method-{at}", seed=0), state, done, failures={"failed": 1}
+        )
         for at, state in enumerate(states)
     )
     return CampaignStatus("watched", None, "running", 100, runs)

@@ -9,9 +9,10 @@ import pytest
 from codesign.base.errors import InputError, JobError
 from codesign.base.failures import Failure
 from codesign.base.metrics import METRICS
-from codesign.search.problem import Objective, cost_column
+from codesign.base.units import parse_unit
+from codesign.search.problem import Objective, bound_on, cost_column
 from codesign.search.problem_builder import build_problem
-from codesign.space import parse_space
+from codesign.space import parse_expression, parse_space
 
 SPACE = """
 parameters:
@@ -309,3 +310,11 @@ def test_the_provenance_says_what_the_numbers_depend_on():
     assert said["evaluator"]["name"] == "toy"
     assert said["evaluator"]["scale"] == 1.0
     assert said["space"] == parse_space(SPACE).provenance()
+
+
+@pytest.mark.parametrize("bound", ["800", "800 mm^2", "8 cm^2"])
+def test_a_bound_is_in_the_unit_of_its_metric_whatever_unit_the_limit_has(bound):
+    area = METRICS["area_mm2"]
+    limit = parse_expression(f"area_mm2 <= {bound}", {"area_mm2": parse_unit("mm^2")})
+    assert bound_on(area, "minimize", limit) == pytest.approx(800.0)
+    assert bound_on(area, "maximize", limit) is None

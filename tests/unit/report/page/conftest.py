@@ -10,9 +10,8 @@ import pytest
 
 from codesign.search.campaign import CampaignStatus, Results
 from codesign.search.campaign.campaign_definition import load_definition
-from codesign.search.campaign.observations import Run
+from codesign.search.campaign.observations import Run, RunStatus
 from codesign.search.campaign.reference import minimized
-from codesign.search.campaign.status import RunStatus
 from codesign.search.pareto import HypervolumeTracker
 
 _CAMPAIGN = """\

@@ -95,7 +95,7 @@ def start(write, folder):
         with open_store(campaign.store_path, writing=True) as store:
             reference = minimized(campaign.problem, store.meta["reference_point"])
             plan = Plan(resolved, store.layout, reference, campaign.problem.evaluate)
-            pending = [i for i, count in enumerate(store.counts()) if count.ended is None]
+            pending = [i for i, count in enumerate(store.counts()) if not count.has_ended]
             recorder = Mortal(store, resolved.definition.budget, life)
             farm = Farm(executor, campaign.problem.evaluate, in_flight, runs, retries)
             if hasattr(executor, "wait"):

@@ -101,7 +101,7 @@ def start(write, folder):
             evaluate = campaign.problem.evaluate
             reference = minimized(campaign.problem, store.meta["reference_point"])
             plan = Plan(resolved, store.layout, reference, evaluate, resolved.screening.evaluate)
-            pending = [i for i, count in enumerate(store.counts()) if count.ended is None]
+            pending = [i for i, count in enumerate(store.counts()) if not count.has_ended]
             executor = VirtualExecutor()
             farm = Farm(executor, evaluate, in_flight, 1, 0, executor.wait)
             execute_in_flight(plan, pending, Mortal(store, 6, life), farm)

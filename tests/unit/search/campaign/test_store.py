@@ -77,8 +77,8 @@ def test_counts_say_how_far_each_run_has_come(path):
     assert (first.run, first.done, first.feasible) == (RUNS[0], 3, 2)
     assert first.failures == {"failed": 1}
     assert first.hypervolume == batch().hypervolume[-1]
-    assert (first.seconds, first.ended) == (0.75, "exhausted")
-    assert (second.done, second.hypervolume, second.ended) == (0, 0.0, None)
+    assert (first.seconds, first.state) == (0.75, "exhausted")
+    assert (second.done, second.hypervolume, second.state) == (0, 0.0, "not started")
 
 
 def test_of_several_batches_all_or_none_are_stored(path):
@@ -375,7 +375,7 @@ def test_a_store_of_version_2_is_read_as_it_is_and_goes_on(path):
         store.end_run(1, "exhausted")
     with open_store(path) as store:
         assert store.verify() == []
-        assert (len(store.read()), store.counts()[1].ended) == (6, "exhausted")
+        assert (len(store.read()), store.counts()[1].state) == (6, "exhausted")
 
 
 def test_observations_with_accepted_inputs_are_marked(path):
@@ -388,7 +388,7 @@ def test_observations_with_accepted_inputs_are_marked(path):
         assert store.epoch_of(store.read()).tolist() == [0, 0, 0, 1, 1, 1, 0, 0, 0]
         assert store.inputs["identity"] == {"budget": 6}
         assert store.epochs[0].changes == ("budget: 3 -> 6",)
-        assert store.counts()[0].ended is None
+        assert not store.counts()[0].has_ended
 
 
 def test_the_sample_is_apart_from_the_runs(tmp_path):

@@ -38,5 +38,5 @@ def test_a_run_is_complete_with_its_budget_and_exhausted_without_designs(write, 
             write(name=name, space=space, fixed=None, initial=2, budget=12, constraints=[], seeds=1)
         )
         with open_store(campaign.store_path) as store:
-            ended[name] = {run.ended for run in store.counts()}
+            ended[name] = {run.state for run in store.counts()}
     assert ended == {"enough": {"complete"}, "few": {"exhausted"}}

@@ -23,6 +23,7 @@ __all__ = [
     "prepare",
     "problems",
     "to_frame",
+    "write_report",
 ]
 
 

@@ -27,6 +27,7 @@ from codesign.models.memtech import load_library
 from codesign.models.workload import load_model
 from codesign.report.frames import to_frame
 from codesign.report.marked_designs import MarkedDesigns
+from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
 from codesign.space import DesignSpace
@@ -34,7 +35,10 @@ from codesign.space import load_space as _load_space
 
 if TYPE_CHECKING:
     from codesign.base.columns import IntArray
+    from codesign.insight.uncertainty.uncertainty_results import Swing
     from codesign.report.chosen import ChosenDesign
+    from codesign.report.page.explained import Explainer
+    from codesign.report.page.recommendations import Judge
     from codesign.search.campaign import Campaign, Results
     from codesign.search.observations import Observations
 
@@ -49,6 +53,7 @@ __all__ = [
     "plot",
     "prepare",
     "to_frame",
+    "write_report",
 ]
 
 
@@ -392,3 +397,125 @@ def evaluate_named(problem: Problem) -> MarkedDesigns | None:
         observed.feasible & problem.admits(observed.rows),
         problem.space.decode(rows),
     )
+
+
+def write_report(
+    campaign: Campaign,
+    path: str | Path | None = None,
+    *,
+    designs: Sequence[str] = (),
+    samples: int | None = None,
+    tolerance: float = TOLERANCE,
+    every_s: float | None = None,
+) -> str:
+    """Write a campaign as one HTML page, or as a meeting sheet.
+
+    Args:
+        campaign: With results or an exact front.
+        path: A sheet if the file ends in ``.pdf``, ``.svg`` or ``.png``;
+            ``report.html`` in the campaign's folder if None.
+        designs: Numbers on the page, or names, of designs that must have charts.
+        samples: Draws over the ranges of technologies; 200 if None.
+        tolerance: Share within which a design is folded under a cheaper one.
+        every_s: Period in seconds after which a page of a running campaign reloads itself.
+
+    Returns:
+        State of the campaign that the report shows, such as ``complete``.
+
+    Raises:
+        InputError: No results, no such design, or the file cannot be written.
+    """
+    from codesign.base.files import ending_of
+    from codesign.report.drawing import FORMATS
+    from codesign.report.meeting_sheet import write_sheet
+    from codesign.report.page.html_page import write_page
+
+    path = Path(path or campaign.folder / "report.html")
+    # The state first: what is stored after it was asked for does no harm.
+    status = campaign.status()
+    is_searched = campaign.store_path.exists()
+    results = campaign.results() if is_searched else campaign.front_results()
+    is_joined = is_searched and results.exact is not None
+    marked, explainer = evaluate_named(results.problem), _explainer(results)
+    exact, judge = campaign.front_results(results) if is_joined else None, _judge(results, samples)
+    if ending_of(path) in FORMATS:
+        write_sheet(path, exact or results, marked, explainer, tolerance, judge)
+    else:
+        kept = campaign.stored_kept_front()
+        write_page(
+            path, results, status, marked, explainer, every_s, designs, tolerance, exact,
+            judge, kept,
+        )  # fmt: skip
+    if status.state != "running":
+        campaign.list_files([path])
+    return status.state
+
+
+_SIMULATORS = {"npu": "simulation"}
+"""The evaluator that finds by simulation what another has in closed form."""
+
+
+def _judge(results: Results, samples: int | None) -> Judge | None:
+    """Whoever else can be asked about designs of a campaign: other profiles, a simulation.
+
+    None where hundreds of further designs are too many to ask for: of programs and plug-ins, and
+    of results whose inputs are not those of today.
+    """
+    from codesign.base.errors import CodesignError
+    from codesign.insight.explanation.neighborhood import Reading
+    from codesign.models.machines.device.constants import load_constants
+    from codesign.models.machines.device.elementwise import ElementwiseConstants
+    from codesign.report.labels import percent
+    from codesign.report.page.recommendations import BANDWIDTH, SAMPLES, Judge
+    from codesign.search.campaign.stored_inputs import StoredEvaluator
+    from codesign.search.derived_metrics import definitions_of
+    from codesign.search.execution.guard import is_foreign
+    from codesign.search.problem_builder import build_problem
+
+    choice, problem = results.definition.evaluator, results.problem
+    if is_foreign(problem.evaluator) or isinstance(problem.evaluator, StoredEvaluator):
+        return None
+    profile = problem.evaluator.profile
+    options = plugins.load("evaluators", choice.name).Options.model_json_schema()["properties"]
+    others = [name for name in options.get("profile", {}).get("enum", ()) if name != profile]
+    simplified = [(name, f"profile {name}", choice.name, {"profile": name}) for name in others]
+    if choice.name == "npu" and profile == "plain" and "offchip_efficiency" not in choice.options:
+        share = load_constants("elementwise", ElementwiseConstants, "gpu").memory
+        title = f"{percent(share, 2)} of the off-chip bandwidth"
+        simplified.append((BANDWIDTH, title, "npu", {"offchip_efficiency": share}))
+    if choice.name in _SIMULATORS:
+        simplified.append(("simulation", "simulation", _SIMULATORS[choice.name], {}))
+    readings, omitted = [], []
+    for name, title, evaluator, changes in simplified:
+        try:
+            built = build_evaluator(
+                evaluator, results.definition.workload, choice.options | changes
+            )
+            # Built anew, so that it is told the limits within which it is to choose.
+            reading = build_problem(
+                problem.space, built, list(map(str, problem.objectives)),
+                [constraint.text for constraint in problem.constraints], evaluator,
+                metrics=definitions_of(problem.derived),
+            )  # fmt: skip
+        except CodesignError as error:
+            omitted.append(f"{title}: {str(error).splitlines()[0]}")
+        else:
+            readings.append(Reading(name, title, reading, is_costly=evaluator != choice.name))
+    return Judge(readings, SAMPLES if samples is None else samples, omitted)
+
+
+def _explainer(results: Results) -> Explainer | None:
+    """Explainer of the campaign's designs; None if its evaluator has none."""
+    from codesign.insight.uncertainty.uncertainty import design_swings
+    from codesign.report.page.explained import Explainer
+
+    problem = results.problem
+    if not problem.evaluator.offers("explain"):
+        return None
+
+    def vary(designs: Sequence[Fields]) -> list[dict[str, tuple[Swing, ...]]]:
+        rows = np.concatenate([problem.space.encode(design) for design in designs])
+        return design_swings(problem, rows, problem.objective_names)
+
+    explain = prepare_campaign(results).explain
+    return Explainer(explain, vary if problem.evaluator.offers("replace_library") else None)

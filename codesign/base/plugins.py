@@ -4,8 +4,9 @@ Everything registers through entry points, the built-in parts too, in the groups
 ``codesign.evaluators``, ``codesign.conventions`` (``EVALUATOR.PROFILE``, see
 ``codesign/evaluators/profiles.py``), ``codesign.blocks`` (of language models),
 ``codesign.optimizers``, ``codesign.exports`` (of a campaign),
-``codesign.design_exports`` (of one design), ``codesign.executors`` (where tasks run) and
-``codesign.catalogs`` (named things with attributes that a design space may choose from).
+``codesign.design_exports`` (of one design), ``codesign.executors`` (where tasks run),
+``codesign.trackers`` (listeners to results) and ``codesign.catalogs`` (named things with
+attributes that a design space may choose from).
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ Group = Literal[
     "exports",
     "design_exports",
     "executors",
+    "trackers",
     "catalogs",
 ]
 

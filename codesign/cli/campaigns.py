@@ -134,6 +134,10 @@ def run(
             "network, by bubblewrap.",
         ),
     ] = False,
+    track: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="An installed tracker that receives every result."),
+    ] = None,
     tolerance: Tolerance = None,
     folder: Folder = None,
     as_json: AsJson = False,
@@ -148,6 +152,7 @@ def run(
     campaign = load_with(settings, name, folder)
     from codesign import api
     from codesign.answers.campaigns import RunAnswer
+    from codesign.base import plugins
     from codesign.base.errors import MissingExtraError
     from codesign.cli.progress import CampaignBars
     from codesign.report import exports
@@ -162,7 +167,9 @@ def run(
         raise InputError(
             f"expected executor local or threads, got {execution.executor}", "--untrusted"
         )
-    campaign.run(CampaignBars(campaign), workers, execution, accept_changes, retry_failed)
+    built = (plugins.load("trackers", key, "--track") for key in track or ())
+    trackers = [tracker(campaign.definition.name, campaign.problem) for tracker in built]
+    campaign.run(CampaignBars(campaign), workers, execution, accept_changes, retry_failed, trackers)
     results = campaign.results()
     front = campaign.front_results(results)
     written = [

@@ -192,8 +192,9 @@ def range_end_words(problem: Problem, front: ExactFront, tolerance: float) -> st
 
 def range_words(parameter: str, value: float | None) -> tuple[str, str]:
     """The name of a numeric parameter and a value in words; entries of an array are its sides."""
-    title, text = setting_words(parameter, value)
-    return title.replace("[0]", " depth").replace("[1]", " width"), text
+    name, _, side = parameter.partition("[")
+    title, text = setting_words(name, value)
+    return title + {"0]": " depth", "1]": " width"}.get(side, ""), text
 
 
 def gain_words(problem: Problem, best: FloatArray, end: RangeEnd, tolerance: float) -> str:

@@ -95,6 +95,49 @@ def test_a_strangers_plug_ins_take_part_in_a_campaign_like_ours(home, printed):
     assert r"deflection\_m" in lines[1]
 
 
+_MLFLOW = """\
+import json, types
+from collections import defaultdict
+calls = defaultdict(list)
+def set_experiment(name):
+    return types.SimpleNamespace(experiment_id=name)
+class MlflowClient:
+    def create_run(self, experiment, run_name):
+        info = types.SimpleNamespace(run_id=experiment + ": " + run_name)
+        return types.SimpleNamespace(info=info)
+    def log_batch(self, run, metrics):
+        calls[run].append([[metric.step, metric.key, metric.value] for metric in metrics])
+    def log_dict(self, run, design, path):
+        calls[run][-1].append([path, design])
+    def set_terminated(self, run):
+        json.dump(calls, open("calls.json", "w"))
+"""
+_ENTITIES = """\
+class Metric:
+    def __init__(self, key, value, timestamp, step):
+        self.key, self.value, self.step = key, value, step
+"""
+
+
+def test_a_tracker_gets_every_result_once_with_its_design(home):
+    (home / "site/mlflow").mkdir()
+    (home / "site/mlflow/__init__.py").write_text(_MLFLOW, encoding="utf-8")
+    (home / "site/mlflow/entities.py").write_text(_ENTITIES, encoding="utf-8")
+    ran = python(home, "codesign", "run", "beams", "--track", "mlflow")
+    assert ran.returncode == 0, ran.stderr
+    calls = json.loads((home / "calls.json").read_text("utf-8"))
+    assert calls and all(name.startswith("beams: ") for name in calls)
+    for steps in calls.values():
+        assert [step[-1][0] for step in steps] == [f"designs/{k}.json" for k in range(len(steps))]
+        for *metrics, (_, design) in steps:
+            values = {name: value for _, name, value in metrics}
+            assert values["mass_kg"] == 6.0 * design["width"] * design["height"]
+            assert values["hypervolume"] >= 0
+    refused = python(home, "codesign", "run", "beams", "--track", "mflow", "--folder", "again")
+    assert refused.returncode == 2
+    assert "--track: unknown tracker 'mflow'. Did you mean 'mlflow'" in refused.stderr
+
+
 def test_the_comparison_of_the_how_to_page_runs_as_it_is_printed(home, printed):
     page = (PACKAGE.parent / "how-to" / "your-optimizer.md").read_text("utf-8")
     (definition,) = re.findall(r"```yaml\n(.*?)```", page, re.DOTALL)

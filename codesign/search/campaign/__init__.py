@@ -10,6 +10,7 @@ from codesign.search.campaign.executor import Progress
 from codesign.search.campaign.observations import Run, RunStatus
 from codesign.search.campaign.results import Results
 from codesign.search.campaign.status import CampaignStatus, list_campaigns
+from codesign.search.campaign.tracker import Tracker
 
 __all__ = [
     "Campaign",
@@ -21,6 +22,7 @@ __all__ = [
     "Results",
     "Run",
     "RunStatus",
+    "Tracker",
     "list_campaigns",
     "load_definition",
 ]

@@ -54,6 +54,7 @@ from codesign.search.campaign.status import (
 from codesign.search.campaign.store import BatchTiming
 from codesign.search.campaign.store_file import STORE, create_store, open_store
 from codesign.search.campaign.stored_inputs import stored_problem
+from codesign.search.campaign.tracker import Tracker
 from codesign.search.enumeration import (
     EnumerationProgress,
     ExactFront,
@@ -170,6 +171,7 @@ class Campaign:
         execution: Execution | None = None,
         accept_changes: bool = False,
         retry_failed: bool = False,
+        trackers: Sequence[Tracker] = (),
     ) -> None:
         """Start the campaign or continue it, to the same results in either case.
 
@@ -182,6 +184,7 @@ class Campaign:
                 then on is marked.
             retry_failed: Evaluate initial designs again that failed in an earlier run, all of
                 them, so that the campaign could not begin.
+            trackers: Listeners to every result that becomes durable.
 
         Raises:
             InputError: No admissible design; inputs or the evaluator's code differ from the stored
@@ -211,8 +214,10 @@ class Campaign:
                     self._n_workers(workers),
                 )
                 with job:
-                    self._do(job, progress or Quiet(), accept_changes, retry_failed)
+                    self._do(job, progress or Quiet(), accept_changes, retry_failed, trackers)
             self.list_files([self.store_path])
+            for tracker in trackers:
+                tracker.end(self.results())
         except KeyboardInterrupt:
             if self.store_path.exists():
                 self.list_files([self.store_path])
@@ -492,7 +497,14 @@ class Campaign:
         with open_store(self.store_path) as store:
             return store.timings()
 
-    def _do(self, job: Job, progress: Progress, accept_changes: bool, retry_failed: bool) -> None:
+    def _do(
+        self,
+        job: Job,
+        progress: Progress,
+        accept_changes: bool,
+        retry_failed: bool,
+        trackers: Sequence[Tracker],
+    ) -> None:
         if not self.store_path.exists():
             self._create(job, progress, retry_failed)
         with open_store(self.store_path, is_ours=True) as store:
@@ -503,7 +515,7 @@ class Campaign:
                 store.accept(changes, self._inputs.stored_form())
             counts = store.counts()
             pending = [index for index, count in enumerate(counts) if not count.has_ended]
-            recorder = Recorder(store, self.definition.budget, progress)
+            recorder = Recorder(store, self.definition.budget, progress, trackers)
             reference = minimized(self.problem, store.meta["reference_point"])
             total = self.definition.budget * len(counts)
             progress.start(total, sum(count.done for count in counts))

@@ -27,6 +27,7 @@ from codesign.search.campaign.observations import (
 )
 from codesign.search.campaign.store import Store
 from codesign.search.campaign.tasks import Site
+from codesign.search.campaign.tracker import Tracker
 from codesign.search.execution.guard import Refusal
 
 
@@ -102,10 +103,14 @@ class Recorder:
         store: Store that is open for writing.
         budget: Observations of a complete run.
         progress: Receives every durable batch.
+        trackers: Receive every durable result.
     """
 
-    def __init__(self, store: Store, budget: int, progress: Progress) -> None:
+    def __init__(
+        self, store: Store, budget: int, progress: Progress, trackers: Sequence[Tracker] = ()
+    ) -> None:
         self.stored, self._budget, self._progress = store, budget, progress
+        self._trackers = trackers
         self._done = [count.done for count in store.counts()]
         self.failures: list[str] = []
 
@@ -125,6 +130,8 @@ class Recorder:
             self._done[batch.run] += len(batch)
             run = self.stored.runs[batch.run]
             self._progress.advance(run, len(batch), float(batch.hypervolume[-1]))
+            for tracker in self._trackers:
+                tracker.record(run, batch)
 
     def end(self, ended: Ended) -> None:
         """Note how a run ended.

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from codesign.cli.report import _judge
+from codesign.api import _judge
 from codesign.search.campaign import Campaign
 
 _CAMPAIGN = """\

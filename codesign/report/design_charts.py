@@ -166,16 +166,22 @@ def time_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
             + (f", {format_value(joules, 'J')}" if (joules := rows[i].get("energy_joules")) else "")
             for i in places
         ]
-        labels = [percent(share, 3 if share >= 1 else 2) for share in shares]
+        labels = [percent(share, 2) for share in shares]
         marks.append(Bars(
             places, [100 * share for share in shares], hue=palette.BOUNDS.get(bound, "gray"),
             hatch=HATCHES.get(bound, ""), name=bound, texts=texts, labels=labels,
         ))  # fmt: skip
     side = ", beside the vector unit" if one_pass and one_pass["is_side_by_side"] else ""
-    share = "one pass" if one_pass else "all operators"
+    share = "one pass" if one_pass else f"all {counted_rows(evaluated)}s"
     title = f"% of the time of {share}, {format_value(total, 's', 3)}{side}"
     axis = Axis((0.0, 112.0), title, ticks=[(x, str(x)) for x in (0, 20, 40, 60, 80, 100)])
     return _rows_panel(axis, [str(row["name"]) for row in rows], marks, _ROW + 6.0 / len(rows))
+
+
+def counted_rows(evaluated: EvaluatedDesign) -> str:
+    """The rows of a machine's time: operators, or the workloads of a mix."""
+    is_mix = any(row.get("kind") == "workload" for row in evaluated.operators)
+    return "workload" if is_mix else "operator"
 
 
 def _rows_panel(x: Axis, names: Sequence[str], marks: Sequence[Mark], height: float) -> Panel:

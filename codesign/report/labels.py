@@ -65,6 +65,7 @@ _TITLES = {
     "embodied_kgco2e": "embodied carbon",
 }
 """Titles where the name without its unit would be unclear."""
+_ASKED = "_usd_per_million_asked_tokens"
 KEY_METRICS = ("batch_size", "tokens_per_joule_tdp")
 """Shown beside the objectives where an evaluator reports them."""
 MAIN_METRICS = (
@@ -86,6 +87,9 @@ def metric_of(name: str, metrics: Iterable[Metric] = ()) -> Metric:
 
 def metric_title(metric: Metric) -> str:
     """The name in words without its unit: ``time_to_first_token_s`` is "time to first token"."""
+    owner = metric.name.removesuffix(_ASKED)
+    if owner != metric.name:  # of a workload of a mix
+        return f"{owner.replace('_', ' ')} {_TITLES[_ASKED[1:]]}"
     name = _TITLES.get(metric.name, metric.name)
     if metric.unit and name == metric.name:
         for suffix in UNIT_OF_SUFFIX:
@@ -110,10 +114,10 @@ def axis_label(metric: Metric) -> str:
 def unit_text(unit: str) -> str:
     """A unit as it is printed.
 
-    >>> unit_text("W/mm^2"), unit_text("degC")
-    ('W/mm²', '°C')
+    >>> unit_text("W/mm^2"), unit_text("degC"), unit_text("1/s")
+    ('W/mm²', '°C', 'per s')
     """
-    return unit.replace("^2", "²").replace("degC", "°C")
+    return unit.replace("^2", "²").replace("degC", "°C").replace("1/s", "per s")
 
 
 def takes_prefix(unit: str) -> bool:
@@ -141,19 +145,20 @@ def format_value(value: float | None, unit: str = "", digits: int = 4) -> str:
 def percent(share: float, digits: int = 3) -> str:
     """A share in percent.
 
-    >>> percent(0.1234), percent(0.0004)
-    ('12.3 %', '< 0.1 %')
+    >>> percent(0.1234), percent(0.0004), percent(1.0, 2)
+    ('12.3 %', '< 0.1 %', '100 %')
     """
-    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:.{digits}g} %"
+    form = ".0f" if share >= 0.995 else f".{digits}g"
+    return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:{form}} %"
 
 
 def is_share(metric: Metric) -> bool:
-    """Whether a metric is a share that is printed in percent: a utilization."""
-    return metric.name.endswith("utilization") and not metric.unit
+    """Whether a metric is a share that is printed in percent, such as a utilization."""
+    return metric.name.endswith(("utilization", "hit_share", "regret")) and not metric.unit
 
 
 def format_metric(value: float | None, metric: Metric, digits: int = 4) -> str:
-    """A metric's value in its unit, for people; a utilization in percent."""
+    """A metric's value in its unit, for people; a share in percent."""
     if is_share(metric) and value is not None:
         return "–" if math.isnan(value) else f"{100 * value:.3g} %"
     return format_value(value, metric.unit, digits)

@@ -38,6 +38,8 @@ def limit_words(problem: Problem, constraint: Constraint) -> str:
     if constraint.bound is None or limit is None:
         return constraint.text
     metric = metric_of(limit.quantity, problem.metrics)
+    if limit.quantity == "worst_limit_excess" and not constraint.bound:
+        return "limits of each workload kept"
     side = "at most" if limit.is_upper else "at least"
     amount = format_metric(constraint.bound, metric)
     return f"{metric_title(metric)} {side} {amount}"

@@ -198,6 +198,8 @@ def test_a_mix_is_the_sum_of_its_workloads_by_their_shares():
         both["osworld_usd_per_million_asked_tokens"] / 1e-3,
     )
     np.testing.assert_allclose(both["regret"], worst - 1)
+    rows = mixed().explain({name: x.take(slice(1)) for name, x in designs.items()}).operators
+    assert sum(row["time_s"] for row in rows) == pytest.approx(seconds[0])
     alone = evaluator(session="osworld").evaluate(designs).metrics
     np.testing.assert_allclose(
         both["worst_limit_excess"], alone["time_per_output_token_s"] / 0.05 - 1

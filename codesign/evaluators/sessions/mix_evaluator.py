@@ -16,9 +16,10 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field, field_validator
 
-from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray
+from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, first_values
 from codesign.base.errors import check_known
-from codesign.base.evaluator import Evaluation
+from codesign.base.evaluator import Evaluation, Explanation
+from codesign.base.explanation_rows import OperatorRow
 from codesign.base.metrics import SESSION_METRICS, Metric, chosen_metrics
 from codesign.base.schema import Fraction, Record
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
@@ -170,6 +171,29 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
             for name, entry in self.members.items()
         }
         return self._composed(bounds, metrics)
+
+    def explain(self, designs: Columns) -> Explanation | None:
+        """The account of the machine with the workload that takes most of its time, with a row for
+        the time of each."""
+        accounts = {name: entry.explain(designs) for name, entry in self.members.items()}
+        values = first_values(self.evaluate(designs).metrics)
+        rows = [
+            OperatorRow(
+                name=name, kind="workload",
+                time_s=self._mix[name].share / values[f"{name}_{_RATE}"],
+                bound=max(account.operators, key=lambda row: row["time_s"])["bound"],
+            )
+            for name, account in accounts.items()
+            if account is not None
+        ]  # fmt: skip
+        if not rows:
+            return None
+        longest = max(rows, key=lambda row: row["time_s"])["name"]
+        return replace(
+            accounts[longest], metrics=values, operators=rows, pass_s=None,
+            violations=first_values(self.known_violations(designs)),
+            notes=(f"power and levels are of a decode step of {longest}", ),
+        )  # fmt: skip
 
     def _needed(self, name: str, metrics: Sequence[str]) -> list[str]:
         """Metrics of a workload from which the requested metrics of the mix follow."""

@@ -146,7 +146,7 @@ def bound_words(evaluated: EvaluatedDesign | None) -> str:
         for bound, time in sorted(sums.items(), key=lambda bound: -bound[1])
         if time > 0.02 * total
     ]
-    return f"operators' time: {', '.join(shares)}" if shares else ""
+    return f"time: {', '.join(shares)}" if shares else ""
 
 
 def _close_words(pick: Fields) -> list[str]:
@@ -391,7 +391,7 @@ def _price_cell(
         (1e9, "GB") if metric.unit == "B" else (1.0, unit_text(metric.unit).replace("°C", "K"))
     )
     rate = scale * gain_of_pick["gain"] / gain_of_pick["step"]
-    each = f"{format_value(rate, '', 3)} {speed.unit} per {unit or 'unit'}"
+    each = f"{format_value(rate, '', 3)} {unit_text(speed.unit)} per {unit or 'unit'}"
     least = "" if is_exact else "at least "
     return (
         f"<b>{least}{sign}{escape(gain)}</b><br>"

@@ -18,7 +18,6 @@ from codesign.base.columns import Fields, IntArray, JsonObject, evenly
 from codesign.base.metrics import Metric
 from codesign.report.labels import (
     format_metric,
-    is_share,
     metric_of,
     metric_title,
     setting_words,
@@ -187,7 +186,7 @@ SUBJECTS = ("Speed", "Power", "Memory", "Cost", "Other")
 def metric_document(metric: Metric, is_objective: bool) -> JsonObject:
     """The name of one metric, its subject, and the direction in which it is better."""
     unit, name = metric.unit, metric.name
-    is_neutral = is_share(metric) or name.startswith("uncharged_")
+    is_neutral = name.startswith("uncharged_") or name.endswith("utilization")
     tests = {
         "Speed": re.search(r"token/s|^s$|FLOP/s|1/s", unit)
         or name.startswith(("batch", "compute_util")),

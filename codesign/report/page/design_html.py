@@ -15,6 +15,7 @@ from codesign.report.accuracy_tables import format_lines
 from codesign.report.chart import Chart
 from codesign.report.design_charts import (
     Scales,
+    counted_rows,
     power_panel,
     roofline_chart,
     swing_chart,
@@ -91,7 +92,7 @@ def design_html(
     for name, machine in machines:
         pool = f": a {name} machine" if name else ""
         panels = {
-            "Time by operator and what bounds it": time_panel(machine, scales),
+            f"Time by {counted_rows(machine)} and what bounds it": time_panel(machine, scales),
             "Power by component": power_panel(machine, scales),
         }
         blocks += (_block(x + pool, Chart([panel], x)) for x, panel in panels.items() if panel)

@@ -182,6 +182,12 @@ def _settings_text(settings: Fields) -> str:
 
 
 def _plain(value: Any) -> str:
+    if isinstance(value, list | tuple) and all(isinstance(entry, Mapping) for entry in value):
+        return "of " + _listed([
+            f"{share if isinstance(share := entry['share'], str) else f'{share:.0%}'} "
+            f"{entry.get('session') or entry.get('trace')} on {_model_title(entry['model'])}"
+            for entry in value
+        ])  # fmt: skip
     return f"{value:,}" if type(value) is int else format_cell("", value)
 
 

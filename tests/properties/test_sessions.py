@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from codesign.base.columns import column_of
+from codesign.base.columns import column_of, taken
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.sessions import MixEvaluator, SessionsEvaluator
 from codesign.evaluators.sessions.mix_evaluator import MixWorkload
@@ -198,7 +198,7 @@ def test_a_mix_is_the_sum_of_its_workloads_by_their_shares():
         both["osworld_usd_per_million_asked_tokens"] / 1e-3,
     )
     np.testing.assert_allclose(both["regret"], worst - 1)
-    rows = mixed().explain({name: x.take(slice(1)) for name, x in designs.items()}).operators
+    rows = mixed().explain(taken(designs, slice(1))).operators
     assert sum(row["time_s"] for row in rows) == pytest.approx(seconds[0])
     alone = evaluator(session="osworld").evaluate(designs).metrics
     np.testing.assert_allclose(

@@ -13,7 +13,7 @@ from codesign.insight.explanation.neighborhood import Reading
 from codesign.insight.plateaus import folded_front
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.report.chosen import find_chosen
-from codesign.report.page.facts import question_text
+from codesign.report.page.facts import _plain, question_text
 from codesign.report.page.recommendations import (
     BANDWIDTH,
     RESIDUAL,
@@ -161,3 +161,6 @@ def test_the_question_is_one_sentence(results):
         "Which designs trade throughput against TDP best for Llama-3.3-70B prefill (OSWorld), "
         "TDP at most 700 W?"
     )
+    chat = {"share": "70 %", "model": "llama-3-8b", "session": "chat", "batch": 64}
+    rag = {"share": 0.3, "model": "qwen3-32b", "session": "rag"}
+    assert _plain([chat, rag]) == "of 70 % chat on Llama-3-8B and 30 % rag on Qwen3-32B"

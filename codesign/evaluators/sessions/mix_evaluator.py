@@ -175,7 +175,8 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
     def explain(self, designs: Columns) -> Explanation | None:
         """The account of the machine with the workload that takes most of its time, with a row for
         the time of each."""
-        accounts = {name: entry.explain(designs) for name, entry in self.members.items()}
+        explained = {name: entry.explain(designs) for name, entry in self.members.items()}
+        accounts = {name: account for name, account in explained.items() if account is not None}
         values = first_values(self.evaluate(designs).metrics)
         rows = [
             OperatorRow(
@@ -184,7 +185,6 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
                 bound=max(account.operators, key=lambda row: row["time_s"])["bound"],
             )
             for name, account in accounts.items()
-            if account is not None
         ]  # fmt: skip
         if not rows:
             return None

@@ -15,7 +15,7 @@ from codesign.base.columns import Fields
 from codesign.insight.plateaus import FoldedFront
 from codesign.models.workload import list_models, list_traces, load_trace
 from codesign.report.front_lines import front_lines
-from codesign.report.labels import describe_time, evaluator_words, metric_title
+from codesign.report.labels import describe_time, evaluator_words, metric_title, percent
 from codesign.report.library_tables import size_text
 from codesign.report.limit_lines import limit_words
 from codesign.report.page.answer_html import rich_html
@@ -184,7 +184,7 @@ def _settings_text(settings: Fields) -> str:
 def _plain(value: Any) -> str:
     if isinstance(value, list | tuple) and all(isinstance(entry, Mapping) for entry in value):
         return "of " + _listed([
-            f"{share if isinstance(share := entry['share'], str) else f'{share:.0%}'} "
+            f"{share if isinstance(share := entry['share'], str) else percent(share)} "
             f"{entry.get('session') or entry.get('trace')} on {_model_title(entry['model'])}"
             for entry in value
         ])  # fmt: skip

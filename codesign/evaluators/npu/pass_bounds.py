@@ -66,24 +66,18 @@ class _Totals(NamedTuple):
     """Sums over operators of a pass for an array, dataflow and batch size, by group: (g, ...).
 
     The groups are products with weights that requests share, products with keys and values of each
-    request, and operators without a product: they differ in the unit that is busiest. Elements, of
-    ``near`` between array and on-chip memory, of ``far`` from off chip; states in bytes. ``active``
-    are operators that use the on-chip port, ``weight_operators`` and ``kv_operators`` those that
-    wait for a first tile of one of the two, ``weight_tiles`` and ``kv_tiles`` these tiles.
+    request, and operators without a product: they differ in the unit that is busiest. ``reads`` and
+    ``writes`` are elements between array and on-chip memory, (w, g, ...) by their width:
+    of weights, KV cache, state, activations, scores and partial sums. Elements of ``far`` come from
+    off chip; states are bytes. ``active`` are operators that use the on-chip port,
+    ``weight_operators`` and ``kv_operators`` those that wait for a first tile of one of the two,
+    ``weight_tiles`` and ``kv_tiles`` these tiles.
     """
 
+    reads: FloatArray
+    writes: FloatArray
     cycles: FloatArray
     active_cycles: FloatArray
-    near_weights: FloatArray
-    near_kv: FloatArray
-    near_activations: FloatArray
-    near_scores: FloatArray
-    outputs: FloatArray
-    written_near_kv: FloatArray
-    written_near_state: FloatArray
-    written_scores: FloatArray
-    sums: FloatArray
-    near_state: FloatArray
     far_weights: FloatArray
     far_kv: FloatArray
     far_state: FloatArray
@@ -94,6 +88,11 @@ class _Totals(NamedTuple):
     kv_operators: FloatArray
     weight_tiles: FloatArray
     kv_tiles: FloatArray
+
+
+_N_WIDTHS = 6
+_N_TOTALS = 2 * _N_WIDTHS + len(_Totals._fields) - 2
+"""Rows of the tables of totals."""
 
 
 class _OffChip(NamedTuple):
@@ -176,21 +175,29 @@ class PassBounds:
         hardware = case.hardware
         levels = hardware.levels
         present = np.unique(case.array)
-        table = np.zeros((len(_Totals._fields), len(self._groups), len(arrays)))
+        table = np.zeros((_N_TOTALS, len(self._groups), len(arrays)))
         if len(present):
             table[..., present] = self._summed(
                 [arrays[number] for number in present], pass_requests
             )
-        totals = _Totals(*table[..., case.array])
+        rows = table[..., case.array]
+        end = 2 * _N_WIDTHS
+        totals = _Totals(rows[:_N_WIDTHS], rows[_N_WIDTHS:end], *rows[end:])
+        on_port = hardware.scores_on_chip
+        fixed = np.ones_like(on_port)
+        widths = np.stack([
+            case.weight_bytes, case.kv_bytes, fixed, case.activation_bytes, SCORE_BYTES * on_port,
+            ACCUMULATOR_BYTES * fixed,
+        ])[:, None]  # fmt: skip
+        near = [(moved * widths).sum(axis=0) for moved in (totals.reads, totals.writes)]
         off_chip_bytes = self._off_chip_bytes(case, totals, held)
-        groups_s = self._groups_s(case, totals, off_chip_bytes, held)
-        totals = _Totals(*(values.sum(axis=0) for values in totals))
+        groups_s = self._groups_s(case, totals, near[0] + near[1], off_chip_bytes, held)
         weights, kv, written = (of_groups.sum(axis=0) for of_groups in off_chip_bytes[:3])
         moved = weights + kv + written
-        near_reads, near_writes = self._near_bytes(case, totals)
+        near_reads, near_writes = (moved.sum(axis=0) for moved in near)
         vector = self._pass.vector_operands
         scores = vector.scores * SCORE_BYTES
-        on_port = hardware.scores_on_chip * pass_requests
+        on_port = on_port * pass_requests
         vector_reads = (vector.reads * case.activation_bytes + scores) * on_port
         vector_writes = (vector.writes * case.activation_bytes + scores) * on_port
         near = near_reads + near_writes
@@ -209,7 +216,7 @@ class PassBounds:
         exists = levels.exists[1:]
         least_read_energy = np.where(exists, levels.read_energy_joules_per_byte[1:], np.inf)
         energy = energy + (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
-        energy = energy + totals.active_cycles * case.cycle_joules
+        energy = energy + totals.active_cycles.sum(axis=0) * case.cycle_joules
         slowest = replace(hardware, clock_hz=case.slowest_hz)
         energy = energy + self._pass.vector_joules(
             requests, slowest, case.activation_bytes, self._preparation.energies
@@ -221,19 +228,23 @@ class PassBounds:
         return pass_s * ROUNDING, energy * ROUNDING, dynamic * ROUNDING
 
     def _groups_s(
-        self, case: BestInputs, totals: _Totals, off_chip_bytes: _OffChip, held: float
+        self,
+        case: BestInputs,
+        totals: _Totals,
+        near: FloatArray,
+        off_chip_bytes: _OffChip,
+        held: float,
     ) -> FloatArray:
         """(g, n) least time of each group of operators.
 
         Args:
-            totals: Totals by group, (g, n).
+            near: (g, n) bytes between array and on-chip memory.
             off_chip_bytes: Off-chip bytes by group.
         """
         levels = case.hardware.levels
         weights, kv, written, loose_weights, loose_kv = off_chip_bytes
-        near_reads, near_writes = self._near_bytes(case, totals)
         port_s = inverse(levels.bandwidth_bytes_per_s[0])
-        on_chip = (near_reads + near_writes + weights + kv + written) * port_s
+        on_chip = (near + weights + kv + written) * port_s
         compute = totals.cycles / case.hardware.clock_hz
         kv_s, written_s = self._slowdowns(case)
         off_chip = (weights + kv * kv_s + written * written_s) * self._byte_s(case, held)
@@ -259,23 +270,6 @@ class PassBounds:
             for slowdown in (levels.paged_slowdown, levels.written_slowdown)
         )
         return paged, written
-
-    def _near_bytes(self, case: BestInputs, totals: _Totals) -> tuple[FloatArray, FloatArray]:
-        """Bytes that the array reads from on-chip memory in a pass and writes to it."""
-        sums, on_port = totals.sums * ACCUMULATOR_BYTES, case.hardware.scores_on_chip
-        return (
-            totals.near_weights * case.weight_bytes
-            + totals.near_kv * case.kv_bytes
-            + totals.near_state
-            + totals.near_activations * case.activation_bytes
-            + totals.near_scores * SCORE_BYTES * on_port
-            + sums,
-            totals.outputs * case.activation_bytes
-            + totals.written_near_kv * case.kv_bytes
-            + totals.written_near_state
-            + totals.written_scores * SCORE_BYTES * on_port
-            + sums,
-        )
 
     def _off_chip_bytes(self, case: BestInputs, totals: _Totals, held: float) -> _OffChip:
         """Least bytes of weights and KV cache read, and of KV cache written, in a pass."""
@@ -367,7 +361,7 @@ class PassBounds:
         missing = [key for key in dict.fromkeys(keys) if key not in self._totals]
         if missing:
             sums = self._sums(*(np.array(values)[:, None] for values in zip(*missing, strict=True)))
-            self._totals |= dict(zip(missing, np.moveaxis(np.stack(sums), -1, 0), strict=True))
+            self._totals |= dict(zip(missing, np.moveaxis(sums, -1, 0), strict=True))
         begins = np.cumsum([0, *(len(array.dataflows) for array in arrays)])[:-1]
         every = np.stack([self._totals[key] for key in keys], axis=-1)
         return np.minimum.reduceat(every, begins, axis=-1)
@@ -380,8 +374,8 @@ class PassBounds:
         flow: IntArray,
         is_local: BoolArray,
         b: FloatArray,
-    ) -> _Totals:
-        """Totals of (a, 1) arrays, each (g, a)."""
+    ) -> FloatArray:
+        """(t, g, a) totals of (a, 1) arrays."""
         table, operators, batch = self._pass.table, self._pass.operators, b
         shapes = self._pass.shapes_of(d, w, kind, flow, is_local, b)
         far = np.ones((1, 1))
@@ -407,27 +401,17 @@ class PassBounds:
         weight_tile = np.minimum(weight_tile, shapes.weights_read)
         kv_tile = np.where(has_rows & table.is_attention, first_tile, 0.0)
         kv_tile = np.minimum(kv_tile, np.minimum(operators.port_kv * batch, kv))
-        return _Totals(
-            cycles=total(shapes.cycles),
-            active_cycles=total(shapes.active_cycles),
-            near_weights=total(shapes.weights_read * shapes.near_stationary),
-            near_kv=total(operators.port_kv * batch * shapes.near_stationary),
-            near_activations=total(streamed * batch),
-            near_scores=total(operators.scores_in * batch * shapes.near_inputs),
-            outputs=total(outputs),
-            written_near_kv=total(stored),
-            written_near_state=total(operators.port_state_written * batch),
-            written_scores=total(operators.scores_out * batch),
-            sums=total((outputs + stored) * shapes.near_spills),
-            near_state=total(state * shapes.near_stationary),
-            far_weights=total(shapes.weights_read * far),
-            far_kv=total(kv),
-            far_state=total(state),
-            written_kv=total(operators.kv_written * batch),
-            written_state=total(operators.state_written * batch),
-            active=total(np.sign(shapes.weights_read + streamed + operators.port_kv)),
-            weight_operators=total(np.sign(weight_tile)),
-            kv_operators=total(np.sign(kv_tile)),
-            weight_tiles=total(weight_tile),
-            kv_tiles=total(kv_tile),
-        )
+        near = shapes.near_stationary
+        nothing = np.zeros_like(shapes.cycles)
+        sums = (outputs + stored) * shapes.near_spills
+        rows = [
+            shapes.weights_read * near, operators.port_kv * batch * near, state * near,
+            streamed * batch, operators.scores_in * batch * shapes.near_inputs, sums,
+            nothing, stored, operators.port_state_written * batch, outputs,
+            operators.scores_out * batch, sums,
+            shapes.cycles, shapes.active_cycles, shapes.weights_read * far, kv, state,
+            operators.kv_written * batch, operators.state_written * batch,
+            np.sign(shapes.weights_read + streamed + operators.port_kv),
+            np.sign(weight_tile), np.sign(kv_tile), weight_tile, kv_tile,
+        ]  # fmt: skip
+        return np.stack([total(values) for values in rows])

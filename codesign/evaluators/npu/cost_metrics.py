@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from dataclasses import fields
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Domains, FloatArray, IntArray, first_values
+from codesign.base.columns import Arrays, Domains, FloatArray, IntArray, JsonObject, first_values
 from codesign.base.evaluator import PoolPrices
 from codesign.base.explanation_rows import CostRow, FloorplanRow
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
@@ -31,7 +31,7 @@ from codesign.models.accounts.ownership import (
     usd_per_joule,
     written_off_per_hour,
 )
-from codesign.models.accounts.placement import Placement, place, rectangles
+from codesign.models.accounts.placement import Placement, place
 from codesign.models.accounts.price import PricedAccelerators, cheapest_unit
 from codesign.models.accounts.wear import SECONDS_PER_YEAR
 from codesign.models.hardware.accelerator import (
@@ -370,28 +370,43 @@ def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
 
 
 def floorplan_rows(silicon: SiliconMetrics) -> list[FloorplanRow]:
-    """Rectangles of the base, and of the blocks on and above it, for a batch of one design."""
+    """Rectangles of the base, and of the blocks on and above it, for a batch of one design.
+
+    Empty if an area is unknown.
+    """
     placement = silicon.placement
+    base, layer = placement.sides_mm[:, 0].tolist(), placement.layers[:, 0].tolist()
+    if not np.isfinite(base).all():
+        return []
     celsius: dict[str, float] = {}
     for name, value in zip(placement.names, silicon.temperatures.celsius[:, 0], strict=True):
         celsius[name] = float(np.fmax(value, celsius.get(name, np.nan)))
     _, *densities = block_densities(silicon.sources, placement)[:, 0].tolist()
     density = dict(zip(placement.names, densities, strict=True))
     shared = float(silicon.sources.spread[0] / silicon.footprint_mm2[0])
-    return [
-        {
-            "name": block.name,
-            "layer": block.layer,
-            "x_mm": block.x,
-            "y_mm": block.y,
-            "width_mm": block.width,
-            "height_mm": block.height,
-            "stacks": block.stacks,
-            "w_per_mm2": None if block.layer else density.get(block.name, shared),
-            "celsius": None if block.layer else _known(celsius.get(block.name, np.nan)),
-        }
-        for block in rectangles(placement, int(silicon.plan.n_layers[0]))
+    sides = placement.x, placement.y, placement.width, placement.height, placement.stacks
+    places = np.stack(sides)[..., 0].T.tolist()
+    blocks = zip(placement.names, places, strict=True)
+    rectangles = [
+        ("base", 0, [0.0, 0.0, *base, 0.0]),
+        *((name, 0, place) for name, place in blocks if place[2] * place[3] > 0),
+        *(
+            ("stacked layers", i, [*layer, 0.0])
+            for i in range(1, 1 + int(silicon.plan.n_layers[0]))
+        ),
     ]
+    keys = ("x_mm", "y_mm", "width_mm", "height_mm", "stacks")
+    rows: list[JsonObject] = [
+        {
+            "name": name,
+            "layer": number,
+            **dict(zip(keys, place, strict=True)),
+            "w_per_mm2": None if number else density.get(name, shared),
+            "celsius": None if number else _known(celsius.get(name, np.nan)),
+        }
+        for name, number, place in rectangles
+    ]
+    return cast("list[FloorplanRow]", rows)
 
 
 def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> list[str]:

@@ -46,22 +46,6 @@ class Placement(NamedTuple):
     layers: FloatArray
 
 
-class Rectangle(NamedTuple):
-    """A block, or a piece of it, in mm from the lower left corner of the base.
-
-    Attributes:
-        layer: 0 for the base, 1 for the layer on it, and so on.
-    """
-
-    name: str
-    x: float
-    y: float
-    width: float
-    height: float
-    layer: int = 0
-    stacks: float = 0.0
-
-
 def place(
     plan: Floorplan,
     levels: MemoryLevels,
@@ -211,26 +195,3 @@ def _bands(areas: FloatArray, margins: FloatArray, sides_mm: FloatArray) -> Floa
     y = margins[3] + np.cumsum(heights + gap * is_there, axis=0) - heights
     x = np.broadcast_to(margins[0], areas.shape)
     return np.stack([x, y, np.where(is_there, width, 0.0), heights])
-
-
-def rectangles(placement: Placement, n_layers: int) -> list[Rectangle]:
-    """Rectangles of a batch of one design: the base, the blocks on it, its layers.
-
-    Empty if an area is unknown.
-    """
-    columns = (placement.x, placement.y, placement.width, placement.height, placement.stacks)
-    values = [column[:, 0].tolist() for column in columns]
-    base = placement.sides_mm[:, 0]
-    if not np.isfinite(base).all():
-        return []
-    blocks = [
-        Rectangle(name, x, y, width, height, stacks=stacks)
-        for name, x, y, width, height, stacks in zip(placement.names, *values, strict=True)
-        if width * height > 0
-    ]
-    x, y, width, height = placement.layers[:, 0].tolist()
-    layers = [
-        Rectangle("stacked layers", x, y, width, height, number)
-        for number in range(1, n_layers + 1)
-    ]
-    return [Rectangle("base", 0.0, 0.0, *base.tolist()), *blocks, *layers]

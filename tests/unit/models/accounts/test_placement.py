@@ -7,11 +7,7 @@ import pytest
 
 from codesign.models.accounts.account_constants import constants_at
 from codesign.models.accounts.area import floorplan
-from codesign.models.accounts.placement import (
-    RETICLE_SHORT_SIDE_MM,
-    place,
-    rectangles,
-)
+from codesign.models.accounts.placement import RETICLE_SHORT_SIDE_MM, place
 from codesign.models.accounts.price import cheapest_unit
 from codesign.models.hardware.accelerator import build_accelerators
 from codesign.models.memtech import load_library
@@ -30,10 +26,8 @@ def placed(hardware, level):
 
 
 def overlap(first, second):
-    return min(
-        min(first.x + first.width, second.x + second.width) - max(first.x, second.x),
-        min(first.y + first.height, second.y + second.height) - max(first.y, second.y),
-    )
+    (x, y, width, height), (u, v, wide, high) = first, second
+    return min(min(x + width, u + wide) - max(x, u), min(y + height, v + high) - max(y, v))
 
 
 @pytest.mark.parametrize("level", ["low", "typical", "high"])
@@ -42,17 +36,17 @@ def test_rectangles_lie_apart_on_the_base_and_have_the_areas_of_the_blocks(level
         rows = SPACE.sample(np.random.default_rng(seed), 1)
         hardware = build_accelerators(SPACE.columns(rows), LIBRARY, level)
         plan, placement, area = placed(hardware, level)
-        whole, *blocks = rectangles(placement, int(plan.n_layers[0]))
+        sides = np.stack([placement.x, placement.y, placement.width, placement.height])[..., 0].T
         width, height = placement.sides_mm[:, 0]
-        base = [block for block in blocks if block.layer == 0]
-        assert (whole.name, whole.width * whole.height) == ("base", pytest.approx(area[0]))
-        for i, block in enumerate(base):
-            assert -1e-7 < block.x < block.x + block.width < width + 1e-7
-            assert -1e-7 < block.y < block.y + block.height < height + 1e-7
-            assert all(overlap(block, neighbor) < 1e-6 for neighbor in base[i + 1 :])
-        areas: dict[str, float] = {}
-        for block in base:
-            areas[block.name] = areas.get(block.name, 0.0) + block.width * block.height
+        assert width * height == pytest.approx(area[0])
+        blocks = [row for row in sides.tolist() if row[2] * row[3] > 0]
+        for i, (x, y, wide, high) in enumerate(blocks):
+            assert -1e-7 < x < x + wide < width + 1e-7
+            assert -1e-7 < y < y + high < height + 1e-7
+            assert all(overlap(blocks[i], neighbor) < 1e-6 for neighbor in blocks[i + 1 :])
+        areas = dict.fromkeys(placement.names, 0.0)
+        for name, (_, _, wide, high) in zip(placement.names, sides, strict=True):
+            areas[name] += wide * high
         assert sum(areas.values()) <= area[0] - plan.blocks.uncore[0] + 1e-6
         for name, mm2 in (("array", plan.blocks.array), ("tier1 interface", plan.blocks.tiers[0])):
             assert areas[name] == pytest.approx(mm2[0], rel=1e-6), name

@@ -51,7 +51,7 @@ from codesign.models.workload.state_space import ScalarDecay, SelectiveScan, Sho
 from codesign.models.workload.vector_ops import L2_NORM_OPS, SIGMOID_OPS
 
 DECAY_OPS = 6 + SIGMOID_OPS
-UPDATE_STATE_OPS, UPDATE_VALUE_OPS = 3, 6
+UPDATE_VALUE_OPS = 6
 SCAN_SCORE_OPS, SCAN_STATE_OPS, SCAN_KEY_OPS, SCAN_VALUE_OPS = 5, 2, 3, 3
 """Operations per element; the module's text says what is counted."""
 
@@ -79,51 +79,18 @@ class GatedDelta(LinearLayer):
 
     def inputs(self) -> list[Operator]:
         """Projection, convolution, norm of queries and keys, decays and rates."""
-        dims, tokens, heads = self.dims, self.tokens, self.dims.n_value_heads
+        dims, tokens = self.dims, self.tokens
         return [
             *super().inputs(),
             elementwise(
                 "linear_qk_norm", "attention", self.count, tokens * 2 * dims.key_width, L2_NORM_OPS
             ),
-            Operator(
-                "linear_decay",
-                "vector",
-                "attention",
-                self.count,
-                weight_elements=dims.head_parameters,
-                input_elements_per_request=tokens * 2 * heads,
-                output_elements_per_request=tokens * 2 * heads,
-                vector_ops_per_request=tokens * heads * DECAY_OPS,
-            ),
+            self.decays(2, DECAY_OPS),
         ]
 
     def step(self) -> list[Operator]:
         """The recurrence of one token."""
-        dims, tokens = self.dims, self.tokens
-        products = self.product(
-            "linear_state_products",
-            rows=2,
-            k=dims.key_dim,
-            n=dims.value_dim,
-            times=dims.n_value_heads * tokens,
-            inputs=2 * dims.key_width,
-            outputs=2 * dims.value_width,
-            state_read=dims.state_bytes,
-        )
-        update = Operator(
-            "linear_state_update",
-            "vector",
-            "attention",
-            self.count,
-            # Keys, values and both products.
-            input_elements_per_request=tokens * (dims.key_width + 3 * dims.value_width),
-            output_elements_per_request=tokens * dims.value_width,
-            state_written_bytes_per_request=dims.state_bytes,
-            stored_bytes_per_request=dims.state_bytes,
-            vector_ops_per_request=tokens
-            * (UPDATE_STATE_OPS * dims.state_elements + UPDATE_VALUE_OPS * dims.value_width),
-        )
-        return [products, update]
+        return self.recurrence(2, UPDATE_VALUE_OPS)
 
     def scan(self) -> list[Operator]:
         """The chunkwise form; products with a common operand are one."""

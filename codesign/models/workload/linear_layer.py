@@ -13,6 +13,9 @@ from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operators import Operator, projection
 from codesign.models.workload.vector_ops import ACTIVATION_OPS, NORM_OPS
 
+STATE_OPS = 3
+"""Operations of an element of a state and token: decay, outer product, sum."""
+
 
 @dataclass(frozen=True)
 class LinearLayer(ABC):
@@ -104,6 +107,59 @@ class LinearLayer(ABC):
             state_written_bytes_per_request=state_written,
             stored_bytes_per_request=state_written,
         )
+
+    def decays(self, n_read: int, ops: float) -> Operator:
+        """Decays and rates of value heads.
+
+        Args:
+            n_read: Numbers that the projection gives each head.
+            ops: Operations of a head and token.
+        """
+        heads = self.tokens * self.dims.n_value_heads
+        return Operator(
+            "linear_decay",
+            "vector",
+            "attention",
+            self.count,
+            weight_elements=self.dims.head_parameters,
+            input_elements_per_request=heads * n_read,
+            output_elements_per_request=heads * 2,
+            vector_ops_per_request=heads * ops,
+        )
+
+    def recurrence(self, n_products: int, value_ops: float) -> list[Operator]:
+        """Products of one token with the state, and its update.
+
+        Args:
+            n_products: Products with the state, which is read once for all.
+            value_ops: Operations of an element of a value.
+        """
+        dims, tokens, state = self.dims, self.tokens, self.dims.state_bytes
+        products = self.product(
+            "linear_state_products",
+            rows=n_products,
+            k=dims.key_dim,
+            n=dims.value_dim,
+            times=dims.n_value_heads * tokens,
+            inputs=n_products * dims.key_width,
+            outputs=n_products * dims.value_width,
+            state_read=state,
+        )
+        update = Operator(
+            "linear_state_update",
+            "vector",
+            "attention",
+            self.count,
+            # Keys, values and the products.
+            input_elements_per_request=tokens
+            * (dims.key_width + (n_products + 1) * dims.value_width),
+            output_elements_per_request=tokens * dims.value_width,
+            state_written_bytes_per_request=state,
+            stored_bytes_per_request=state,
+            vector_ops_per_request=tokens
+            * (STATE_OPS * dims.state_elements + value_ops * dims.value_width),
+        )
+        return [products, update]
 
     def outputs(self) -> list[Operator]:
         """RMS norm of each value head, gate, output projection."""

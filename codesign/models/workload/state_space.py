@@ -41,7 +41,7 @@ from __future__ import annotations
 from codesign.models.workload.linear_layer import LinearLayer
 from codesign.models.workload.operators import Operator, elementwise, projection
 
-STATE_OPS, VALUE_OPS = 3, 3
+VALUE_OPS = 3
 SCAN_SCORE_OPS, SCAN_STATE_OPS = 3, 2
 RATE_VALUE_OPS, RATE_HEAD_OPS = 3, 8
 CHANNEL_STATE_OPS, CHANNEL_OPS = 7, 12
@@ -63,46 +63,11 @@ class ScalarDecay(LinearLayer):
         """Projection; in Mamba 2 convolution, decays and rates."""
         if not self._has_rate:
             return super().inputs()
-        heads = self.tokens * self.dims.n_value_heads
-        rates = Operator(
-            "linear_decay",
-            "vector",
-            "attention",
-            self.count,
-            weight_elements=self.dims.head_parameters,
-            input_elements_per_request=heads,
-            output_elements_per_request=2 * heads,
-            vector_ops_per_request=heads * RATE_HEAD_OPS,
-        )
-        return [*super().inputs(), rates]
+        return [*super().inputs(), self.decays(1, RATE_HEAD_OPS)]
 
     def step(self) -> list[Operator]:
         """The recurrence of one token."""
-        dims, tokens, state = self.dims, self.tokens, self.dims.state_bytes
-        products = self.product(
-            "linear_state_products",
-            rows=1,
-            k=dims.key_dim,
-            n=dims.value_dim,
-            times=dims.n_value_heads * tokens,
-            inputs=dims.key_width,
-            outputs=dims.value_width,
-            state_read=state,
-        )
-        update = Operator(
-            "linear_state_update",
-            "vector",
-            "attention",
-            self.count,
-            # Keys, values and the product.
-            input_elements_per_request=tokens * (dims.key_width + 2 * dims.value_width),
-            output_elements_per_request=tokens * dims.value_width,
-            state_written_bytes_per_request=state,
-            stored_bytes_per_request=state,
-            vector_ops_per_request=tokens
-            * (STATE_OPS * dims.state_elements + self._value_ops * dims.value_width),
-        )
-        return [products, update]
+        return self.recurrence(1, self._value_ops)
 
     def scan(self) -> list[Operator]:
         """The chunkwise form."""

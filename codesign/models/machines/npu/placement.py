@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.models.hardware.formula_operations import (
     differences,
     inverse,
@@ -72,14 +72,14 @@ def onchip_bytes(needs: Three, capacity: FloatArray, priority: IntArray) -> Thre
     # Each round the kinds that still need some split what is left, so that after three rounds
     # nothing is left that anybody needs.
     for _ in range(3):
-        left = capacity - (held[0] + held[1] + held[2])
-        wanted = (needs[0] - held[0], needs[1] - held[1], needs[2] - held[2])
-        hungry = ((wanted[0] > 0) * 1.0, (wanted[1] > 0) * 1.0, (wanted[2] > 0) * 1.0)
-        even = left / larger(hungry[0] + hungry[1] + hungry[2], 1.0)
+        remaining = capacity - (held[0] + held[1] + held[2])
+        lacking = (needs[0] - held[0], needs[1] - held[1], needs[2] - held[2])
+        hungry = ((lacking[0] > 0) * 1.0, (lacking[1] > 0) * 1.0, (lacking[2] > 0) * 1.0)
+        even = remaining / larger(hungry[0] + hungry[1] + hungry[2], 1.0)
         held = (
-            held[0] + hungry[0] * smaller(wanted[0], even),
-            held[1] + hungry[1] * smaller(wanted[1], even),
-            held[2] + hungry[2] * smaller(wanted[2], even),
+            held[0] + hungry[0] * smaller(lacking[0], even),
+            held[1] + hungry[1] * smaller(lacking[1], even),
+            held[2] + hungry[2] * smaller(lacking[2], even),
         )
     return held
 
@@ -109,19 +109,9 @@ def tier_tails(sizes: Three, capacities: Tiers, priority: IntArray) -> tuple[Tai
     total = activation + weight + kv
     is_equal = priority == _EQUAL
     return (
-        _tails_between(
-            where(is_equal, 0.0, before_activation),
-            where(is_equal, total, before_activation + activation),
-            capacities,
-        ),
-        _tails_between(
-            where(is_equal, 0.0, before_kv), where(is_equal, total, before_kv + kv), capacities
-        ),
-        _tails_between(
-            where(is_equal, 0.0, before_weight),
-            where(is_equal, total, before_weight + weight),
-            capacities,
-        ),
+        _tails_of(activation, before_activation, total, is_equal, capacities),
+        _tails_of(kv, before_kv, total, is_equal, capacities),
+        _tails_of(weight, before_weight, total, is_equal, capacities),
     )
 
 
@@ -206,8 +196,15 @@ def _common_time_s(
     return larger(size - full, 0.0) * inverse(rate)
 
 
-def _tails_between(start: FloatArray, end: FloatArray, capacities: Tiers) -> Tails:
-    """Share of the bytes from ``start`` to ``end`` that lives in each deeper tier and below."""
+def _tails_of(
+    size: FloatArray,
+    before: FloatArray,
+    total: FloatArray,
+    is_equal: BoolArray,
+    capacities: Tiers,
+) -> Tails:
+    """Share of bytes that lives in each deeper tier and below; spread like all if so."""
+    start, end = where(is_equal, 0.0, before), where(is_equal, total, before + size)
     size = larger(end - start, _TINY)
     filled = running_sums(capacities[:-1])
     return _share_beyond(filled, capacities[1:], start, end, size)

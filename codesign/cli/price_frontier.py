@@ -237,6 +237,8 @@ def _papers(question: SizeQuestion) -> SizeAnswer:
     from codesign.evaluators.economics.serving_offer import serve
     from codesign.models.workload import load_model
 
+    if question.power_limit is not None:
+        raise InputError("expected no --power-limit with --convention epoch, got one")
     keys = sorted(EconomicsOptions.model_fields.keys() - {"profile", "continuous"})
     named, more, extra = settings_by_record(
         question.option, EconomicsWorkload, keys, FrontierSettings

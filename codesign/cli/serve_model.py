@@ -25,6 +25,7 @@ from codesign.cli.serving_flags import (
     GroupFlags,
     OptionalModel,
     Options,
+    PowerLimit,
     RequestFlags,
     Stores,
     build,
@@ -112,6 +113,7 @@ def serve_model(
     request: RequestFlags,
     formats: FormatFlags,
     convention: Convention = None,
+    power_limit: PowerLimit = None,
     option: Options = None,
     folder: Folder = None,
     as_json: AsJson = False,
@@ -132,13 +134,17 @@ def serve_model(
             missing = "MODEL" if model is None else "--on"
             raise InputError("expected MODEL and --on, or --campaign and --design", missing)
         stream, workload = _stream(model, request, requests, lengths)
-        more |= {} if convention is None else {"profile": convention}
+        watts = None if power_limit is None else f"{power_limit} W"
+        chosen_options = {"profile": convention, "power_limit": watts}
+        more |= {key: value for key, value in chosen_options.items() if value is not None}
         if len(on) > 1 or on == ["all"]:
             raise InputError("expected one device", "--on")
         machine = {"device": on[0], **formats.formats(model), **degrees_of(split)}
         fleet = _devices(machine, n_machines, more, prefill, workload, stream, settings)
     else:
-        strays = _present({"MODEL": model, "--on": on, "--convention": convention})
+        strays = _present({
+            "MODEL": model, "--on": on, "--convention": convention, "--power-limit": power_limit
+        })  # fmt: skip
         strays.update(*(set_flags(record) for record in (split, formats, prefill)))
         strays |= {f"--option {name}" for name in more}
         _refuse(strays, "no --campaign")

@@ -53,6 +53,10 @@ Options = Annotated[
         "An unknown key lists all.",
     ),
 ]
+PowerLimit = Annotated[
+    float | None,
+    typer.Option(help="Power limit of each device in watts, such as 400. [its board's]"),
+]
 Device_ = Annotated[
     list[str] | None,
     typer.Option(
@@ -186,6 +190,7 @@ FLAGS = {
     "profile": "--convention",
     "batch_size": "--batch",
     "device_usd_per_hour": "--price-per-hour",
+    "power_limit": "--power-limit",
     **flag_names(RequestFlags),
 }
 """Flag by the key of an evaluator's workload, options or parameters."""
@@ -276,6 +281,9 @@ def build(workload: Fields, settings: Fields, devices: Mapping[str, Device]) -> 
     with naming(FLAGS, pairs):
         request = to_record(Document("workload", dict(workload), {}), PlatformRequest)
         options = to_record(Document("option", dict(settings), {}), PlatformOptions)
+        if options.power_limit is not None:
+            for device in devices.values():
+                device.check_power_limit(options.power_limit)
         return PlatformEvaluator(request, options, devices=devices)
 
 

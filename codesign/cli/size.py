@@ -22,6 +22,7 @@ from codesign.cli.serving_flags import (
     FormatFlags,
     Model,
     Options,
+    PowerLimit,
     RequestFlags,
     SplitFlags,
     Stores,
@@ -70,6 +71,7 @@ def size(
     price_per_hour: Annotated[
         float | None, typer.Option(help="Rent of a device in dollars. [what is listed]")
     ] = None,
+    power_limit: PowerLimit = None,
     option: Options = None,
     as_json: AsJson = False,
 ) -> None:
@@ -82,7 +84,7 @@ def size(
                          "--design")  # fmt: skip
     question = SizeQuestion(
         model, on, design, space, demand, cache, request, formats, split, batch, study, convention,
-        price_per_hour, option,
+        price_per_hour, power_limit, option,
     )  # fmt: skip
     flags = [*set_flags(request), *set_flags(demand), *set_flags(study), *set_flags(split)]
     flags += [name for name, value in {"--batch": batch, "--cache": cache}.items() if value]

@@ -109,6 +109,7 @@ class SizeQuestion:
     study: StudyFlags
     convention: str | None
     price_per_hour: float | None
+    power_limit: float | None
     option: list[str] | None
 
     def settings(
@@ -128,4 +129,6 @@ class SizeQuestion:
             settings["profile"] = self.convention
         if self.price_per_hour is not None:
             settings["device_usd_per_hour"] = self.price_per_hour
+        if self.power_limit is not None:
+            settings["power_limit"] = f"{self.power_limit} W"
         return [{**(request or self.request).workload(self.model), **keys}, settings, *further]

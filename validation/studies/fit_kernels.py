@@ -25,7 +25,7 @@ from validation.studies.kernels import FAMILIES, family_of, measured_kernels
 
 Constants = TypeVar("Constants", bound=Record)
 
-ALL_FAMILIES = (*FAMILIES, "energy", "engine")
+ALL_FAMILIES = (*FAMILIES, "engine")
 """Families in the order of the fits: the exchange of tokens takes factors from collectives, latent
 attention from attention, and the engine is the rest of requests."""
 CLASSES = ("gpu", "tpu", "igpu", "npu", "cpu")
@@ -64,7 +64,6 @@ _UNITS = {
     **dict.fromkeys(("stream_core", "row_core", "operand_rate"), "GB/s"),
     "integer_core_rate": "TFLOP/s",
     "convert_rate": "1/s",
-    **dict.fromkeys(("score", "byte"), "pJ"),
 }
 """Unit in which a constant is written; others are plain numbers."""
 _TABLE = "kernels_measured.csv.gz (ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0)"

@@ -1,9 +1,8 @@
 """Measured energy of kernels beside what ``codesign size`` adds up, time and power predicted.
 
-On a device with watts, times have its corrections; both they and the constants of energy are fitted
-without a row's geometry. Any other device is one that the fits have not seen, so that constants of
-energy and of time are fitted without a row's device, too; such a device has no corrections. At
-measured times the errors are of power alone.
+Constants of energy are of an H100, which has none of these rows. On a measured device times have
+its corrections, fitted without a row's geometry. Any other device is one that the fits of time have
+not seen, and has no corrections. At measured times the errors are of power alone.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from codesign.base.columns import BoolArray, FloatArray, JsonObject
-from codesign.models.machines.device.constants import load_constants
-from codesign.models.machines.device.energy import EnergyConstants
 from validation.studies.kernel_families import energy
 from validation.studies.kernel_families.correcting import fitted_groups, folds
 from validation.studies.kernel_families.family import KernelFamily
@@ -30,12 +27,8 @@ from validation.studies.study import Study, median_promise, summarize
 
 TARGET = 0.10
 """Median error of the energy of kernels that is promised."""
-_FOLDS = 5
-"""Parts of the geometries, each of which is predicted by a fit to the others [ours]."""
 _PREDICTIONS = {
-    "measured_time": "energy at measured times, shipped constants",
-    "measured_time_geometry": "energy at measured times, geometry held out",
-    "measured_time_device": "energy at measured times, device held out",
+    "measured_time": "energy at measured times",
     "error": "energy at predicted times, geometry held out",
     "held_out": "energy at predicted times, device held out",
 }
@@ -47,9 +40,7 @@ def run() -> Study:
     rows = table.take(energy.left_out(table) == "")
     # Also where another row has the same product, measured faster and without watts.
     rows = KernelTable(rows.text | {"fastest": np.full(len(rows), "1")}, rows.lines)
-    devices, geometries = device_keys(rows), energy.geometries(rows) % _FOLDS
-    shipped = load_constants("energy", EnergyConstants, "gpu")
-    of_device, of_geometry = _fits_without(rows, devices), _fits_without(rows, geometries)
+    devices = device_keys(rows)
     seconds = np.full(len(rows), np.nan)
     for family, is_selected in _family_masks(rows):
         seconds[is_selected] = _corrected_s_of(
@@ -57,24 +48,10 @@ def run() -> Study:
         )
     corrected_s, held_out_s = seconds, _held_out_s(rows, table, devices)
     errors = {
-        "measured_time": _errors(rows, rows["latency_s"], shipped),
-        "measured_time_geometry": np.full(len(rows), np.nan),
-        "measured_time_device": np.full(len(rows), np.nan),
-        "error": np.full(len(rows), np.nan),
-        "held_out": np.full(len(rows), np.nan),
+        "measured_time": _errors(rows, rows["latency_s"]),
+        "error": _errors(rows, energy.sustained_s(rows, corrected_s)),
+        "held_out": _errors(rows, energy.sustained_s(rows, held_out_s)),
     }
-    for is_tested, constants in of_geometry:
-        own_take = rows.take(is_tested)
-        errors["measured_time_geometry"][is_tested] = _errors(
-            own_take, own_take["latency_s"], constants
-        )
-        errors["error"][is_tested] = _errors_of_users(own_take, corrected_s[is_tested], constants)
-    for is_tested, constants in of_device:
-        own_take = rows.take(is_tested)
-        errors["measured_time_device"][is_tested] = _errors(
-            own_take, own_take["latency_s"], constants
-        )
-        errors["held_out"][is_tested] = _errors_of_users(own_take, held_out_s[is_tested], constants)
     return Study(
         name="energy",
         question="How far is the energy of kernels from what boards were measured to draw?",
@@ -87,25 +64,9 @@ def run() -> Study:
     )
 
 
-def _errors(rows: KernelTable, seconds: FloatArray, constants: EnergyConstants) -> FloatArray:
+def _errors(rows: KernelTable, seconds: FloatArray) -> FloatArray:
     """(q,) relative errors of the energy of kernels that take so many seconds."""
-    joules = energy.energy_joules(rows, seconds)(constants)
-    return np.asarray(joules / energy.measured_joules(rows) - 1.0)
-
-
-def _errors_of_users(
-    rows: KernelTable, seconds: FloatArray, constants: EnergyConstants
-) -> FloatArray:
-    """(q,) relative errors of energy from predicted times, which are of full clocks."""
-    return _errors(rows, energy.sustained_s(rows, seconds, constants), constants)
-
-
-def _fits_without(
-    rows: KernelTable, numbers: NDArray[Any]
-) -> list[tuple[BoolArray, EnergyConstants]]:
-    """The rows of each number, and the constants that are fitted without them."""
-    masks = [numbers == number for number in sorted(set(numbers.tolist()))]
-    return [(is_tested, energy.FAMILY.fit(rows.take(~is_tested))) for is_tested in masks]
+    return energy.energy_joules(rows, seconds) / energy.measured_joules(rows) - 1.0
 
 
 def _corrected_s_of(family: KernelFamily[Any], rows: KernelTable, table: KernelTable) -> FloatArray:
@@ -166,7 +127,7 @@ def _summary(rows: KernelTable, errors: dict[str, FloatArray]) -> list[JsonObjec
     for operator in dict.fromkeys(operators.tolist()):
         for device in sorted(set(devices[operators == operator].tolist())):
             groups[f"{operator}, {device}"] = (operators == operator) & (devices == device)
-    columns = {"held_out": "held_out", "measured_time_geometry": "measured_time"}
+    columns = {"held_out": "held_out", "measured_time": "measured_time"}
     return [
         summarize(group, errors["error"][is_selected])
         | {
@@ -179,8 +140,7 @@ def _summary(rows: KernelTable, errors: dict[str, FloatArray]) -> list[JsonObjec
 
 _NOTES = (
     "Watts of whole boards by NVIDIA (ai-dynamo/aiconfigurator at 095f58a, Apache-2.0), of kernels "
-    "of 0.1 ms and more, times the measured seconds. Two devices have them: what is held out is "
-    "predicted from the other alone.",
+    "of 0.1 ms and more, times the measured seconds. The constants of energy are of an H100.",
     "What is predicted is what the benchmark read: NVML shows the mean power of the second before, "
     "and loops last 0.3 to 1 s, so that a part of the reading is of the preparation of the kernel, "
     "longer for many sequences. The constants are of the loop alone.",
@@ -189,11 +149,9 @@ _NOTES = (
     "91 % of its limit. Such bytes are taken to draw 0.35 of others', which is a constant of the "
     "benchmark and in no prediction for users.",
     "At measured times the errors are of power alone. Predicted times are as users get them, with "
-    "the corrections of a measured device, at full clocks; energy is at the clock that the power "
-    "limit leaves: arithmetic beyond the limit lowers it by the cube root. Without that law the "
-    "median would be 2 points higher, of products 6 to 11. Many rows are of versions slower than "
-    "the fastest, which no law of a device knows: what remains at predicted times is mostly their "
-    "time.",
+    "the corrections of a measured device, in a burst; energy is at the clock that the power limit "
+    "leaves. Many rows are of versions slower than the fastest, which no law of a device knows: "
+    "what remains at predicted times is mostly their time.",
     "Requests add up many kernels, whose errors partly cancel: the mean and the peak power of 33 "
     "requests on A100s, which have no watts here, are in the study systems.",
 )

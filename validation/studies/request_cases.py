@@ -84,6 +84,7 @@ class RequestCase:
         pipeline_parallel: Stages of the pipeline.
         engine: What starts the kernels.
         expert_parallel: Groups of devices that share experts and serve requests of their own.
+        power_limit: Limit of the devices; None: their boards'.
         overlap: Whether the messages of a micro-batch hide behind the operators of another.
         infersim: What InferSim predicts; None if it does not say.
         settings: What each setting was read in, or assumed from.
@@ -102,6 +103,7 @@ class RequestCase:
     engine: Engine
     source: str
     expert_parallel: int = 1
+    power_limit: str | None = None
     overlap: bool = False
     infersim: float | None = None
     settings: str = ""
@@ -113,6 +115,7 @@ class RequestCase:
             f"{self.quantity}, {self.device.name}, TP {self.tensor_parallel}, {experts}"
             f"{model}, {self.formats[0]}, batch {self.batch}, "
             f"{self.prompt}:{self.output} tokens"
+            f"{f', {self.power_limit}' if self.power_limit else ''}"
         )
 
 
@@ -191,10 +194,12 @@ def _calibration(row: Row) -> Iterator[RequestCase]:
     )
 
 
+_CAPPED = "350 W"
+"""Half of an H100's limit: Splitwise, section 5.2, of its machines with capped GPUs."""
+
+
 def _splitwise(row: Row) -> Iterator[RequestCase]:
     """The two times of a row of ``splitwise.csv``."""
-    if row["power_capped"] != "0":
-        raise LeftOutError("devices with a lowered power limit are not modeled")
     quantities: dict[Quantity, str] = {"TTFT": "prefill_s", "TPOT": "token_s"}
     for quantity, column in quantities.items():
         yield RequestCase(
@@ -210,6 +215,7 @@ def _splitwise(row: Row) -> Iterator[RequestCase]:
             pipeline_parallel=1,
             engine="eager",
             source=row["source"],
+            power_limit=_CAPPED if row["power_capped"] != "0" else None,
         )
 
 

@@ -196,7 +196,9 @@ def platform_serving(
     """A case with other prompts or another batch, as the evaluator ``platform`` serves it."""
     engine = _ENGINES[case.engine]
     generated = case.output if is_deployment(case) else max(case.output, 1)
-    evaluator = _evaluator(case.model, prompt, generated, profile, engine, case.overlap)
+    evaluator = _evaluator(
+        case.model, prompt, generated, profile, engine, case.overlap, case.power_limit
+    )
     design: JsonObject = {
         "device": case.device.key,
         "batch_size": batch,
@@ -210,10 +212,20 @@ def platform_serving(
 
 @cache
 def _evaluator(
-    model: str, prompt: int, output: int, profile: str, engine: str, overlap: bool
+    model: str,
+    prompt: int,
+    output: int,
+    profile: str,
+    engine: str,
+    overlap: bool,
+    power_limit: str | None,
 ) -> PlatformEvaluator:
     request = PlatformRequest(model=model, prompt_tokens=prompt, generated_tokens=output)
-    stated_options = _GENZ if profile == "genz" else {"engine": engine, "overlap": overlap}
+    stated_options: JsonObject = (
+        _GENZ if profile == "genz" else {"engine": engine, "overlap": overlap}
+    )
+    if profile == "fitted" and power_limit is not None:
+        stated_options = stated_options | {"power_limit": power_limit}
     options = PlatformOptions.model_validate({"profile": profile, **stated_options})
     return PlatformEvaluator(request, options)
 

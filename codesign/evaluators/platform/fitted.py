@@ -34,6 +34,7 @@ from codesign.models.machines.device.attention import (
     attention_time_s,
     has_portable_kernels_only,
 )
+from codesign.models.machines.device.clock import KernelDraw, stacked, sustained_clock
 from codesign.models.machines.device.corrections import KernelCase, correction
 from codesign.models.machines.device.elementwise import (
     row_time_s,
@@ -42,8 +43,8 @@ from codesign.models.machines.device.elementwise import (
 from codesign.models.machines.device.energy import (
     KernelWork,
     idle_watts,
-    kernel_energy_joules,
-    sustained_time_s,
+    kernel_draw,
+    shipped_energy,
 )
 from codesign.models.machines.device.engine import host_own_s, host_starts_s
 from codesign.models.machines.device.expected_error import (
@@ -113,13 +114,13 @@ class FittedKernels(FittedMessages):
             for quantity in ("compute_s", "memory_s", "mac", "bytes")
         }
         time_s = first.count * once
-        joules = self._joules(group, time_s, bounds)
-        return replace(bounds[0], name=name, time_s=time_s, joules=joules, **sums)
+        draw = self._draw(group, time_s, bounds)
+        return replace(bounds[0], name=name, time_s=time_s, draw=draw, **sums)
 
-    def _joules(
+    def _draw(
         self, group: Sequence[DeviceWork], time_s: FloatArray, bounds: Sequence[OperatorTime]
-    ) -> FloatArray:
-        """(n,) energy of one device in all instances of a kernel, at sustained clocks."""
+    ) -> KernelDraw:
+        """(n,) energy of one device in all instances of a kernel."""
         is_attention, rates = group[0].kernel == "attention", self.platform.rates
         work = KernelWork(
             flop=2.0 * _sum([bound.mac for bound in bounds]),
@@ -131,13 +132,31 @@ class FittedKernels(FittedMessages):
                 if operator.kind == "attention_qk"
             ),
         )
+        return kernel_draw(time_s, work, rates, shipped_energy())
 
-        sustained_s = self.law("energy", sustained_time_s, time_s, work, rates)
-        return self.law("energy", kernel_energy_joules, sustained_s, work, rates)
+    def sustained(
+        self, operators: Sequence[OperatorTime], host_s: FloatArray
+    ) -> Sequence[OperatorTime]:
+        draws = stacked([operator.draw for operator in operators if operator.draw])
+        board, zero = shipped_energy().board(self.platform.rates), np.zeros_like(host_s)
+        waits = [operator for operator in operators if operator.draw is None]
+        wait_joules = sum((operator.joules for operator in waits), self.idle_watts() * host_s)
+        wait_s = sum((operator.time_s for operator in waits), zero + host_s)
+        clock = sustained_clock(draws, board, wait_s, wait_joules)
+        base = board.base_watts(clock)
+
+        def slowed(operator: OperatorTime) -> OperatorTime:
+            if operator.draw is None:
+                return operator
+            time_s = operator.draw.time_at(clock)
+            joules = operator.draw.joules_at(clock) + base * time_s
+            return replace(operator, time_s=time_s, joules=joules)
+
+        return [slowed(operator) for operator in operators]
 
     def idle_watts(self) -> FloatArray:
         """(n,) power of a device that waits for others."""
-        return self.law("energy", idle_watts, self.platform.rates)
+        return idle_watts(self.platform.rates, shipped_energy())
 
     @property
     def rates(self) -> DeviceRates:

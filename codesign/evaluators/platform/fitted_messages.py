@@ -22,7 +22,6 @@ from codesign.models.machines.device.collectives import (
 )
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.elementwise import ElementwiseConstants
-from codesign.models.machines.device.energy import EnergyConstants
 from codesign.models.machines.device.engine import EngineConstants, rank_wait_s
 from codesign.models.machines.device.engine import host_copy_s as engine_host_copy_s
 from codesign.models.machines.device.expert_exchange import (
@@ -53,7 +52,6 @@ _FAMILIES: dict[str, type[Record]] = {
     "attention": AttentionConstants,
     "collectives": CollectiveConstants,
     "elementwise": ElementwiseConstants,
-    "energy": EnergyConstants,
     "engine": EngineConstants,
     "expert_exchange": ExchangeConstants,
     "experts": ExpertConstants,

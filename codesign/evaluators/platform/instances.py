@@ -259,7 +259,7 @@ def fastest_prefill(
         if count & (count - 1):  # powers of two
             continue
         serving = variant.evaluator.serving(columns_of(degrees, others, units * count))
-        rate, first_s = serving.prefill_requests_per_s, serving.time_to_first_token_s
+        rate, first_s = serving.prefill_requests_per_s, serving.sustained_time_to_first_token_s
         joules = serving.prefill_energy_joules_per_token * variant.evaluator.workload.prompt
         if rows:
             is_better = (rate > rows[-1][0]) & (first_s <= most_s)
@@ -319,7 +319,7 @@ class InstanceTimes:
         variant, request = self.variant, self.variant.evaluator.workload
         waves, rate = variant.waves, serving.prefill_requests_per_s
         if variant.role == "prefill":
-            first = 2.0 * waves * serving.time_to_first_token_s
+            first = 2.0 * waves * serving.sustained_time_to_first_token_s
             if variant.device.network_bandwidth is not None:
                 model = request.language_model
                 element = bits_per_element(str(self.others["kv_format"])) / 8.0
@@ -336,7 +336,7 @@ class InstanceTimes:
             return self._chunked(step, joules, owner, batch)
         if variant.policy == "together":
             joules = joules + serving.prefill_energy_joules_per_token * request.prompt
-            return step, serving.time_to_first_token_s, rate, joules
+            return step, serving.sustained_time_to_first_token_s, rate, joules
         prefill = self.prefill
         exponent = np.log2(batch / self.units[owner] + 0.5).astype(np.int64)
         cell = np.minimum(exponent, len(prefill.joules) - 1), owner

@@ -13,6 +13,7 @@ from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
+from codesign.models.machines.device.clock import KernelDraw
 from codesign.models.machines.device.indexing import eight_bit_peak
 from codesign.models.machines.roofline import roofline_times
 from codesign.models.workload.model import LanguageModel
@@ -35,7 +36,9 @@ class OperatorTime:
         memory_s: Time that the memory alone would take.
         mac: Multiply-accumulates of one device.
         bytes: Bytes that pass the device's memory, or that a message holds.
-        joules: Energy of one device; NaN where the profile has no law of energy.
+        joules: Energy of one device; NaN where the profile has no law of energy, and of kernels
+            in a burst.
+        draw: Energy of a kernel by the clock; None where there is no law of it.
     """
 
     name: str
@@ -50,6 +53,7 @@ class OperatorTime:
     mac: FloatArray
     bytes: FloatArray
     joules: FloatArray
+    draw: KernelDraw | None = None
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,16 @@ class Rooflines:
     def idle_watts(self) -> FloatArray:
         """(n,) power of a device that waits for others; NaN, since there is no law of energy."""
         return np.full_like(self.platform.tp, np.nan)
+
+    def sustained(
+        self, operators: Sequence[OperatorTime], host_s: FloatArray
+    ) -> Sequence[OperatorTime]:
+        """The operators of a pass that repeats, at the clock that the power limit leaves it.
+
+        Args:
+            host_s: (n,) time of the pass in which devices wait for their host.
+        """
+        return operators
 
     def host_starts_s(self, operators: Sequence[OperatorTime]) -> FloatArray:
         """(n,) time in which a host starts the operators of the layers: nothing."""

@@ -70,8 +70,8 @@ class Platform:
 
     @property
     def power_watts(self) -> FloatArray:
-        """Board power limit of a device; NaN where none is stated."""
-        return np.asarray(self.rates.power_watts)
+        """Power limit of a device that is in force; NaN where none is stated."""
+        return np.asarray(self.rates.power_limit_watts)
 
     @property
     def links(self) -> LinkRates:

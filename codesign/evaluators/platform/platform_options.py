@@ -18,11 +18,13 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
+from codesign.base.errors import KeyedValueError
 from codesign.base.schema import (
     Bandwidth,
     Latency,
     PositiveAmount,
     Share,
+    quantity,
     unstored_at,
 )
 from codesign.evaluators.format_accuracy import AccuracyOptions
@@ -107,6 +109,8 @@ class PlatformOptions(AccuracyOptions):
     slow_bandwidth: Bandwidth | None = None
     """Bandwidth of the slow memory, instead of what the device's file says."""
 
+    power_limit: Annotated[Annotated[float, quantity("W")] | None, unstored_at(None)] = None
+    """Power limit of each device, instead of its board's."""
     device_usd_per_hour: Annotated[PositiveAmount | None, unstored_at(None)] = None
     """Rent of one device in USD per hour; what is typically listed for it if left out."""
 
@@ -114,6 +118,9 @@ class PlatformOptions(AccuracyOptions):
     def _check(self) -> PlatformOptions:
         meaningless = PROFILES.rules_class(self.profile).meaningless_options
         stray = [name for name in meaningless if getattr(self, name) is not None]
+        if "power_limit" in stray:
+            problem = f"expected profile fitted; {self.profile} has no law of power"
+            raise KeyedValueError("power_limit", problem)
         if stray:
             raise ValueError(
                 f"{', '.join(stray)}: expected profile {self.other_profiles}; under "

@@ -18,6 +18,7 @@ from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.evaluators.platform.timed_pass import TimedPass, time_pass
 from codesign.models.accounts.rents import rent_usd_per_hour
+from codesign.models.machines.device.clock import BURST_S
 
 PRICES = ("usd_per_hour", "usd_per_million_output_tokens")
 """Metrics in proportion to the rent of a device."""
@@ -78,18 +79,21 @@ class PlatformServing:
 
     @cached_property
     def prefill_passes(self) -> list[tuple[int, TimedPass]]:
-        """The passes of a prefill, with how often each runs."""
-        return [
+        """The passes of the first prefill after idling, with how often each runs."""
+        passes = [
             (prompt.count, self.time(self._streams(prompt), self.prefill_footprint))
             for prompt in self.passes.prompts
         ]
+        total_s = sum((n * timed.total_s for n, timed in passes), np.zeros_like(self.platform.tp))
+        share = np.minimum(BURST_S / np.maximum(total_s, BURST_S), 1.0)
+        return [(n, timed.after_burst(share)) for n, timed in passes]
 
     @cached_property
     def decode_pass(self) -> TimedPass:
-        """A decode step, together with a chunk of a prompt in mixed passes."""
+        """A decode step among many, together with a chunk of a prompt in mixed passes."""
         if self.request.mixed:
-            return self.prefill_passes[0][1]
-        return self.time(self.passes.decode(self.micro_batch), self.decode_footprint)
+            return self.prefill_passes[0][1].sustained
+        return self.time(self.passes.decode(self.micro_batch), self.decode_footprint).sustained
 
     def residence(self, footprint: DeviceFootprint) -> Residence:
         """Places of data, and the bandwidth of their reads."""
@@ -116,7 +120,7 @@ class PlatformServing:
 
     @cached_property
     def time_to_first_token_s(self) -> FloatArray:
-        """Prefill of a micro-batch through the whole pipeline."""
+        """Prefill of a micro-batch through the whole pipeline, the first after idling."""
         zero = np.zeros_like(self.platform.tp)
         return sum((n * timed_pass.total_s for n, timed_pass in self.prefill_passes), zero)
 
@@ -124,6 +128,12 @@ class PlatformServing:
     def time_per_output_token_s(self) -> FloatArray:
         """A decode step, and the wait for the slowest stage if the pipeline is uneven."""
         return self._paced(self.decode_pass.total_s, self.decode_pass.stage_s)
+
+    @cached_property
+    def sustained_time_to_first_token_s(self) -> FloatArray:
+        """The first token of requests that follow one another, at the clock of the power limit."""
+        zero = np.zeros_like(self.platform.tp)
+        return sum((n * timed.sustained.total_s for n, timed in self.prefill_passes), zero)
 
     @property
     def request_latency_s(self) -> FloatArray:
@@ -149,11 +159,11 @@ class PlatformServing:
     def prefill_requests_per_s(self) -> FloatArray:
         """Prompts per second while nothing is generated."""
         zero = np.zeros_like(self.platform.tp)
-        stages = sum((n * timed_pass.stage_s for n, timed_pass in self.prefill_passes), zero)
+        stages = sum((n * timed.sustained.stage_s for n, timed in self.prefill_passes), zero)
         return (
             self._prefilled_together
             * self.platform.dp
-            / self._paced(self.time_to_first_token_s, stages)
+            / self._paced(self.sustained_time_to_first_token_s, stages)
         )
 
     @property
@@ -202,10 +212,7 @@ class PlatformServing:
 
     @property
     def average_power_watts(self) -> FloatArray:
-        """Energy of a decode step of all devices over its time, at most their power limits.
-
-        Energy is at the clocks that the limit leaves, at which a step takes longer.
-        """
+        """Energy of a decode step of all devices over its time, at most their power limits."""
         watts = self.energy_joules_per_token * self.throughput_tokens_per_s
         return np.fmin(watts, self.board_power_watts)
 
@@ -214,8 +221,9 @@ class PlatformServing:
         """Energy of the prefill of all devices over the tokens of the prompts."""
         energy = np.zeros_like(self.platform.tp)
         for n, timed_pass in self.prefill_passes:
-            time = self._paced(timed_pass.total_s, timed_pass.stage_s)
-            energy = energy + n * self._energy_joules(timed_pass, time)
+            steady = timed_pass.sustained
+            time = self._paced(steady.total_s, steady.stage_s)
+            energy = energy + n * self._energy_joules(steady, time)
         requests = self._prefilled_together * self.platform.dp
         return energy / (requests * self.request.prompt)
 

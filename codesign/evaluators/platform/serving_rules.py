@@ -51,8 +51,8 @@ class ServingRules:
         "router_all_reduce": False,
     }
     """Options that are left out."""
-    meaningless_options: ClassVar[tuple[str, ...]] = ()
-    """Options that may not be set, because kernels have fitted efficiencies of their own."""
+    meaningless_options: ClassVar[tuple[str, ...]] = ("power_limit",)
+    """Options that may not be set: kernels have efficiencies of their own, or no law of energy."""
     meaningless_parameters: ClassVar[tuple[str, ...]] = ()
     """Parameters that a design may not have, as messages have fitted latencies of their own."""
     limits_context: ClassVar[bool] = True

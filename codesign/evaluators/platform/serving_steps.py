@@ -11,8 +11,9 @@ a table that is made of whole passes (:mod:`.passes`):
 
 Between the points of a grid times are interpolated linearly: ``tests`` bound the error of a step.
 
-Limiting assumptions: contexts of the requests that decode together are alike; chunks of several
-prompts run one after the other; groups of devices with requests of their own are in step.
+Limiting assumptions: each sort runs at the sustained clock of its own pass; contexts of requests
+that decode together are alike; chunks of several prompts run one after the other; groups of devices
+with requests of their own are in step.
 """
 
 from __future__ import annotations
@@ -133,8 +134,10 @@ class DeviceStepTimes:
     def _own_s(self, stream: Stream, n: int) -> FloatArray:
         """(n,) seconds of the operators that belong to the requests of a stream alone."""
         work = self._serving(n).work([stream])
-        phase_operators = self._timing_of(n).times(
-            [operator for operator in work if operator.rule.scope == "phase"]
+        timing = self._timing_of(n)
+        phase_operators = timing.sustained(
+            timing.times([operator for operator in work if operator.rule.scope == "phase"]),
+            np.zeros(n),
         )
         return np.asarray(sum((operator.time_s for operator in phase_operators), np.zeros(n)))
 
@@ -154,7 +157,7 @@ class DeviceStepTimes:
         def total(n_groups: int, scope: str, is_routed: bool) -> list[float]:
             times = [
                 operator.time_s
-                for operator in passes[n_groups].operators
+                for operator in passes[n_groups].sustained.operators
                 if operator.scope == scope and (operator.kernel == "experts") == is_routed
             ]
             return [0.0, *np.sum([np.zeros(n), *times], axis=0).tolist()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,8 @@ class TimedPass:
         stage_s: Time of the slowest stage alone.
         idle_watts: Power of a device that waits.
         host_s: Time within all stages in which a device waits for its host.
+        repeated: The pass while it repeats, at the clock that the power limit leaves; None: at
+            the same.
     """
 
     operators: Sequence[OperatorTime]
@@ -30,6 +32,36 @@ class TimedPass:
     stage_s: FloatArray
     idle_watts: FloatArray
     host_s: FloatArray
+    repeated: TimedPass | None = None
+
+    @property
+    def sustained(self) -> TimedPass:
+        """The pass in a steady state."""
+        return self.repeated or self
+
+    def after_burst(self, share: FloatArray) -> TimedPass:
+        """The pass of a prefill of which a share runs in a burst, the rest in a steady state.
+
+        Args:
+            share: (n,) part of the work, 1 of a short prefill.
+        """
+        steady = self.sustained
+        if steady is self:
+            return self
+
+        def mean(burst_s: FloatArray, steady_s: FloatArray) -> FloatArray:
+            return steady_s + share * (burst_s - steady_s)
+
+        pairs = zip(self.operators, steady.operators, strict=True)
+        return replace(
+            self,
+            operators=[
+                replace(burst, time_s=mean(burst.time_s, slow.time_s)) for burst, slow in pairs
+            ],
+            total_s=mean(self.total_s, steady.total_s),
+            stage_s=mean(self.stage_s, steady.stage_s),
+            host_s=mean(self.host_s, steady.host_s),
+        )
 
     def energy_joules(
         self, devices: FloatArray, stages: FloatArray, time_s: FloatArray
@@ -66,24 +98,43 @@ def time_pass(
     stage to stage is never hidden. Operators are slower by the cores that an exchange of tokens
     takes meanwhile.
     """
-    platform, n_layers = timing.platform, timing.model.num_hidden_layers
-    idle, has_overlap = timing.idle_watts(), timing.options.overlap
     sent = []
     for message in messages:
         once_s = timing.message_s(message)
-        sent.append(time_message(message, platform, once_s, timing.message_joules(message, once_s)))
-    timed = [*timing.times(work), *sent]
-    occupied = np.zeros_like(platform.tp)
-    if has_overlap:
+        joules = timing.message_joules(message, once_s)
+        sent.append(time_message(message, timing.platform, once_s, joules))
+    occupied = np.zeros_like(timing.platform.tp)
+    if timing.options.overlap:
         for message, message_time in zip(messages, sent, strict=True):
             occupied = occupied + timing.occupied_share(message) * message_time.time_s
+    operators = [*timing.times(work), *sent]
+    burst = _timed(timing, streams, operators, occupied)
+    repeated = timing.sustained(operators, burst.host_s)
+    if repeated is operators:
+        return burst
+    return replace(burst, repeated=_timed(timing, streams, repeated, occupied))
+
+
+def _timed(
+    timing: Rooflines,
+    streams: Sequence[Stream],
+    operators: Sequence[OperatorTime],
+    occupied: FloatArray,
+) -> TimedPass:
+    """A pass of operators and messages whose times are known.
+
+    Args:
+        occupied: (n,) time for which messages occupy all cores.
+    """
+    platform, n_layers = timing.platform, timing.model.num_hidden_layers
+    has_overlap = timing.options.overlap
     hidden_s = occupied if has_overlap else None
-    layers = _joint([operator for operator in timed if operator.is_in_layers], hidden_s)
+    layers = _joint([operator for operator in operators if operator.is_in_layers], hidden_s)
     nothing_s = np.zeros_like(occupied) if has_overlap else None
-    ends = _joint([operator for operator in timed if not operator.is_in_layers], nothing_s)
+    ends = _joint([operator for operator in operators if not operator.is_in_layers], nothing_s)
     share = np.ceil(n_layers / platform.pp) / n_layers
-    send = _part_s(timed, "send")
-    started = np.maximum(layers, timing.host_starts_s(timed))
+    send = _part_s(operators, "send")
+    started = np.maximum(layers, timing.host_starts_s(operators))
     zero = np.zeros_like(platform.tp)
     decoding = [
         stream.requests for stream in streams if stream.has_products and not stream.is_prefill
@@ -93,10 +144,10 @@ def time_pass(
     host_s = timing.host_own_s(n_decoding, has_prompts=has_prompts)
     one_send = send / np.maximum(platform.pp - 1, 1)
     return TimedPass(
-        operators=timed,
+        operators=operators,
         total_s=started + ends + send + host_s,
         stage_s=started * share + ends + one_send + host_s,
-        idle_watts=idle,
+        idle_watts=timing.idle_watts(),
         host_s=started - layers + host_s,
     )
 

@@ -165,7 +165,9 @@ class DevicePool(Evaluator):
                 return joules - self._value("idle_watts", serving, designs) / rate
             watts = np.fmin(joules * rate, serving.board_power_watts)
             return 1.0 / joules if name == "tokens_per_joule" else watts
-        values: FloatArray = getattr(serving, name)
+        # Pools serve request after request.
+        is_first = name == TIME_METRIC["prefill"]
+        values: FloatArray = getattr(serving, f"sustained_{name}" if is_first else name)
         return values
 
     def absent_metrics(self, values: Domains) -> Mapping[str, str]:

@@ -17,6 +17,15 @@ DeviceClass = Literal["gpu", "igpu", "tpu", "npu", "cpu"]
 LinkKind = Literal["nvlink-3", "nvlink-4", "nvlink-5", "pcie"]
 Rate = Annotated[float, quantity("FLOP/s")]
 
+UNLIMITED_FRACTION = 0.95
+"""Part of the peak from which no power limit binds: 0.952 of an H20 in alibaba/InferSim @7505de9,
+bench_data/gemm/h20/data.csv."""
+SUSTAINED_OF_BURST = 0.86
+"""``sustained_fraction`` over ``burst_fraction`` of GPUs where nobody measured it [ours]: 0.86 of
+H100, L40S and B200, 0.92 of A100, by their files; its range is 0.80 to 0.92."""
+LEAST_POWER_SHARE = 2.0 / 7.0
+"""Lowest limit in parts of the highest where none is stated: 200 of 700 W on an H100 [ours]."""
+
 _FOLDER = Path(__file__).parent / "devices"
 _RATES = read_document(Path(__file__).with_name("product_rates.yaml")).data
 SAME_RATE: Mapping[str, Sequence[str]] = _RATES["same_rate"]
@@ -46,10 +55,15 @@ class Device(Record):
     has_asynchronous_cores: bool = False
     """Whether matrix units fetch their operands from the cores' memory while threads do other
     work, as in NVIDIA's data center devices from Hopper on."""
-    sustained_fraction: Fraction = 0.8
-    """Part of the peak that the power limit lets large products sustain. Where nobody published
+    burst_fraction: Fraction = 0.8
+    """Part of the peak that large products of 16 bits reach in short runs. Where nobody published
     it, 0.8 [ours]: the low end of NVIDIA's data center GPUs, 80.3 % (H100) to 86.9 % (A100) in
     Bekman, Machine Learning Engineering (2025), maximum achievable matmul table."""
+    sustained_fraction: Fraction | None = None
+    """Part of the peak that the power limit lets them sustain, with random operands; None: none
+    measured."""
+    least_power: Annotated[float, quantity("W")] | None = None
+    """Lowest power limit that can be set; None: none stated."""
     bandwidth: Annotated[float, quantity("GB/s")]
     """Peak bytes per second of the main memory."""
     capacity: Annotated[float, quantity("GB")]
@@ -105,7 +119,7 @@ class Device(Record):
     def _check(self) -> Self:
         numbers = {"bandwidth": self.bandwidth, "capacity": self.capacity}
         numbers |= {f"peak of {name}": rate for name, rate in self.peak.items()}
-        numbers |= {"sustained_fraction": self.sustained_fraction}
+        numbers |= {"burst_fraction": self.burst_fraction}
         # Numbers that need not be stated need a source if they are.
         stated = [
             name
@@ -114,19 +128,44 @@ class Device(Record):
         ]
         numbers |= {name: getattr(self, name) for name in stated}
         wrong = [f"{name} > 0 must hold" for name, value in numbers.items() if not value > 0]
-        if self.sustained_fraction > 1:
-            wrong.append("sustained_fraction <= 1 must hold")
+        wrong += [
+            f"{name} <= 1 must hold"
+            for name in ("burst_fraction", "sustained_fraction")
+            if (getattr(self, name) or 0.0) > 1
+        ]
         if self.n_cores is None and self.peak.keys() & {"fp16", "bf16"}:
             wrong.append("n_cores is required beside a rate in 16 bits")
         needed = ["peak", "bandwidth", "capacity", *stated]
         needed += ["n_cores"] if self.n_cores else []
-        needed += ["sustained_fraction"] if "sustained_fraction" in self.model_fields_set else []
+        needed += ["burst_fraction"] if "burst_fraction" in self.model_fields_set else []
         missing = [name for name in needed if not self.sources.get(name, "").strip()]
         if missing:
             wrong.append(f"sources: every number needs one; missing for {', '.join(missing)}")
         if wrong:
             raise ValueError("; ".join(wrong))
         return self
+
+    @property
+    def sustained_share(self) -> float:
+        """Part of the peak that large products sustain; that of bursts where none was measured,
+        on GPUs less by what the limit takes."""
+        if self.sustained_fraction is not None:
+            return min(self.sustained_fraction, self.burst_fraction)
+        is_limited = self.device_class == "gpu" and self.burst_fraction < UNLIMITED_FRACTION
+        return self.burst_fraction * (SUSTAINED_OF_BURST if is_limited else 1.0)
+
+    def check_power_limit(self, watts: float) -> None:
+        """Refuse a power limit that the device cannot have.
+
+        Raises:
+            InputError: It is out of range, or the file states no power.
+        """
+        if self.power is None:
+            raise InputError(f"the file of {self.key} states no power", key=("power_limit",))
+        least = self.least_power or LEAST_POWER_SHARE * self.power
+        if not least <= watts <= self.power:
+            limits = f"{least:.0f} to {self.power:g} W, the range of {self.key}"
+            raise InputError(f"expected {limits}, got {watts:g} W", key=("power_limit",))
 
     def multiply_format(self, precision: str) -> str:
         """The format of ``peak`` in which products of a precision run.

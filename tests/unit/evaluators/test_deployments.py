@@ -89,7 +89,7 @@ def test_pools_carry_the_rate_that_users_ask_for():
         rate = float(serving.prefill_requests_per_s[0])
         assert prefill.instances * rate >= deployment.requests_per_s * (1 - 1e-9)
         # A prompt waits for the pass that runs, then for its own.
-        first = 2 * float(serving.time_to_first_token_s[0])
+        first = 2 * float(serving.sustained_time_to_first_token_s[0])
         assert deployment.time_to_first_token_s == pytest.approx(first)
 
 
@@ -147,7 +147,8 @@ def test_a_chunk_of_each_group_s_prompt_passes_beside_the_decode_step():
         degrees, batch = np.array([[1, 1, groups, 1]]), np.array([8 * groups])
         return float(mixed.serving(columns_of(degrees, design, batch)).prefill_requests_per_s[0])
 
-    assert 3.0 < rate(8) / rate(2) < 4.5
+    # Devices that wait for more messages run at a higher clock.
+    assert 3.0 < rate(8) / rate(2) < 4.6
 
 
 def test_a_demand_that_nothing_serves_is_refused_with_the_nearest_times():

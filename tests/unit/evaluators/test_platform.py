@@ -31,7 +31,7 @@ from codesign.models.workload import load_model, parameter_count
 from codesign.models.workload.expert_routing import partners
 from codesign.models.workload.storage import kv_elements_per_token
 from codesign.testing import check_evaluator
-from tests.laws import is_at_most, never_rises
+from tests.laws import is_at_most, never_falls, never_rises
 
 IDEAL = {"profile": "ideal", "warm_up": "5 us"}
 
@@ -643,14 +643,20 @@ def test_a_slow_host_hides_what_a_faster_device_gains_but_never_makes_it_a_loss(
         assert (seconds["eager"] > seconds["streams"]).all()
 
 
+def burst_prefill(engine, prompt, **degrees):
+    """A pass at full clocks, which a host that is waited for does not change."""
+    evaluator = build("llama-3.3-70b", options={"engine": engine}, prompt_tokens=prompt)
+    serving = evaluator.serving(designs(**degrees))
+    streams = serving.passes.prefill(serving.passes.prompts[0], serving.micro_batch)
+    return serving.time(streams, serving.prefill_footprint)
+
+
 def test_stages_have_hosts_of_their_own_and_a_pass_waits_for_one():
     """The hosts of later stages do their own part while those before still run."""
     host = load_constants("engine", EngineConstants, "gpu")
     own = host.host_step + host.host_prompt
     passes = [
-        build("llama-3.3-70b", options={"engine": engine}, prompt_tokens=2048)
-        .serving(designs(tensor_parallel=2, pipeline_parallel=[1, 4]))
-        .prefill_passes[0][1]
+        burst_prefill(engine, 2048, tensor_parallel=2, pipeline_parallel=[1, 4])
         for engine in ("streams", "eager")
     ]
     for name in ("total_s", "stage_s"):
@@ -663,12 +669,7 @@ def test_prompts_beyond_2048_tokens_wait_for_the_memory_of_a_slow_host():
     the embedding; a ring of two devices sends each once. Devices draw their limit meanwhile."""
     host, device = load_constants("engine", EngineConstants, "gpu"), load_device("h100-sxm")
     assert device.slow_bandwidth is not None and device.power is not None
-    passes = [
-        build("llama-3.3-70b", options={"engine": engine}, prompt_tokens=4096)
-        .serving(designs(tensor_parallel=2))
-        .prefill_passes[0][1]
-        for engine in ("streams", "eager")
-    ]
+    passes = [burst_prefill(engine, 4096, tensor_parallel=2) for engine in ("streams", "eager")]
     copied_s = 161 * 4096 * 8192 * 2 / (host.host_copy * device.slow_bandwidth)
     added_s = passes[1].total_s - passes[0].total_s
     own_s = host.host_step + host.host_prompt
@@ -876,3 +877,23 @@ def test_a_study_is_its_designs_one_by_one_with_their_limits():
         np.testing.assert_array_equal(study.metrics[name], values)
     fits = [row["fits"] for row in study.rows()]
     assert fits[0] and not fits[-1]
+
+
+def test_a_lower_power_limit_costs_speed_and_saves_energy_and_is_in_range():
+    def serving(**options):
+        return build("llama-3-8b", options=options, prompt_tokens=2048).serving(designs())
+
+    board = serving()
+    assert board.time_to_first_token_s < board.sustained_time_to_first_token_s
+    limits = [serving(power_limit=f"{watts} W") for watts in (200, 350, 500, 700)]
+    for name in ("prefill_requests_per_s", "throughput_tokens_per_s", "board_power_watts"):
+        assert never_falls(np.array([float(getattr(each, name)[0]) for each in limits])), name
+    joules = [float(each.prefill_energy_joules_per_token[0]) for each in limits]
+    assert never_falls(np.array(joules[1:]))
+    assert float(limits[-1].prefill_requests_per_s[0]) == float(board.prefill_requests_per_s[0])
+    with pytest.raises(InputError, match="expected 200 to 700 W, the range of h100-sxm, got 150 W"):
+        serving(power_limit="150 W")
+    with pytest.raises(ValueError, match="expected profile fitted; ideal has no law of power"):
+        serving(power_limit="500 W", profile="ideal")
+    with pytest.raises(InputError, match="the file of groq-lpu states no power"):
+        load_device("groq-lpu").check_power_limit(300.0)

@@ -15,6 +15,8 @@ from codesign.models.workload.storage import kv_elements_per_token
 LIMITS = EngineLimits(max_sequences=128, max_batched_tokens=1024)
 INTERPOLATION_ERROR = 0.005
 """Most that interpolation changes a step; see docs/serving.md."""
+CLOCK_ERROR = 0.01
+"""Most that a clock of each sort of kernels changes a step that meets the power limit."""
 
 
 def evaluator_of(model, **options):
@@ -29,7 +31,7 @@ def whole_pass_s(times, step):
     if step.n_decoding:
         context = step.context_tokens / step.n_decoding
         streams.append(times._decoding(np.array([float(step.n_decoding)]), context))
-    return float(serving.time(streams, serving.decode_footprint).total_s[0])
+    return float(serving.time(streams, serving.decode_footprint).sustained.total_s[0])
 
 
 FP8 = {"weight_format": "fp8", "activation_format": "fp8"}
@@ -59,7 +61,7 @@ def test_a_step_from_tables_is_the_pass_of_its_streams(model, options, design):
         chunks = chunks if n == 0 or draw.random() < 0.6 else []
         step = EngineStep(chunks, n, int(n * draw.integers(2, 8000)))
         exact = whole_pass_s(times, step)
-        assert times.step_s(step) == pytest.approx(exact, rel=INTERPOLATION_ERROR)
+        assert times.step_s(step) == pytest.approx(exact, rel=INTERPOLATION_ERROR + CLOCK_ERROR)
 
 
 def test_two_chunks_take_longer_than_one_and_share_the_products():

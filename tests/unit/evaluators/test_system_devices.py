@@ -94,7 +94,8 @@ def test_a_prefill_pool_alone_is_the_platform_to_the_last_bit(engine):
     evaluator, designs = systems(("prefill",), engine)
     metrics = evaluator.evaluate(designs).metrics
     serving = platform(engine).serving(columns())
-    np.testing.assert_array_equal(metrics["time_to_first_token_s"], serving.time_to_first_token_s)
+    first_s = serving.sustained_time_to_first_token_s
+    np.testing.assert_array_equal(metrics["time_to_first_token_s"], first_s)
     np.testing.assert_array_equal(
         metrics["throughput_tokens_per_s"], serving.prefill_requests_per_s * PROMPT
     )
@@ -145,7 +146,10 @@ def test_idle_and_dynamic_energy_add_up_to_the_energy_of_busy_devices(phase, eng
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
 def test_a_host_that_starts_kernels_late_costs_idle_power_and_no_arithmetic(phase):
-    """On one stage of devices that work in step, energy is that of kernels and of waiting."""
+    """On one stage of devices that work in step, energy is that of kernels and of waiting.
+
+    A prefill at the limit gains clock, and so takes more, while its device waits.
+    """
     designs = taken(columns(), np.array([0, 3]))
     eager, queued = (
         pool(phase, engine).evaluate(designs).metrics for engine in ("eager", "streams")
@@ -156,7 +160,7 @@ def test_a_host_that_starts_kernels_late_costs_idle_power_and_no_arithmetic(phas
     np.testing.assert_allclose(
         eager["dynamic_joules_per_token"][alone],
         queued["dynamic_joules_per_token"][alone],
-        rtol=1e-9,
+        rtol=1e-9 if phase == "decode" else 0.15,
     )
 
 

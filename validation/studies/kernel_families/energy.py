@@ -1,11 +1,11 @@
-"""Measured watts: the work and the traffic of a row, and the fit of the constants of energy.
+"""Measured watts: the work and the traffic of a row, and what NVML shows of it.
 
 Rows below 0.1 ms have too few samples of power. Of whole modules and of recurrences, work and
 traffic are not counted here.
 
 Watts are means of what NVML shows in a loop of a second or less, and NVML shows the mean of the
-second before [NVML]_, in which the benchmark still prepared the kernel. Constants are of what the
-device draws in the loop; predictions of rows are of what NVML shows.
+second before [NVML]_, in which the benchmark still prepared the kernel. Constants are of what an
+H100 draws in a longer loop; predictions of rows are of what NVML shows.
 
 .. [NVML] NVIDIA, NVML API Reference, nvmlDeviceGetPowerUsage: "On Ampere (except GA100) or newer
    GPUs, the API returns power averaged over 1 sec interval."
@@ -22,29 +22,17 @@ from numpy.typing import NDArray
 from codesign.base.columns import BoolArray, FloatArray
 from codesign.base.errors import UnknownNameError
 from codesign.models.machines.device.energy import (
-    EnergyConstants,
     KernelWork,
     kernel_energy_joules,
+    shipped_energy,
     sustained_time_s,
 )
 from codesign.models.machines.device.formats import operand_format
 from validation.studies.kernel_families import attention, mla
-from validation.studies.kernel_families.family import KernelFamily
 from validation.studies.kernel_families.rows import Reasons, find_reasons
 from validation.studies.kernel_table import KernelTable
 
 SHORTEST_S = 1e-4
-START = EnergyConstants.model_validate(
-    {"idle": 0.2, "base": 0.45, "limit": 0.985, "byte": "100 pJ", "score": "100 pJ"}
-    | {"flop_16bit": 1.0, "flop_8bit": 0.6, "flop_4bit": 0.4}
-)
-"""Start of the fit: round numbers."""
-FREE = ("base", "score", "byte")
-"""Constants to fit. The others are read off the table: ``limit`` is what large products draw;
-``idle`` is the least that any row draws. Most products draw the limit, whatever a FLOP takes: from
-0.7 to 1.5 of power limit over peak the median error changes by 0.3 points, so that it is 1, in 8
-and 4 bits 0.6 and 0.4. Between ``base`` and ``byte`` the rows hardly decide."""
-MOST = {"base": 1.0}
 _WINDOW_S = 1.0
 """Window of the mean that NVML shows."""
 _LOOP_S, _MOST_RUNS, _LEAST_RUNS = 1.0, 3000, 6
@@ -54,7 +42,7 @@ _COPIES = 6
 are taken to run once (collector/vllm/collect_gemm.py)."""
 _SETUP_S, _SEQUENCE_SETUP_S, _SETUP = 0.07, 0.007, 0.49
 """Seconds in which a kernel is prepared, those of each sequence of an attention, and the watts in
-them, in parts of the power limit: fitted together with the free constants to all rows [ours]. What
+them, in parts of the power limit: fitted to all rows [ours]. What
 ran before them is taken to have drawn what the kernel draws."""
 _UNWRITTEN = 0.35
 """Energy of a byte of memory that nobody wrote, over that of others: fitted likewise [ours]. Zeros
@@ -106,20 +94,8 @@ def measured_joules(table: KernelTable) -> FloatArray:
     return table["power_watts"] * table["latency_s"]
 
 
-def groups(table: KernelTable) -> list[str]:
-    """Device, operator and width of the multiplication of each row."""
-    names = zip(table.words("device").tolist(), table.words("operator").tolist(), strict=True)
-    bits = np.asarray(_work(table).multiply_bits).tolist()
-    return [
-        f"{device} {operator} {width:g} bits"
-        for (device, operator), width in zip(names, bits, strict=True)
-    ]
-
-
-def energy_joules(
-    table: KernelTable, seconds: FloatArray
-) -> Callable[[EnergyConstants], FloatArray]:
-    """Gives what NVML shows, times so many seconds, as a function of constants: (q,) joules."""
+def energy_joules(table: KernelTable, seconds: FloatArray) -> FloatArray:
+    """(q,) joules that NVML shows of rows that take so many seconds each."""
     is_copied = (table.words("framework") == "vLLM") & (table.words("operator") == "gemm")
     is_copied &= table.words("weight_dtype") != "nvfp4"
     run_s = table["latency_s"] * np.where(is_copied, _COPIES, 1)
@@ -131,17 +107,13 @@ def energy_joules(
         _mean_overlap(loop_s / _WINDOW_S, setup_s / _WINDOW_S),
     )
     setup_joules = share * _SETUP * np.asarray(rates.power_watts) * seconds
-
-    def read_joules(constants: EnergyConstants) -> FloatArray:
-        drawn = kernel_energy_joules(seconds, work, rates, constants)
-        return np.asarray((1 - share) * drawn + setup_joules)
-
-    return read_joules
+    drawn = kernel_energy_joules(seconds, work, rates, shipped_energy())
+    return np.asarray((1 - share) * drawn + setup_joules)
 
 
-def sustained_s(table: KernelTable, seconds: FloatArray, constants: EnergyConstants) -> FloatArray:
-    """(q,) seconds of the rows' long runs, of predicted ones at full clocks."""
-    return sustained_time_s(seconds, _read_work(table), table.rates, constants)
+def sustained_s(table: KernelTable, seconds: FloatArray) -> FloatArray:
+    """(q,) seconds of the rows' long runs, of predicted ones in a burst."""
+    return sustained_time_s(seconds, _read_work(table), table.rates, shipped_energy())
 
 
 def _mean_overlap(loop: FloatArray, setup: FloatArray) -> FloatArray:
@@ -274,18 +246,3 @@ def _width(bits: FloatArray) -> FloatArray:
 def _softmax_bits(table: KernelTable) -> FloatArray:
     """Attention counts as 16 bits: its exponentials, not its multipliers, make its power."""
     return np.where(np.isnan(_bits(table, "activation_dtype")), np.nan, 16.0)
-
-
-FAMILY = KernelFamily(
-    file="energy",
-    operators=tuple(_COUNTS),
-    target=np.nan,
-    left_out=left_out,
-    law=lambda table: energy_joules(table, table["latency_s"]),
-    roofline=lambda table: np.full(len(table), np.nan),
-    start=START,
-    most=MOST,
-    free=FREE,
-    groups=groups,
-    measured=measured_joules,
-)

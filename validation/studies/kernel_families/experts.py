@@ -14,6 +14,7 @@ from codesign.base.columns import BoolArray, FloatArray
 from codesign.base.errors import UnknownNameError
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.experts import (
+    MULTIPLY_BITS,
     ExpertConstants,
     ExpertWork,
     expert_kernel,
@@ -21,12 +22,14 @@ from codesign.models.machines.device.experts import (
     experts_time_s,
 )
 from codesign.models.machines.device.formats import ProductFormat, product_format
+from codesign.models.machines.device.links import by_kind
 from codesign.models.machines.roofline import roofline_times
 from validation.studies.kernel_families.family import KernelFamily
 from validation.studies.kernel_families.routing import first_rank_load
 from validation.studies.kernel_families.rows import (
     Reasons,
     find_reasons,
+    looped_rates,
 )
 from validation.studies.kernel_table import KernelTable
 
@@ -71,7 +74,8 @@ def left_out(table: KernelTable) -> Reasons:
 
 
 def _law(table: KernelTable) -> Callable[[ExpertConstants], FloatArray]:
-    work, peaks, rates = expert_work(table), _peaks(table), table.rates
+    work, peaks = expert_work(table), _peaks(table)
+    rates = looped_rates(table.rates, by_kind(work.core_limit, MULTIPLY_BITS, 16.0))
     return lambda constants: experts_time_s(work, peaks, rates, constants)
 
 

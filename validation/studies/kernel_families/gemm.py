@@ -22,6 +22,7 @@ from validation.studies.kernel_families.family import KernelFamily
 from validation.studies.kernel_families.rows import (
     Reasons,
     find_reasons,
+    looped_rates,
 )
 from validation.studies.kernel_table import KernelTable
 
@@ -108,7 +109,9 @@ def _roofline_s(table: KernelTable) -> FloatArray:
 
 
 def _law(table: KernelTable) -> Callable[[GemmConstants], FloatArray]:
-    products, rates = _products(table), table.rates
+    products = _products(table)
+    bits = np.where(products.is_integer, 16.0, products.activation_bits)
+    rates = looped_rates(table.rates, bits)
     return lambda constants: gemm_time_s(products, rates, constants)
 
 

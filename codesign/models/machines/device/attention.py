@@ -184,7 +184,7 @@ def attention_time_s(
     least_s = flop / (constants.synchronous_flop_per_cycle * np.asarray(rates.clock_hz))
     product_s = np.maximum(product_s, np.where(shape.is_synchronous, least_s, 0.0))
     exponential_s = 1 / (constants.scores_per_cycle * np.asarray(rates.clock_hz))
-    score_s = (product_s + exponential_s) / rates.sustained_fraction
+    score_s = (product_s + exponential_s) / rates.burst_fraction
 
     all_rows = shape.sequences * groups * np.maximum(rows, LEAST_ROWS)
     shared_s = all_rows * keys.per_block * score_s / rates.n_cores

@@ -1,25 +1,20 @@
 """Energy of kernels: what a device draws while one runs, its arithmetic and its traffic.
 
-A FLOP takes a part of what the datasheet implies: a device that spends its power limit on
-arithmetic at its peak needs power over peak for one. Better processes lower that quotient, which is
-what carries the constants to them. It says nothing of a device whose limit is above what its
-arithmetic can draw, such as an H20, the chip of an H100 with a seventh of the peak: there a FLOP
-takes what it does on an H100. A byte of main memory and a score of attention take the same
-energy everywhere: with them, fits predict devices that they have not seen better than with parts
-of the power limit over bandwidth or over the rate of the special functions.
+A FLOP takes what a long loop of large products leaves for it: at its limit a device sustains a
+measured part of its peak (``sustained_fraction``), less its base and memory. Widths share that
+quotient. It says nothing of a device whose limit is above what its arithmetic can draw, such as an
+H20, the chip of an H100 with a seventh of the peak: there a FLOP takes what it does on an H100. A
+byte of main memory and a score of attention take the same energy everywhere.
 
 Orders of magnitude of others: 1.1 and 0.4 pJ for a multiplication and an addition in 16 bits at
-45 nm, 0.75 pJ a FLOP [Horowitz2014]_, here 0.71 (H200) and 0.44 pJ (B200) with the way of the
-operands; 31 pJ for a byte within HBM2 [OConnor2017]_, to which controllers, caches and the way over
-the die come. A device whose clock and voltage fall together draws power by the cube of the clock
-[Mudge2001]_.
+45 nm, 0.75 pJ a FLOP [Horowitz2014]_, here 0.8 (H100) with the way of the operands; 31 pJ for a
+byte within HBM2 [OConnor2017]_, to which controllers, caches and the way over the die come.
 
-Fitted to the watts of ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0.
+Read off the watts of an H100 SXM (``validation/studies/data/h100_measured.csv``).
 
 .. [Horowitz2014] M. Horowitz, Computing's Energy Problem (and what we can do about it), ISSCC 2014.
 .. [OConnor2017] M. O'Connor et al., Fine-Grained DRAM: Energy-Efficient DRAM for Extreme Bandwidth
    Systems, MICRO 2017: 3.92 pJ/bit.
-.. [Mudge2001] T. Mudge, Power: A First-Class Architectural Design Constraint, Computer 34(4), 2001.
 """
 
 from __future__ import annotations
@@ -32,41 +27,67 @@ from pydantic import Field
 
 from codesign.base.columns import FloatArray
 from codesign.base.schema import Record, Share, quantity
+from codesign.models.machines.device.clock import (
+    CEILING,
+    ENERGY_EXPONENT,
+    POWER_EXPONENT,
+    STREAM_CLOCK,
+    BoardPower,
+    KernelDraw,
+    full_clock,
+    stacked,
+    sustained_clock,
+)
+from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.rates import DeviceRates, Floats
-from codesign.models.machines.device.sustained import CEILING
 
 _Part = Annotated[float, Field(ge=0)]
 _Picojoules = Annotated[float, quantity("pJ"), Field(ge=0)]
 
-CLOCK_POWER = 3.0
-"""Power of the clock with which that of arithmetic grows [Mudge2001]_. At it, products in loops of
-a second at the limit are as much slower than short ones as measured; 2 and 5 fit them worse."""
-
-UNBOUND_JOULES_PER_FLOP = 700.0 / 989.4e12
-"""Power limit over 16-bit peak of an H100 (its datasheet), which stands for that of devices whose
-power limit binds no product of 16 bits [ours]."""
+UNBOUND_JOULES_PER_FLOP = 0.8e-12
+"""A FLOP in 16 bits on an H100 at the clock of its limit, beside base and memory, which stands for
+that of devices whose power limit binds no product of 16 bits [ours]."""
+PRODUCT_TRAFFIC = 0.04
+"""Power of the memory in a loop of large products, in parts of the limit: 0.4 GB in 1.64 ms on an
+H100."""
 
 
 class EnergyConstants(Record):
     """The free constants of energy of a class of devices."""
 
-    idle: Annotated[float, Field(ge=0, le=1)]
+    idle: Share
     """Watts of a device that waits between kernels, clocked up, in parts of its power limit."""
-    base: Annotated[float, Field(ge=0, le=1)]
-    """Watts of a device that runs a kernel, before its arithmetic and its main memory, likewise:
-    leakage, clocks, caches and vector units."""
-    flop_16bit: _Part
-    """Joules of a FLOP in 16 bits or wider, in parts of power limit over 16-bit peak."""
+    base: Share
+    """Watts of a device that runs a kernel at its highest clock, before its arithmetic and its main
+    memory, likewise: leakage, clocks, caches and vector units."""
+    static: Share
+    """Part of them that does not fall with the clock, in the same parts."""
     flop_8bit: _Part
-    """Joules of a FLOP in 8 bits, in parts of the same quotient."""
+    """Joules of a FLOP in 8 bits, in parts of those in 16."""
     flop_4bit: _Part
-    """Joules of a FLOP in 4 bits, in parts of the same quotient."""
+    """Joules of a FLOP in 4 bits, likewise."""
     score: _Picojoules
     """Joules of a score of attention besides its products: scale, exponential, sum, conversion."""
     byte: _Picojoules
     """Joules of a byte of main memory, on its way to the cores and in them."""
     limit: Share
     """The most that the board draws, in parts of its power limit."""
+
+    def board(self, rates: DeviceRates) -> BoardPower:
+        """Power of devices beside their kernels, and their limits."""
+        watts = np.asarray(rates.power_watts)
+        return BoardPower(
+            static_watts=self.static * watts,
+            clocked_watts=(self.base - self.static) * watts,
+            limit_watts=self.limit * np.asarray(rates.power_limit_watts),
+            highest=full_clock(rates),
+        )
+
+
+def shipped_energy() -> EnergyConstants:
+    """The constants of every class of devices: of GPUs, which alone were measured."""
+    constants: EnergyConstants = load_constants("energy", EnergyConstants, "gpu")
+    return constants
 
 
 @dataclass(frozen=True)
@@ -92,28 +113,70 @@ def idle_watts(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
     return constants.idle * np.asarray(rates.power_watts)
 
 
+def burst_under(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
+    """Part of the peak that large products reach in a burst under the limit in force.
+
+    The regulator allows bursts the same multiple of every limit.
+    """
+    burst, sustained = np.asarray(rates.burst_fraction), np.asarray(rates.sustained_fraction)
+    static = constants.static + PRODUCT_TRAFFIC
+    clocked = (constants.limit - static) * (burst / sustained) ** POWER_EXPONENT
+    cap = np.asarray(rates.power_limit_watts) / np.asarray(rates.power_watts)
+    room = np.maximum((cap * (static + clocked) - static) / clocked, 1e-3)
+    is_limited = (cap < 1.0) & (burst < CEILING)
+    return burst * np.where(is_limited, room, 1.0) ** (1.0 / POWER_EXPONENT)
+
+
+def kernel_draw(
+    time_s: Floats, work: KernelWork, rates: DeviceRates, constants: EnergyConstants
+) -> KernelDraw:
+    """Energy of kernels on one device and its parts that follow the clock, the host's not included.
+
+    Limiting assumptions: caches and vector units draw with the base; operands are random. A kernel
+    runs at the highest clock at which its arithmetic draws no more than a large product in a burst.
+
+    Args:
+        time_s: Seconds that the kernels take in a burst.
+        rates: The device, or one for each kernel.
+        constants: Those of the class of devices.
+    """
+    seconds = np.asarray(time_s, dtype=np.float64)
+    bits = np.asarray(work.multiply_bits)
+    per_flop = _joules_per_flop(rates, constants)
+    peak = np.asarray(rates.peak_16bit_flop_per_s)
+    share = np.where(bits > 8, 1.0, np.where(bits > 4, constants.flop_8bit, constants.flop_4bit))
+    flop = np.asarray(work.flop)
+    core = per_flop * share * flop + constants.score * np.asarray(work.scores)
+    traffic = np.asarray(work.traffic_bytes)
+    burst = np.asarray(rates.burst_fraction) / rates.sustained_fraction
+    room = per_flop * burst**ENERGY_EXPONENT * rates.burst_fraction * peak * seconds
+    has_core = core > 0
+    clock = np.where(has_core, room, 1.0) / np.where(has_core, core, 1.0)
+    clock = np.where(has_core, clock ** (1 / ENERGY_EXPONENT), np.inf)
+    arithmetic_s = flop * np.minimum(bits, 16.0) / 16.0 / peak
+    memory_s = traffic / rates.bandwidth_bytes_per_s
+    return KernelDraw(
+        time_s=seconds,
+        core_joules=np.asarray(core),
+        memory_joules=constants.byte * traffic,
+        clock=np.fmin(clock, full_clock(rates)),
+        follows=np.clip(arithmetic_s / np.maximum(memory_s, 1e-30), STREAM_CLOCK, 1.0),
+    )
+
+
 def kernel_energy_joules(
     time_s: Floats, work: KernelWork, rates: DeviceRates, constants: EnergyConstants
 ) -> FloatArray:
-    """Joules of kernels on one device, its host's not included.
-
-    Limiting assumptions: caches and vector units draw with the base; operands are as random as
-    those of the benchmark, of which equal utilization drew from 0.4 to 1.0 of the power limit. All
-    arguments broadcast.
-
-    Args:
-        time_s: Seconds that the kernels take, at the clocks that the power limit leaves them: of
-            measured times those of long runs, of predicted ones :func:`sustained_time_s`.
-        rates: The device, or one for each kernel.
-        constants: Those of the class of devices.
+    """Joules of kernels that repeat, from the time that each then takes.
 
     Returns:
         Joules, never more than the power limit over the time; NaN where no limit is stated.
     """
-    watts, seconds = np.asarray(rates.power_watts), np.asarray(time_s)
-    core, memory = _switching_joules(work, rates, constants)
-    joules = constants.base * watts * seconds + core + memory
-    return np.asarray(np.minimum(joules, constants.limit * watts * seconds))
+    seconds = np.asarray(time_s)
+    draw = kernel_draw(seconds, work, rates, constants)
+    board = constants.board(rates)
+    joules = draw.joules_at(draw.clock) + board.base_watts(board.highest) * seconds
+    return np.asarray(np.minimum(joules, board.limit_watts * seconds))
 
 
 def sustained_time_s(
@@ -121,40 +184,23 @@ def sustained_time_s(
 ) -> FloatArray:
     """Seconds of kernels of which a device runs nothing else, so that its clock falls to its limit.
 
-    What arithmetic would draw beyond the limit lowers the clock of the cores by its cube root; that
-    of the memory stays. Limiting assumption: the time follows the clock by the share of arithmetic
-    in what the kernel switches.
-
     Args:
-        time_s: Seconds of a short run, at full clocks.
+        time_s: Seconds in a burst.
         rates: The device, or one for each kernel.
         constants: Those of the class of devices.
 
     Returns:
         Seconds, never fewer than ``time_s``; as many where no limit is stated.
     """
-    seconds = np.asarray(time_s)
-    core, memory = _switching_joules(work, rates, constants)
-    switched = core + memory
-    room = (constants.limit - constants.base) * np.asarray(rates.power_watts) * seconds
-    is_beyond = switched > room  # never of NaN
-    excess = np.where(is_beyond, switched, 1.0) / np.where(is_beyond, room, 1.0)
-    share = np.where(is_beyond, core, 0.0) / np.where(is_beyond, switched, 1.0)
-    return seconds * excess ** (share / CLOCK_POWER)
+    draw = kernel_draw(time_s, work, rates, constants)
+    clock = sustained_clock(stacked([draw]), constants.board(rates), 0.0, 0.0)
+    return draw.time_at(clock)
 
 
-def _switching_joules(
-    work: KernelWork, rates: DeviceRates, constants: EnergyConstants
-) -> tuple[FloatArray, FloatArray]:
-    """Joules of the arithmetic, which the clock of the cores paces, and of the main memory."""
-    share = np.where(
-        np.greater(work.multiply_bits, 8),
-        constants.flop_16bit,
-        np.where(np.greater(work.multiply_bits, 4), constants.flop_8bit, constants.flop_4bit),
-    )
-    joules = share * np.asarray(rates.power_watts) / rates.peak_16bit_flop_per_s
-    is_unbound = np.asarray(rates.sustained_fraction) >= CEILING
-    core = np.where(
-        is_unbound, np.minimum(joules, share * UNBOUND_JOULES_PER_FLOP), joules
-    ) * work.flop + constants.score * np.asarray(work.scores)
-    return np.asarray(core), constants.byte * np.asarray(work.traffic_bytes)
+def _joules_per_flop(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
+    """Joules of a FLOP in 16 bits at a clock of 1, at which large products draw the limit."""
+    watts, sustained = np.asarray(rates.power_watts), np.asarray(rates.sustained_fraction)
+    base = constants.board(rates).base_watts(1.0)
+    room = (constants.limit - PRODUCT_TRAFFIC) * watts - base
+    joules = room / (sustained * rates.peak_16bit_flop_per_s)
+    return np.where(sustained >= CEILING, np.minimum(joules, UNBOUND_JOULES_PER_FLOP), joules)

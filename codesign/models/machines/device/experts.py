@@ -21,12 +21,12 @@ from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray
 from codesign.base.schema import Record, Share, quantity
+from codesign.models.machines.device.clock import product_share
 from codesign.models.machines.device.corrections import KernelCase
 from codesign.models.machines.device.formats import ProductFormat
 from codesign.models.machines.device.links import Texts, by_kind
 from codesign.models.machines.device.memory import memory_time_s
 from codesign.models.machines.device.rates import DeviceRates, Floats
-from codesign.models.machines.device.sustained import sustained_share
 
 TILE_ROWS = (16, 32, 64, 128, 256)
 """Rows of an expert's tokens that a core computes at a time, as grouped products offer."""
@@ -37,7 +37,7 @@ _Cycles = Annotated[float, quantity("1"), Field(ge=0)]
 _PerCycle = Annotated[float, quantity("1"), Field(gt=0)]
 
 
-_MULTIPLY_BITS = {"fp8": 8.0, "fp8-block": 8.0, "mxfp8": 8.0, "nvfp4": 4.0}
+MULTIPLY_BITS = {"fp8": 8.0, "fp8-block": 8.0, "mxfp8": 8.0, "nvfp4": 4.0}
 """Width at which those multiply that do not in 16 bits."""
 _SYNCHRONOUS = "int4-weights"
 """Kernels that use the matrix instructions of cores before Hopper on all devices; on devices with
@@ -148,8 +148,8 @@ def experts_time_s(
         peak_flop_per_s: Dense peak of the precision in which the weights multiply.
     """
     clock_hz = np.asarray(rates.clock_hz)
-    bits = by_kind(work.core_limit, _MULTIPLY_BITS, 16.0)
-    sustained = constants.compute * sustained_share(rates, bits) * peak_flop_per_s
+    bits = by_kind(work.core_limit, MULTIPLY_BITS, 16.0)
+    sustained = constants.compute * product_share(rates, bits) * peak_flop_per_s
     limits = constants.core_flop_per_cycle
     limit = by_kind(work.core_limit, limits, np.inf)
     synchronous = limits.get(_SYNCHRONOUS, np.inf) * 16.0 / bits

@@ -18,9 +18,9 @@ from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray
 from codesign.base.schema import Record, Seconds, Share, quantity
+from codesign.models.machines.device.clock import product_share
 from codesign.models.machines.device.corrections import KernelCase
 from codesign.models.machines.device.rates import DeviceRates, Floats
-from codesign.models.machines.device.sustained import sustained_share
 
 Flags = BoolArray | bool
 
@@ -56,7 +56,7 @@ class GemmConstants(Record):
 
     compute: _Positive
     """Rate of a large product, in parts of what the power limit sustains at its width
-    (:mod:`codesign.models.machines.device.sustained`); at most the peak counts."""
+    (:mod:`codesign.models.machines.device.clock`); at most the peak counts."""
     integer_core_rate: Annotated[float, quantity("FLOP/s"), Field(gt=0)]
     """The most that one core multiplies in integers: libraries kept the instructions of Ampere,
     whose rate newer cores did not raise."""
@@ -171,7 +171,7 @@ def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants
     start = np.where(np.isnan(rates.kernel_start_s), constants.start, rates.kernel_start_s)
     tiles_s = _tiles_s(products, rates, constants, start)
     bits = np.where(products.is_integer, 16.0, products.activation_bits)
-    share = np.minimum(constants.compute * sustained_share(rates, bits), 1.0)
+    share = np.minimum(constants.compute * product_share(rates, bits), 1.0)
     arithmetic_s = np.maximum(tiles_s, products.work_flop / (share * products.peak_flop_per_s))
     cached = products.cached_weight_share * products.weight_bytes
     weights_s = _traffic_s(products.weight_bytes - cached, cached, rates, constants)

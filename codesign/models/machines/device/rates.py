@@ -29,8 +29,10 @@ class DeviceRates:
         bandwidth_bytes_per_s: Peak rate of the main memory.
         cache_bytes: Capacity of the last cache that all cores share; 0 where none is stated.
         n_cores: Cores that share the tiles of a kernel.
-        power_watts: Board power limit; NaN where none is stated.
-        sustained_fraction: Part of the peak that the power limit lets large products sustain.
+        power_watts: Board power limit of the datasheet; NaN where none is stated.
+        power_limit_watts: The limit in force; NaN likewise.
+        burst_fraction: Part of the peak that large products reach for some 30 ms after idling.
+        sustained_fraction: Part of the peak that ``power_watts`` lets them sustain.
         kernel_start_s: Seconds of a queued kernel with next to nothing to do; NaN where nobody
             measured it.
         quantize_start_s: Seconds more where its input is quantized first; NaN likewise.
@@ -49,7 +51,9 @@ class DeviceRates:
     cache_bytes: Floats
     n_cores: Floats
     power_watts: Floats
-    sustained_fraction: Floats
+    burst_fraction: Floats
+    sustained_fraction: Floats = np.nan
+    power_limit_watts: Floats = np.nan
     kernel_start_s: Floats = np.nan
     quantize_start_s: Floats = np.nan
     clock_hz: Floats = TYPICAL_CLOCK_HZ
@@ -80,6 +84,8 @@ def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> Devic
         return lookup(number)
 
     return DeviceRates(
+        sustained_fraction=lookup(lambda device: device.sustained_share),
+        power_limit_watts=stated("power", np.nan),
         peak_16bit_flop_per_s=lookup(lambda device: device.peak_flop_per_s("bf16")),
         has_fp4=lookup(lambda device: float("fp4" in device.peak)),
         has_fp8=lookup(lambda device: float("fp8" in device.peak)),
@@ -92,7 +98,7 @@ _STATED = {
     "cache_bytes": ("cache", 0.0),
     "n_cores": ("n_cores", np.nan),
     "power_watts": ("power", np.nan),
-    "sustained_fraction": ("sustained_fraction", np.nan),
+    "burst_fraction": ("burst_fraction", np.nan),
     "kernel_start_s": ("kernel_start", np.nan),
     "quantize_start_s": ("quantize_start", np.nan),
     "clock_hz": ("clock", TYPICAL_CLOCK_HZ),

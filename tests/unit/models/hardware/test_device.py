@@ -20,7 +20,7 @@ def test_every_device_file_is_sourced_and_physical(name):
     assert 2e8 < device.capacity < 5e11
     # Only SRAM passes 1e13 bytes per second today.
     assert device.bandwidth < 1e13 or device.is_announced or device.capacity < 1e9
-    assert 0.4 < device.sustained_fraction <= 1
+    assert 0.3 < device.sustained_share <= device.burst_fraction <= 1
     assert device.link_bandwidth is None or device.link_bandwidth < device.bandwidth
 
 

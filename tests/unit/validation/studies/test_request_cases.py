@@ -102,7 +102,6 @@ def test_a_deployment_is_one_micro_batch_of_all_devices(tmp_path):
         ("calibration", {"metric": "throughput", "unit": "tok/s", "output": ""},
          "output is not stated"),
         ("calibration", {"value": "0"}, "expected a value above 0, got 0"),
-        ("splitwise", {"power_capped": "1"}, "devices with a lowered power limit are not modeled"),
         ("deployment", {"batch_per_device": ""}, "batch_per_device is not stated"),
         ("deployment", {"phase": "training"}, "phase 'training' is not modeled"),
         ("deployment", {"weight_format": "fp3"}, "unknown number format 'fp3'"),

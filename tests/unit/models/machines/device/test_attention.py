@@ -43,7 +43,7 @@ MACHINE = DeviceRates(
     cache_bytes=0.0,
     n_cores=100.0,
     power_watts=math.nan,
-    sustained_fraction=0.8,
+    burst_fraction=0.8,
     clock_hz=1e9,
 )
 DEVICES = ("a100-sxm-80gb", "l40s", "h100-sxm", "b200-sxm")

@@ -1,4 +1,4 @@
-"""Energy of kernels: hand arithmetic, the power limit, and what the shipped constants say."""
+"""Energy of kernels and the clock that a power limit leaves: hand arithmetic, and an H100."""
 
 from __future__ import annotations
 
@@ -7,20 +7,24 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codesign.models.hardware.device import load_device
-from codesign.models.machines.device.constants import load_constants
+from codesign.models.hardware.device import list_devices, load_device
+from codesign.models.machines.device.clock import CEILING, product_share
 from codesign.models.machines.device.energy import (
     EnergyConstants,
     KernelWork,
+    burst_under,
     idle_watts,
     kernel_energy_joules,
+    shipped_energy,
     sustained_time_s,
 )
 from codesign.models.machines.device.rates import DeviceRates, device_rates
+from tests.laws import never_falls, never_rises
+from validation.studies.measured_card import card_rates, card_rows, work_of
 
 CONSTANTS = EnergyConstants.model_validate(
-    {"idle": 0.1, "base": 0.2, "limit": 0.9, "byte": "62.5 pJ", "score": "100 pJ"}
-    | {"flop_16bit": 1.0, "flop_8bit": 0.5, "flop_4bit": 0.25}
+    {"idle": 0.1, "base": 0.2, "static": 0.2, "limit": 0.9, "byte": "62.5 pJ", "score": "100 pJ"}
+    | {"flop_8bit": 0.5, "flop_4bit": 0.25}
 )
 RATES = DeviceRates(
     peak_16bit_flop_per_s=1e15,
@@ -28,8 +32,13 @@ RATES = DeviceRates(
     cache_bytes=0.0,
     n_cores=100.0,
     power_watts=500.0,
-    sustained_fraction=1.0,
+    power_limit_watts=500.0,
+    burst_fraction=0.6,
+    sustained_fraction=0.5,
 )
+WIDTHS = np.array([16.0, 8.0, 4.5])
+PJ = 0.66 * 1.9**1.5
+"""Of a FLOP at the highest clock, 1.9: at a clock of 1, 5e14 a second draw (0.86 - 0.2) x 500 W."""
 
 
 def joules(flop, traffic, bits=16, scores=0):
@@ -37,21 +46,21 @@ def joules(flop, traffic, bits=16, scores=0):
     return float(kernel_energy_joules(1e-3, work, RATES, CONSTANTS))
 
 
-def sustained(flop, traffic, bits=16):
-    return float(sustained_time_s(1e-3, KernelWork(flop, traffic, bits), RATES, CONSTANTS))
+def sustained(flop, traffic, bits=16, rates=RATES):
+    return float(sustained_time_s(1e-3, KernelWork(flop, traffic, bits), rates, CONSTANTS))
 
 
 def test_energy_adds_base_arithmetic_and_traffic():
-    # 500 W x 1 ms x 0.2 = 0.1 J; 0.5 pJ/FLOP x 2e11; 62.5 pJ/byte x 1e9.
+    # 500 W x 1 ms x 0.2 = 0.1 J; 62.5 pJ/byte x 1e9.
     assert joules(0, 0) == pytest.approx(0.1)
-    assert joules(2e11, 0) == pytest.approx(0.1 + 0.1)
+    assert joules(5e10, 0) == pytest.approx(0.1 + 0.05 * PJ)
     assert joules(0, 1e9) == pytest.approx(0.1 + 0.0625)
-    assert joules(0, 0, scores=1e9) == pytest.approx(0.1 + 0.1)  # 100 pJ each
+    assert joules(0, 0, scores=1e8) == pytest.approx(0.1 + 0.01 * 1.9**1.5)  # 100 pJ each
 
 
 @pytest.mark.parametrize(("bits", "expected"), [(32, 1.0), (16, 1.0), (8, 0.5), (4, 0.25)])
 def test_narrow_arithmetic_takes_less(bits, expected):
-    assert joules(2e11, 0, bits) - joules(0, 0) == pytest.approx(0.1 * expected)
+    assert joules(5e10, 0, bits) - joules(0, 0) == pytest.approx(0.05 * PJ * expected)
 
 
 def test_no_kernel_draws_more_than_the_limit():
@@ -60,44 +69,38 @@ def test_no_kernel_draws_more_than_the_limit():
 
 def test_a_waiting_device_draws_its_idle_power_and_one_without_a_limit_none():
     assert idle_watts(RATES, CONSTANTS) == pytest.approx(50)
-    unknown = replace(RATES, power_watts=np.nan)
+    unknown = replace(RATES, power_watts=np.nan, power_limit_watts=np.nan)
     assert np.isnan(kernel_energy_joules(1e-3, KernelWork(1e9, 1e9, 16), unknown, CONSTANTS))
-    assert sustained_time_s(1e-3, KernelWork(1e13, 1e9, 16), unknown, CONSTANTS) == 1e-3
+    assert sustained(1e13, 1e9, rates=unknown) == 1e-3
 
 
-def test_at_the_power_limit_a_kernel_takes_longer_by_the_cube_root_of_what_is_beyond():
-    # 0.9 - 0.2 of 500 W are left to 1 ms: 0.35 J. At 0.5 pJ/FLOP, 8 times that is 5.6e12 FLOP.
-    assert sustained(5.6e12, 0) == pytest.approx(2e-3)
-    assert sustained(0.7e12, 0) == pytest.approx(1e-3)
-    # Memory keeps its clock: with as much of its own the exponent is a half.
-    assert sustained(2.8e12, 1.4 / 62.5e-12) == pytest.approx(1e-3 * 8 ** (1 / 6))
-    assert sustained(0, 1e12) == pytest.approx(1e-3)
-    longer = KernelWork(5.6e12, 0, 16)
-    drawn = kernel_energy_joules(2e-3, longer, RATES, CONSTANTS)
-    assert float(drawn) == pytest.approx(0.9 * 500 * 2e-3)
+def test_at_the_power_limit_arithmetic_slows_until_the_clock_draws_what_is_left():
+    # A product of a burst, at a clock of 1.2; 450 - 100 W are left of 330 W at a clock of 1.
+    clock = (350 / 330) ** (1 / 2.5)
+    assert sustained(6e11, 0) == pytest.approx(1e-3 * 1.2 / clock)
+    drawn = kernel_energy_joules(1e-3 * 1.2 / clock, KernelWork(6e11, 0, 16), RATES, CONSTANTS)
+    assert drawn == pytest.approx(450 * 1e-3 * 1.2 / clock)
+    assert sustained(6e10, 0) == pytest.approx(1e-3)
+    # 2 GB take 0.125 J at any clock.
+    seconds = sustained(6e11, 2e9)
+    core = 0.66e-12 * 6e11 * (1.2e-3 / seconds) ** 1.5
+    assert core + 0.125 + 100 * seconds == pytest.approx(450 * seconds)
 
 
-@pytest.mark.parametrize("name", ["gpu", "tpu", "igpu", "npu", "cpu"])
-def test_narrower_arithmetic_never_takes_more_and_idle_is_least(name):
-    shipped = load_constants("energy", EnergyConstants, name)
-    assert shipped.flop_4bit <= shipped.flop_8bit <= shipped.flop_16bit
-    assert shipped.idle <= shipped.base <= shipped.limit <= 1
+def test_a_lower_limit_never_runs_faster_and_narrow_products_lose_as_others():
+    watts = np.linspace(200.0, 700.0, 11)
+    rates = replace(rates_of("h100-sxm"), power_limit_watts=watts)
+    bursts = burst_under(rates, shipped_energy())
+    assert never_falls(bursts)
+    assert bursts[-1] == rates.burst_fraction
+    for work in (KernelWork(1e12, 4e8, 16), KernelWork(2e12, 3e8, 8), KernelWork(0, 4e9, 16)):
+        assert never_rises(sustained_time_s(1.3e-3, work, rates, shipped_energy()))
 
 
-@pytest.mark.parametrize(
-    ("name", "sustained", "bits", "expected_pj"),
-    [("h200-sxm", 0.7, 16, 0.99), ("b200-sxm", 0.62, 16, 0.71), ("b200-sxm", 0.42, 4, 0.26)],
-)
-def test_large_products_take_the_picojoules_that_the_table_shows(
-    name, sustained, bits, expected_pj
-):
-    # Whole board, median of products of at least 4096 each way in ai-dynamo/aiconfigurator.
-    device = load_device(name)
-    rates = device_rates(lambda number: number(device))
-    peak = device.peak_flop_per_s("bf16" if bits == 16 else "fp4")
-    shipped = load_constants("energy", EnergyConstants, "gpu")
-    energy = kernel_energy_joules(1.0, KernelWork(sustained * peak, 0.0, bits), rates, shipped)
-    assert energy / (sustained * peak) * 1e12 == pytest.approx(expected_pj, rel=0.1)
+def test_narrower_arithmetic_never_takes_more_and_idle_is_least():
+    shipped = shipped_energy()
+    assert shipped.flop_4bit <= shipped.flop_8bit <= 1
+    assert shipped.static <= shipped.idle <= shipped.base <= shipped.limit <= 1
 
 
 def rates_of(name):
@@ -105,16 +108,43 @@ def rates_of(name):
     return device_rates(lambda number: number(device))
 
 
-def test_a_flop_takes_on_a_throttled_chip_what_it_takes_on_the_whole_one():
-    """An H20 is an H100 with a seventh of its peak at 400 W: its limit binds no product."""
-    switched = []
-    for name in ("h100-sxm", "h20"):
-        rates = rates_of(name)
-        work, idle = KernelWork(1e12, 0, 16), KernelWork(0, 0, 16)
-        switched.append(
-            float(kernel_energy_joules(1e-2, work, rates, CONSTANTS))
-            - float(kernel_energy_joules(1e-2, idle, rates, CONSTANTS))
+@pytest.mark.parametrize("name", [key for key in list_devices() if load_device(key).n_cores])
+def test_narrow_products_reach_less_of_their_peak_but_more_arithmetic(name):
+    rates = rates_of(name)
+    shares = product_share(rates, WIDTHS)
+    assert shares[0] == rates.burst_fraction >= rates.sustained_fraction
+    assert never_rises(shares)
+    assert (np.diff(shares * np.array([1.0, 2.0, 4.0])) > 0).all()
+    assert (shares > 0.3).all()
+
+
+def test_a_device_whose_limit_binds_no_product_never_slows():
+    """An H20 is an H100 with a seventh of its peak at 400 W."""
+    rates = rates_of("h20")
+    assert (product_share(rates, WIDTHS) == 0.952).all()
+    assert rates.burst_fraction >= CEILING
+    flop = 0.952 * 148e12
+    assert sustained_time_s(1.0, KernelWork(flop, 0, 16), rates, shipped_energy()) == 1.0
+
+
+def test_what_an_h100_sustains_after_a_burst_is_predicted():
+    """Of ten kernels, of which one was fitted: 3.4 % in the median, at most 11 %."""
+    rates, errors, bursts = card_rates(), [], card_rows("burst")
+    for first in (row for row in bursts if " 0-0.01 s" in row["device_state"]):
+        last = [row for row in bursts if row["what"] == first["what"]][-1]
+        seconds = sustained_time_s(
+            float(first["median_us"]) * 1e-6, work_of(first["what"]), rates, shipped_energy()
         )
-        assert sustained_time_s(1e-2, work, rates, CONSTANTS) == 1e-2
-    assert switched[1] == pytest.approx(switched[0])
-    assert switched[0] == pytest.approx(1e12 * 700 / 989.4e12)
+        errors.append(abs(np.ravel(seconds)[0] / float(last["median_us"]) * 1e6 - 1))
+    assert len(errors) == 10
+    assert np.median(errors) < 0.04
+    assert max(errors) < 0.12
+
+
+@pytest.mark.parametrize(
+    "row", [row for row in card_rows("power") if row["joules"] and "decode" not in row["what"]]
+)
+def test_the_joules_of_an_h100_are_predicted(row):
+    seconds = float(row["median_us"]) * 1e-6
+    energy = kernel_energy_joules(seconds, work_of(row["what"]), card_rates(), shipped_energy())
+    assert np.ravel(energy)[0] == pytest.approx(float(row["joules"]), rel=0.03)

@@ -35,7 +35,7 @@ PLAIN = ExpertConstants.model_validate(
 def rates_of(name):
     device = load_device(name)
     rates = device_rates(lambda number: number(device))
-    return replace(rates, cache_bytes=40e6, sustained_fraction=1.0)
+    return replace(rates, cache_bytes=40e6, burst_fraction=1.0)
 
 
 RATES = rates_of("h100-sxm")
@@ -80,7 +80,7 @@ def test_cores_before_hopper_have_the_instructions_of_converted_weights():
 
 def test_the_power_limit_bounds_a_product_and_not_its_tiles():
     constants = PLAIN.model_copy(update={"tile_start": 100.0})
-    limited = replace(RATES, sustained_fraction=0.5)
+    limited = replace(RATES, burst_fraction=0.5)
     few, many = (replace(WORK, pairs=pairs, all_pairs=pairs) for pairs in (1.0, 1e6))
     # A tile of 16 rows takes 7.3 times the clocks that its arithmetic needs, at any power.
     alone = experts_time_s(few, 989.4e12, limited, constants)

@@ -47,7 +47,7 @@ PLAIN = DeviceRates(
     cache_bytes=0.0,
     n_cores=100.0,
     power_watts=np.nan,
-    sustained_fraction=1.0,
+    burst_fraction=1.0,
 )
 
 
@@ -178,7 +178,7 @@ def test_a_faster_device_never_takes_more_time(name):
         (replace(products, peak_flop_per_s=150e12), rates),
         (products, replace(rates, bandwidth_bytes_per_s=1.5 * rates.bandwidth_bytes_per_s)),
         (products, replace(rates, cache_bytes=2 * rates.cache_bytes + 1e6)),
-        (products, replace(rates, sustained_fraction=1.0)),
+        (products, replace(rates, burst_fraction=1.0)),
         (products, replace(rates, peak_16bit_flop_per_s=2 * rates.peak_16bit_flop_per_s)),
     ]
     for changed, better in faster:

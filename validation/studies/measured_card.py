@@ -1,0 +1,113 @@
+"""An H100 that we measured: watts and times of its kernels beside what is predicted of them.
+
+``h100_measured.csv`` has one row for each kernel, shape and state of the device: one H100 SXM,
+700 W, driver 580.159, torch 2.11 with CUDA 13.0, on 27 November 2026. Power is a mean of a loop
+after 0.8 s. Four of the thirteen rows with joules set constants of energy, none a constant of time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from codesign.base.columns import FloatArray, column_of
+from codesign.models.hardware.device import load_device
+from codesign.models.machines.device.attention import (
+    Attention,
+    AttentionConstants,
+    attention_case,
+    attention_time_s,
+    attention_traffic_bytes,
+    attention_work_flop,
+)
+from codesign.models.machines.device.constants import load_constants
+from codesign.models.machines.device.corrections import correction
+from codesign.models.machines.device.elementwise import ElementwiseConstants, stream_time_s
+from codesign.models.machines.device.energy import (
+    KernelWork,
+    kernel_energy_joules,
+    shipped_energy,
+    sustained_time_s,
+)
+from codesign.models.machines.device.gemm import GemmConstants, Products, gemm_case, gemm_time_s
+from codesign.models.machines.device.rates import DeviceRates, device_rates
+from validation.studies.measured_rows import read_rows
+
+CARD_FILE = Path(__file__).parent / "data" / "h100_measured.csv"
+DEVICE = "h100-sxm"
+_ADD_NORM_BYTES = 8.0 * 6000 * 4096
+
+
+def card_rates() -> DeviceRates:
+    """Rates of the device that was measured."""
+    return device_rates(lambda number: number(load_device(DEVICE)))
+
+
+def card_rows(family: str) -> list[dict[str, str]]:
+    """Rows of a family of the table."""
+    return [row for row in read_rows(CARD_FILE)[0] if row["family"] == family]
+
+
+def work_of(what: str) -> KernelWork:
+    """Work of a kernel, from its name in the table."""
+    words = what.split()
+    if words[0] == "gemm":
+        products = _products(words)
+        traffic = np.add(products.weight_bytes, products.activation_bytes)
+        return KernelWork(products.work_flop, traffic, products.activation_bits)
+    if "attention" in words:
+        shape = _attention(words)
+        flop = attention_work_flop(shape)
+        return KernelWork(flop, attention_traffic_bytes(shape), 16.0, flop / 512)
+    return KernelWork(0.0, _ADD_NORM_BYTES if words[0] == "add_norm" else 2.0**32, 16.0)
+
+
+def energy_errors() -> FloatArray:
+    """Relative errors of joules at predicted times, of each loop whose power was measured."""
+    return np.array(list(_energy_errors()))
+
+
+def _energy_errors() -> Iterator[float]:
+    rates, constants = card_rates(), shipped_energy()
+    for row in card_rows("power"):
+        if row["joules"]:
+            work = work_of(row["what"])
+            burst_s = _predicted_s(row["what"].split(), work, rates)
+            seconds = sustained_time_s(burst_s, work, rates, constants)
+            joules = kernel_energy_joules(seconds, work, rates, constants)
+            yield float(np.ravel(joules)[0]) / float(row["joules"]) - 1.0
+
+
+def _predicted_s(words: list[str], work: KernelWork, rates: DeviceRates) -> FloatArray:
+    chip = column_of([load_device(DEVICE).measured_name])
+    if words[0] == "gemm":
+        products = _products(words)
+        law_s = gemm_time_s(products, rates, load_constants("gemm", GemmConstants, "gpu"))
+        return law_s * correction("gemm", chip, gemm_case(products))
+    if "attention" in words:
+        shape = _attention(words)
+        constants = load_constants("attention", AttentionConstants, "gpu")
+        law_s = attention_time_s(shape, rates, constants)
+        return law_s * correction("attention", chip, attention_case(shape))
+    stream = load_constants("elementwise", ElementwiseConstants, "gpu")
+    return stream_time_s(work.traffic_bytes, rates, stream, is_cached=False)
+
+
+def _products(words: list[str]) -> Products:
+    m, n, k = (np.array([float(word[1:])]) for word in words[-3:])
+    is_narrow = words[1] == "fp8"
+    bits = 8.0 if is_narrow else 16.0
+    peak = load_device(DEVICE).peak_flop_per_s("fp8" if is_narrow else "bf16")
+    return Products(m, n, k, peak, weight_bits=bits, activation_bits=bits)
+
+
+def _attention(words: list[str]) -> Attention:
+    """Llama-3-8B's heads: a prefill of 16,384 tokens, or 48 requests after 6,000."""
+    one = np.ones(1)
+    sizes: Mapping[str, tuple[float, float, float]] = {
+        "prefill": (1.0, 16384.0, 0.0), "decode": (48.0, 1.0, 5999.0)
+    }  # fmt: skip
+    sequences, new, past = sizes[words[0]]
+    return Attention(sequences * one, new, past, 32.0, 8.0, 128.0, 128.0)

@@ -185,7 +185,8 @@ _DEVICE_UNITS = {
     "bandwidth": "B/s", "capacity": "B", "cache": "B", "kernel_start": "s", "quantize_start": "s",
     "clock": "Hz", "link_bandwidth": "B/s", "link_latency": "s", "network_bandwidth": "B/s",
     "network_latency": "s", "slow_bandwidth": "B/s", "slow_capacity": "B", "power": "W",
-    "n_cores": "", "sustained_fraction": "", "n_linked": "",
+    "least_power": "W",
+    "n_cores": "", "burst_fraction": "", "sustained_fraction": "", "n_linked": "",
 }  # fmt: skip
 
 

@@ -131,28 +131,24 @@ def serve_model(
     if campaign is None:
         _refuse(_present({"--design": design, "--pick": pick, "--folder": folder}), "--campaign")
         if model is None or not on:
-            missing = "MODEL" if model is None else "--on"
-            raise InputError("expected MODEL and --on, or --campaign and --design", missing)
+            expected = "expected MODEL and --on, or --campaign and --design"
+            raise InputError(expected, "MODEL" if model is None else "--on")
         stream, workload = _stream(model, request, requests, lengths)
-        watts = None if power_limit is None else f"{power_limit} W"
-        chosen_options = {"profile": convention, "power_limit": watts}
-        more |= {key: value for key, value in chosen_options.items() if value is not None}
+        more |= _filled(profile=convention, power_limit=power_limit and f"{power_limit} W")
         if len(on) > 1 or on == ["all"]:
             raise InputError("expected one device", "--on")
         machine = {"device": on[0], **formats.formats(model), **degrees_of(split)}
         fleet = _devices(machine, n_machines, more, prefill, workload, stream, settings)
     else:
-        strays = _present({
-            "MODEL": model, "--on": on, "--convention": convention, "--power-limit": power_limit
-        })  # fmt: skip
+        strays = _present({"MODEL": model, "--on": on, "--power-limit": power_limit})
+        strays |= _present({"--convention": convention}) | {f"--option {name}" for name in more}
         strays.update(*(set_flags(record) for record in (split, formats, prefill)))
-        strays |= {f"--option {name}" for name in more}
         _refuse(strays, "no --campaign")
         named = design_or_pick(design, pick)
-        model, stream, fleet, stores_of_design = _designs(
+        model, stream, fleet, cached = _designs(
             campaign, named, folder, n_machines, request, requests, settings, lengths
         )
-        stores = stores or stores_of_design
+        stores = stores or cached
     level = _service_level(request)
     fleet = _fleet_with_stores(fleet, model, settings, stores)
     served = _simulated(fleet, settings, stream, requests)
@@ -414,6 +410,10 @@ def _service_level(request: RequestFlags) -> LatencyLimits | None:
         missing = "--first-token" if first is None else "--output-token"
         raise InputError("expected a time: set both limits or neither", missing)
     return LatencyLimits(first, output)
+
+
+def _filled(**options: object) -> JsonObject:
+    return {key: value for key, value in options.items() if value is not None}
 
 
 def _present(flags: Mapping[str, object]) -> set[str]:

@@ -17,7 +17,6 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from codesign.base.columns import BoolArray, FloatArray
 from codesign.base.errors import UnknownNameError
@@ -80,13 +79,6 @@ def has_written_operands(table: KernelTable) -> BoolArray:
     is_product = (operators == "gemm") & (table.words("weight_dtype") == "bf16")
     has_no_values = (is_product | (operators == "attention_prefill")) & (frameworks == "vLLM")
     return np.asarray(~(has_no_values | (operators == "mla_decode")), dtype=np.bool_)
-
-
-def geometries(table: KernelTable) -> NDArray[np.int64]:
-    """(q,) number of each row's operator and geometry: of weights, of heads or of experts."""
-    names = ("n", "k", "query_heads", "kv_heads", "head_dim", "experts", "hidden", "expert_hidden")
-    columns = [table.words(name) for name in ("operator", *names)]
-    return np.unique(np.stack(columns), axis=1, return_inverse=True)[1].reshape(-1)
 
 
 def measured_joules(table: KernelTable) -> FloatArray:

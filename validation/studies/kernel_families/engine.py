@@ -55,7 +55,9 @@ _HOSTED = (
 def cases() -> list[RequestCase]:
     """The measured requests from which the constants are."""
     entries = [*read_requests(CALIBRATION_FILE), *read_requests(SPLITWISE_FILE)]
-    requests = [entry for entry in entries if isinstance(entry, RequestCase)]
+    requests = [
+        entry for entry in entries if isinstance(entry, RequestCase) and entry.power_limit is None
+    ]
     return [case for case in requests if _is_hosted(case) or _is_waiting(case)]
 
 

@@ -35,6 +35,7 @@ from codesign.models.machines.device.clock import (
     BoardPower,
     KernelDraw,
     full_clock,
+    product_share,
     stacked,
     sustained_clock,
 )
@@ -133,7 +134,8 @@ def kernel_draw(
     """Energy of kernels on one device and its parts that follow the clock, the host's not included.
 
     Limiting assumptions: caches and vector units draw with the base; operands are random. A kernel
-    runs at the highest clock at which its arithmetic draws no more than a large product in a burst.
+    runs at the highest clock at which its arithmetic draws no more than a large product of its
+    width in a burst.
 
     Args:
         time_s: Seconds that the kernels take in a burst.
@@ -149,7 +151,8 @@ def kernel_draw(
     core = per_flop * share * flop + constants.score * np.asarray(work.scores)
     traffic = np.asarray(work.traffic_bytes)
     burst = np.asarray(rates.burst_fraction) / rates.sustained_fraction
-    room = per_flop * burst**ENERGY_EXPONENT * rates.burst_fraction * peak * seconds
+    most_flop = product_share(rates, bits) * peak * 16.0 / np.minimum(bits, 16.0) * seconds
+    room = per_flop * share * burst**ENERGY_EXPONENT * most_flop
     has_core = core > 0
     clock = np.where(has_core, room, 1.0) / np.where(has_core, core, 1.0)
     clock = np.where(has_core, clock ** (1 / ENERGY_EXPONENT), np.inf)

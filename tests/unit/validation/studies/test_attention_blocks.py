@@ -35,7 +35,11 @@ def test_a_block_is_what_the_evaluator_gives_a_layer(profile, is_prefill):
     formats = {"weight_format": "bf16", "activation_format": "bf16", "kv_format": "bf16"}
     design = {"device": "h200-sxm", "batch_size": 16, **formats}
     serving = evaluator.serving({name: column_of([value]) for name, value in design.items()})
-    timed = serving.prefill_passes[0][1] if is_prefill else serving.decode_pass
+    passes = serving.passes
+    streams = passes.prefill(passes.prompts[0], serving.micro_batch)
+    if not is_prefill:
+        streams = passes.decode(serving.micro_batch)
+    timed = serving.time(streams, serving.decode_footprint)
     layer_s = sum(
         float(item.time_s[0]) / 61
         for item in timed.operators

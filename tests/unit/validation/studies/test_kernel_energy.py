@@ -16,8 +16,7 @@ def study():
 def test_every_row_with_watts_has_all_predictions(study):
     assert len(study.rows) > 500
     assert {row["device"] for row in study.rows} == {"b200-sxm", "h200-sxm"}
-    times = ("measured_time", "measured_time_device", "measured_time_geometry")
-    for name in ("error", "held_out", *times):
+    for name in ("error", "held_out", "measured_time"):
         assert np.isfinite([row[name] for row in study.rows]).all()
     row = study.rows[0]
     assert row["ours"] == pytest.approx(row["reference"] * (1 + row["error"]))
@@ -26,24 +25,22 @@ def test_every_row_with_watts_has_all_predictions(study):
 def test_what_is_held_out_differs_from_what_was_fitted(study):
     ours, held_out = (np.array([row[name] for row in study.rows]) for name in ("error", "held_out"))
     assert np.mean(ours != held_out) > 0.9
-    power_seen, geometry_unseen, device_unseen, seen, unseen = (
-        target["measured"] for target in study.targets
-    )
-    assert power_seen < geometry_unseen < device_unseen < unseen
-    assert geometry_unseen < seen < unseen
+    power_seen, seen, unseen = (target["measured"] for target in study.targets)
+    assert power_seen < seen < unseen
 
 
-def test_geometries_that_nobody_fitted_to_keep_the_promised_error(study):
-    at_measured_times = study.targets[:2]
-    assert all(target["is_met"] for target in at_measured_times)
+def test_the_watts_of_boards_that_nobody_fitted_are_predicted(study):
+    """Constants are of an H100: 11 % in the median, of products 3 %."""
+    assert study.targets[0]["measured"] < 0.12
     large = [row for row in study.rows if row["group"] == "gemm"]
-    assert np.median(np.abs([row["error"] for row in large])) < 0.12  # at the power limit, most
+    assert np.median(np.abs([row["measured_time"] for row in large])) < 0.05
 
 
 def test_ranges_of_energy_are_without_the_geometry_here_and_without_the_device_elsewhere():
     errors = (-0.5, 0.0, 0.25)
     rows = [{"device": "x", "held_out": error, "error": 0.0} for error in errors]
-    everywhere, own = energy_lines(Study("energy", "?", rows, ()))
+    everywhere, card, own = energy_lines(Study("energy", "?", rows, ()))
+    assert card.startswith("  h100-sxm: {cases: 13, ")
     assert own.startswith("  x: {cases: 3, median: 0.000")
     assert everywhere.startswith("  all: {cases: 3, median: 0.250")
     # Measured over predicted: 1 / 0.5, 1 and 1 / 1.25, of which 5 and 95 % lie a tenth inside.

@@ -79,10 +79,10 @@ class FamilyTable(Record):
 
     def readable(self, family: Family) -> set[str]:
         """Keys of files that a row reads, under all their names."""
+        reads = [self.reads.get(name) for name in ("every", *family.derive)]
+        named = [family.read_from, family.derive, family.window_key, family.first_window_key, reads]
         keys = {*family.keys, *family.required, *family.defaults, *family.fixed, *family.expected}
-        keys |= {*_words(family.read_from), *_words(family.derive), str(family.window_key)}
-        keys |= {key for name in ("every", *family.derive) for key in self.reads.get(name, ())}
-        keys.add(str(family.first_window_key))
+        keys |= {*_words(named)}
         return keys | {name for key in keys for name in self.aliases.get(key, ())}
 
     def known_types(self) -> list[str]:

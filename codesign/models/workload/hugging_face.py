@@ -174,31 +174,24 @@ def _family(document: Document, stated: Fields, model_type: str) -> tuple[Family
 
 def _unread_keys(document: Document, subject: str, family: Family) -> list[str]:
     """A line about keys that are neither read, nor empty, nor known to be inert, if any."""
-    table, config = family_table(), document.data
+    table, stated = family_table(), dict(document.data)
     readable = table.readable(family)
-    if isinstance(config.get("moe_layer_freq"), list) or config.get("moe_layer_freq") == 1:
+    if isinstance(stated.get("moe_layer_freq"), list) or stated.get("moe_layer_freq") == 1:
         readable.add("moe_layer_freq")
-    parents = {name.partition(".")[0] for name in readable if "." in name}
-    nested = {
-        f"{parent}.{key}": value
-        for parent in sorted(parents)
-        if isinstance(config.get(parent), dict)
-        for key, value in config[parent].items()
-    }
+    for parent in {name.partition(".")[0] for name in readable if "." in name}:
+        nested = stated.pop(parent, None)
+        for key in nested if isinstance(nested, dict) else ():
+            stated[f"{parent}.{key}"] = nested[key]
     inert = re.compile("|".join((*table.inert_keys, *family.inert)))
     unread = [
-        key
-        for key, value in (config | nested).items()
-        if value and key not in readable | parents and not inert.fullmatch(key)
+        key for key in stated if stated[key] and key not in readable and not inert.fullmatch(key)
     ]
     if not unread:
         return []
     close = difflib.get_close_matches(unread[0], readable, 1, 0.8)
     hint = f". Did you mean {close[0]!r}?" if close else ""
-    return [
-        f"{document.where(unread[0].partition('.')[0])}: model_type {subject}: "
-        f"{', '.join(unread)} would be ignored{hint}"
-    ]
+    where = document.where(unread[0].partition(".")[0])
+    return [f"{where}: model_type {subject}: {', '.join(unread)} would be ignored{hint}"]
 
 
 def _has_encoder(model_type: str, config: Fields) -> bool:

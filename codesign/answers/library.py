@@ -192,9 +192,9 @@ class DevicesAnswer(Answer):
 class DeviceAnswer(Answer, Device):
     """One device with its sources."""
 
-    expected_errors: tuple[str, ...]
+    expected_errors: Sequence[str]
     """Sentences on the errors of predictions for it, or for others if it was not measured."""
-    rent: tuple[str, ...]
+    rent: Sequence[str]
     """Sentence on the rent that is listed, with its date."""
 
 

@@ -223,11 +223,10 @@ def _devices(name: str | None) -> Report:
 
     if name is not None:
         device = load_device(name)
-        errors = describe_expected_error(device.key, chip=device.measured_name)
         answer = DeviceAnswer.model_construct(
             **dict(device),
-            expected_errors=tuple(errors if device.n_cores else ()),
-            rent=tuple(rent_words(device.key)),
+            expected_errors=describe_expected_error(device.key, chip=device.measured_name),
+            rent=rent_words(device.key),
         )
         return lambda: answer, lambda: tables.device_tables(answer)
     devices = {key: load_device(key) for key in list_devices()}

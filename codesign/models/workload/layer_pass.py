@@ -55,6 +55,7 @@ class LayerPass:
         is_prefill: Whether keys and values of the whole context are computed in this pass.
         has_past: Whether there are tokens before those of the pass.
         embedding: Whether rows of the embedding are looked up, or multiplied with one-hot rows.
+        context: Tokens up to each token of the pass, on average.
     """
 
     tokens: float
@@ -63,3 +64,4 @@ class LayerPass:
     is_prefill: bool
     has_past: bool
     embedding: Embedding = "lookup"
+    context: float = 0.0

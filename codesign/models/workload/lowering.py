@@ -119,6 +119,7 @@ def lower(
         is_prefill or model.is_diffusion,
         not model.is_diffusion and (past_tokens > 0 or not is_prefill),
         embedding,
+        reach(None)[0],
     )
     steps = generated_tokens if diffusion_steps is None else diffusion_steps
     operators = [operator for lower_block in _BLOCKS for operator in lower_block(model, layer_pass)]

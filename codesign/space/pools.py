@@ -88,9 +88,7 @@ class PoolDefinition:
 
     def parameter_names(self, names: Sequence[str]) -> tuple[str, ...]:
         """Parameters of one machine among the system's, by the pool's own names."""
-        prefix = f"{self.name}_"
-        own_names = (name.removeprefix(prefix) for name in names if name.startswith(prefix))
-        return tuple(name for name in own_names if name != MACHINES)
+        return tuple(self.own(dict.fromkeys(names)))
 
     def own(self, values: Mapping[str, _Value]) -> dict[str, _Value]:
         """Entries of the pool among those of the system, by the pool's own names."""

@@ -25,10 +25,8 @@ from codesign.insight.comparison.run_time import run_time
 from codesign.insight.comparison.settings import FILE as SETTINGS
 from codesign.insight.comparison.settings import note_settings, read_settings
 from codesign.insight.comparison.truth import (
-    Truth,
     best_known,
     exact_truth,
-    is_enumerable,
     published_truth,
 )
 from codesign.search.campaign import Campaign, CampaignStatus, Interrupted, Progress, Results
@@ -46,7 +44,6 @@ from codesign.search.pareto import greedy_subset, hypervolume
 FRONTS = "fronts"
 """Folder of the exact fronts, next to those of the campaigns, shared by all comparisons."""
 
-_ENDED = ("complete", "exhausted")
 
 Tell = Callable[[str], None]
 
@@ -136,10 +133,10 @@ class Comparison:
             Interrupted: Ctrl-C; everything that was reported is stored.
         """
         failures = []
-        if any(campaign.status().state not in _ENDED for campaign in self.campaigns):
+        if any(not campaign.status().has_ended for campaign in self.campaigns):
             note_settings(self._resolved.optimizers, self.folder, tell)
         for number, campaign in enumerate(self.campaigns):
-            is_done = campaign.status().state in _ENDED
+            is_done = campaign.status().has_ended
             if not is_done:
                 tell(f"[{number + 1}/{len(self.campaigns)}] {campaign.definition.name}")
             data = self._resolved.data[number]
@@ -256,7 +253,14 @@ class Comparison:
         results, definition = compared.results, self.definition
         problem, name = results.problem, results.definition.name
         resolved = self._resolved.problems[compared.number]
-        truth = self._truth(compared, workers, tell)
+        if problem.space.size <= definition.exact_up_to:
+            truth = exact_truth(
+                problem, self._file(name), self._fronts, workers, lambda x: tell(f"{name}: {x}")
+            )
+        else:
+            truth = published_truth(problem, results.reference_point) or best_known(
+                problem, results.objectives[results.feasible]
+            )
         reference = minimized(problem, results.reference_point)
         best = truth.hypervolume(reference)
         picked = greedy_subset(truth.objectives, reference, definition.n_chosen)
@@ -295,14 +299,4 @@ class Comparison:
                 if isinstance(optimizer.options, Peer.Options)
                 and PeerSpace.read(search).unexpressed(optimizer.options.method)
             ),
-        )
-
-    def _truth(self, compared: Finished, workers: int, tell: Tell) -> Truth:
-        results, name = compared.results, compared.campaign.definition.name
-        if not is_enumerable(results.problem, self.definition.exact_up_to):
-            exact = published_truth(results.problem, results.reference_point)
-            return exact or best_known(results.problem, results.objectives[results.feasible])
-        file = self._file(name)
-        return exact_truth(
-            results.problem, file, self._fronts, workers, lambda line: tell(f"{name}: {line}")
         )

@@ -47,11 +47,6 @@ class Truth:
         return low, np.where(high > low, high - low, 1.0)
 
 
-def is_enumerable(problem: Problem, most: int) -> bool:
-    """Whether the space has at most ``most`` designs."""
-    return problem.space.size <= most
-
-
 def exact_truth(
     problem: Problem, file: Path, folder: Path, workers: int, tell: Callable[[str], None]
 ) -> Truth:

@@ -22,9 +22,10 @@ import numpy as np
 
 from codesign.base.errors import CodesignError, JobError
 from codesign.search.campaign.executor import Ended, Recorder
-from codesign.search.campaign.farm import ExecutorGoneError, Farm, loss
+from codesign.search.campaign.farm import Farm, loss_of_design
 from codesign.search.campaign.loop import Plan, Search, explained
 from codesign.search.campaign.observations import ObservationBatch, PendingDesign
+from codesign.search.execution.executors import ExecutorGoneError
 from codesign.search.execution.guard import NOTICE_S, Refusal, waiting_words
 from codesign.search.observations import Observations
 
@@ -226,7 +227,7 @@ class _Flight:
             for future, in_flight in self._in_flight.items()
             if in_flight.batch is None
             and future.done()
-            and loss(future, in_flight.proposal.row) is None
+            and loss_of_design(future, in_flight.proposal.row) is None
         ]
         ended.sort(key=lambda pair: pair[0].proposal.number)
         n_untold = sum(in_flight.batch is not None for in_flight in self._in_flight.values())

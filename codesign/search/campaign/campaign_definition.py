@@ -263,15 +263,12 @@ class ResolvedDefinition:
         definition = self.definition.model_copy(update={"execution": execution})
         return replace(self, definition=definition)
 
-    @property
-    def _reference_sample(self) -> int | str:
-        stated = self.definition.reference_sample
-        usual = INITIAL_DESIGNS if is_foreign(self.problem.evaluator) else SAMPLE_SIZE
-        return usual if stated is None else stated
-
     def identity(self) -> JsonObject:
         """All that the results depend on besides library versions, as JSON values."""
         definition = self.definition
+        sample: int | str | None = definition.reference_sample
+        if sample is None:
+            sample = INITIAL_DESIGNS if is_foreign(self.problem.evaluator) else SAMPLE_SIZE
         data = {
             "problem": self.problem.provenance(),
             "optimizers": {optimizer.label: optimizer.identity for optimizer in self.optimizers},
@@ -280,7 +277,7 @@ class ResolvedDefinition:
             "seeds": definition.seeds,
             "batch": definition.batch,
             "reference_point": self.reference_point,
-            "reference_sample": None if self.reference_point else self._reference_sample,
+            "reference_sample": None if self.reference_point else sample,
         }
         if self.definition.screening is not None and self.screening is not None:
             costs = self.definition.screening.model_dump(include={"cost", "target_cost", "share"})

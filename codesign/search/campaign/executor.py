@@ -9,8 +9,7 @@ one loses nothing.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Protocol
@@ -187,7 +186,8 @@ def execute_in_processes(
         JobError: A run failed or its worker died; the others were done.
     """
     waiting = deque(pending)
-    with _crew() as crew:
+    crew: dict[Connection, _Worker] = {}
+    try:
         while waiting or crew:
             while waiting and len(crew) < workers:
                 worker = _Worker(setup)
@@ -209,17 +209,10 @@ def execute_in_processes(
                 else:
                     worker.stop()
                     del crew[worker.connection]
-    recorder.finish()
-
-
-@contextmanager
-def _crew() -> Iterator[dict[Connection, _Worker]]:
-    crew: dict[Connection, _Worker] = {}
-    try:
-        yield crew
     finally:
         for worker in crew.values():
             worker.stop()
+    recorder.finish()
 
 
 class _Worker(WorkerProcess):

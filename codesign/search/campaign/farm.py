@@ -11,27 +11,16 @@ from functools import partial
 import numpy as np
 
 from codesign.base.columns import IntArray
-from codesign.base.errors import CodesignError, JobError
+from codesign.base.errors import CodesignError
 from codesign.base.evaluator import Evaluation
 from codesign.base.failures import Failure
-from codesign.search.execution.executors import MisdeliveredError
+from codesign.search.execution.executors import ExecutorGoneError, loss
 from codesign.search.execution.guard import NOTICE_S, Refusal
 from codesign.search.observations import Observations
 from codesign.search.problem import Problem
 
 Task = Callable[[IntArray], Observations | Refusal]
 """Evaluates (1, d) designs on a worker, which must be able to import it."""
-
-
-class ExecutorGoneError(JobError):
-    """The executor works no more, so that no run can go on."""
-
-    def __init__(self, error: BaseException) -> None:
-        words = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")
-        super().__init__(
-            f"the executor no longer works ({words}); what was finished is stored, "
-            "run again to go on"
-        )
 
 
 @dataclass(frozen=True)
@@ -104,7 +93,7 @@ class Farm:
             ExecutorGoneError: The executor does nothing any more.
             CodesignError: The evaluator cannot be used.
         """
-        error = loss(future, row)
+        error = loss_of_design(future, row)
         if error is None:
             result = future.result()
             if isinstance(result, Refusal):
@@ -149,14 +138,13 @@ class Farm:
             raise refusal
 
 
-def loss(future: Future[Observations | Refusal], row: IntArray) -> BaseException | None:
+def loss_of_design(future: Future[Observations | Refusal], row: IntArray) -> BaseException | None:
     """Reason for which a finished task has no result for its (d,) design; None if it has one."""
-    error = future.exception()
-    if error is None and isinstance(result := future.result(), Observations):
-        if np.array_equal(result.rows, row[None, :]):
-            return None
-        return MisdeliveredError("the executor returned the result of another task")
-    return error
+
+    def is_of_design(result: Observations | Refusal) -> bool:
+        return isinstance(result, Refusal) or np.array_equal(result.rows, row[None, :])
+
+    return loss(future, is_of_design)
 
 
 def _nothing() -> None:

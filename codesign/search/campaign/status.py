@@ -39,6 +39,11 @@ class CampaignStatus:
     notices: tuple[str, ...] = ()
 
     @property
+    def has_ended(self) -> bool:
+        """True if every run has ended."""
+        return self.state in ("complete", "exhausted")
+
+    @property
     def done(self) -> int:
         """Designs evaluated over all runs."""
         return sum(run.done for run in self.runs)

@@ -32,17 +32,15 @@ def explained(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        raise _translated(path, error) from error
+        code = getattr(error, "sqlite_errorcode", 0) & 0xFF
+        translated: CodesignError = DamagedStoreError(path, str(error))
+        if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
+            words = "what was stored before is intact, run again to go on"
+            translated = JobError(f"{path}: {error}; {words}")
+        elif code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
+            translated = StoreError(f"cannot be opened or written: {error}", str(path))
+        elif code == sqlite3.SQLITE_BUSY:
+            translated = StoreError("another program is using the store", str(path))
+        raise translated from error
     except OSError as error:
         raise StoreError(f"cannot be written: {error.strerror}", str(path)) from error
-
-
-def _translated(path: Path, error: sqlite3.Error) -> CodesignError:
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF
-    if code in (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR):
-        return JobError(f"{path}: {error}; what was stored before is intact, run again to go on")
-    if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
-        return StoreError(f"cannot be opened or written: {error}", str(path))
-    if code == sqlite3.SQLITE_BUSY:
-        return StoreError("another program is using the store", str(path))
-    return DamagedStoreError(path, str(error))

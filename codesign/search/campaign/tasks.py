@@ -102,25 +102,6 @@ def evaluate_designs(site: Site, rows: IntArray) -> Observations | Refusal:
 
 
 @dataclass(frozen=True)
-class RunSlice:
-    """A part of a run, to be carried on elsewhere.
-
-    Attributes:
-        run: Index of the run.
-        history: What the store holds of it.
-        layout: Names of the recorded numbers.
-        reference: (m,) reference point, minimized.
-        seconds: After so long no further batch is begun.
-    """
-
-    run: int
-    history: StoredObservations
-    layout: Layout
-    reference: FloatArray
-    seconds: float
-
-
-@dataclass(frozen=True)
 class SliceResult:
     """Result of a slice.
 
@@ -138,14 +119,29 @@ class SliceResult:
     is_over: bool
 
 
-def carry_on(site: Site, run_slice: RunSlice) -> SliceResult:
-    """Further batches of a run, the same as anywhere else."""
-    end = time.monotonic() + run_slice.seconds
-    result = partial(SliceResult, run_slice.run, len(run_slice.history))
+def carry_on(
+    site: Site,
+    run: int,
+    history: StoredObservations,
+    layout: Layout,
+    reference: FloatArray,
+    seconds: float,
+) -> SliceResult:
+    """Further batches of a run, the same as anywhere else.
+
+    Args:
+        run: Index of the run.
+        history: What the store holds of it.
+        layout: Names of the recorded numbers.
+        reference: (m,) reference point, minimized.
+        seconds: After so long no further batch is begun.
+    """
+    end = time.monotonic() + seconds
+    result = partial(SliceResult, run, len(history))
     batches = []
     try:
-        plan = plan_at(site, run_slice.layout, run_slice.reference)
-        for batch in run_batches(plan, run_slice.run, run_slice.history):
+        plan = plan_at(site, layout, reference)
+        for batch in run_batches(plan, run, history):
             batches.append(batch)
             if time.monotonic() > end:
                 return result(tuple(batches), None, is_over=False)

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import pickle
 import time
-from collections import Counter
+from collections import deque
 from collections.abc import Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, wait
 from pathlib import Path
 from typing import Protocol
 
@@ -26,7 +25,7 @@ from codesign.search.enumeration.front import ExactFront, dominated_by
 from codesign.search.enumeration.incumbents import find_incumbents
 from codesign.search.enumeration.walk import PartialFront, Walk
 from codesign.search.enumeration.wanted import WantedPart, barriers
-from codesign.search.execution.executors import LOCAL, MisdeliveredError, open_executor
+from codesign.search.execution.executors import LOCAL, carried_out, open_executor
 from codesign.search.execution.guard import Refusal, is_foreign
 from codesign.search.problem import Problem, most_broken
 
@@ -38,8 +37,6 @@ _LEAST_DESIGNS = 1 << 17
 _LEAST_EVALUATED = 256
 """The same where no bound leaves designs out: each is evaluated, which takes longer. [ours]"""
 _SAVE_EVERY_S = 10.0
-_LOSSES = 2
-"""Losses of one block after which the enumeration is given up."""
 _BLAMED, _BLAMED_EVALUATED = 1024, 256
 """Random designs that tell which limit stands in the way, where nothing is feasible. [ours]"""
 
@@ -192,50 +189,25 @@ def _here(
 def _elsewhere(
     setup: SearchSetup, state: State, pending: Sequence[int], workers: int, executor: str | None
 ) -> Iterator[tuple[int, PartialFront]]:
-    opened = open_executor(executor or LOCAL, workers)
+    """The fronts of blocks as they come; a block that is lost is searched again."""
+    opened, pickled = open_executor(executor or LOCAL, workers), pickle.dumps(setup)
+
+    def arguments(block: int) -> tuple[bytes, int, int]:
+        return pickled, *state.range_of(block)
+
+    def is_of_block(block: int, result: tuple[int, PartialFront] | Refusal) -> bool:
+        return isinstance(result, Refusal) or result[0] == state.range_of(block)[0]
+
+    waiting, places = deque(pending), len(pending)
     try:
-        yield from _distributed(opened, setup, state, pending)
+        for block, result in carried_out(
+            opened, search_block, waiting, arguments, is_of_block, places
+        ):
+            if isinstance(result, Refusal):
+                raise result.error()
+            yield block, result[1]
     finally:
         opened.shutdown(wait=True, cancel_futures=True)
-
-
-def _distributed(
-    executor: Executor, setup: SearchSetup, state: State, pending: Sequence[int]
-) -> Iterator[tuple[int, PartialFront]]:
-    """The fronts of blocks as they come; a block that is lost is searched again."""
-    pickled = pickle.dumps(setup)
-    losses: Counter[int] = Counter()
-    blocks = {}
-
-    def submit(block: int) -> None:
-        try:
-            future = executor.submit(search_block, pickled, *state.range_of(block))
-        except Exception as error:  # a stranger's executor may fail in any way
-            raise _stopped(f"the executor no longer works ({error})") from error
-        blocks[future] = block
-
-    for block in pending:
-        submit(block)
-    while blocks:
-        for future in wait(blocks, return_when=FIRST_COMPLETED).done:
-            block = blocks.pop(future)
-            error = future.exception()
-            if error is None:
-                result = future.result()
-                if isinstance(result, Refusal):
-                    raise result.error()
-                if result[0] == state.range_of(block)[0]:
-                    yield block, result[1]
-                    continue
-                error = MisdeliveredError("the executor returned the result of another task")
-            losses[block] += 1
-            if losses[block] > _LOSSES:
-                raise _stopped(f"the worker of block {block} was lost: {error}") from error
-            submit(block)
-
-
-def _stopped(reason: str) -> JobError:
-    return JobError(" ".join(f"{reason}; run again to go on".split()))
 
 
 def _blame(problem: Problem) -> str:

@@ -9,16 +9,22 @@ the way back; an exception means that it was lost.
 
 from __future__ import annotations
 
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections import Counter, deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Any
+from typing import Any, TypeVar
 
 from codesign.base import plugins
 from codesign.base.errors import CodesignError, InputError, JobError
 from codesign.base.processes import WorkerProcess
 
 LOCAL, THREADS = "local", "threads"
+_MOST_LOSSES = 2
+"""Losses of one task in a row after which the executor is given up."""
+R = TypeVar("R")
 
 
 class TaskLostError(Exception):
@@ -27,6 +33,68 @@ class TaskLostError(Exception):
 
 class MisdeliveredError(TaskLostError):
     """An executor returned the result of another task, such as an earlier one's a second time."""
+
+
+class ExecutorGoneError(JobError):
+    """The executor works no more, so that no task can be done."""
+
+    def __init__(self, error: BaseException) -> None:
+        words = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")
+        super().__init__(
+            f"the executor no longer works ({words}); what was finished is stored, "
+            "run again to go on"
+        )
+
+
+def loss(future: Future[R], is_its_result: Callable[[R], bool]) -> BaseException | None:
+    """Reason for which a finished task has no result of its own; None if it has one."""
+    error = future.exception()
+    if error is None and not is_its_result(future.result()):
+        return MisdeliveredError("the executor returned the result of another task")
+    return error
+
+
+def carried_out(
+    executor: Executor,
+    function: Callable[..., R],
+    waiting: deque[int],
+    arguments: Callable[[int], tuple[Any, ...]],
+    is_its_result: Callable[[int, R], bool],
+    places: int,
+) -> Iterator[tuple[int, R]]:
+    """Numbers of tasks with their results, as these come; a task that is lost is done again.
+
+    Args:
+        function: Does a task on a worker, which must be able to import it.
+        waiting: Numbers of tasks. One that is added meanwhile is done, too.
+        arguments: Those of a task.
+        is_its_result: Whether a result belongs to a task.
+        places: Tasks at the same time.
+
+    Raises:
+        ExecutorGoneError: A task was lost too often in a row.
+    """
+    tasks: dict[Future[R], int] = {}
+    losses: Counter[int] = Counter()
+    while waiting or tasks:
+        while waiting and len(tasks) < places:
+            number = waiting.popleft()
+            inputs = arguments(number)
+            try:
+                tasks[executor.submit(function, *inputs)] = number
+            except Exception as error:  # a stranger's executor may fail in any way
+                raise ExecutorGoneError(error) from error
+        for future in wait(tasks, return_when=FIRST_COMPLETED).done:
+            number = tasks.pop(future)
+            failure = loss(future, partial(is_its_result, number))
+            if failure is None:
+                losses[number] = 0
+                yield number, future.result()
+                continue
+            losses[number] += 1
+            if losses[number] > _MOST_LOSSES:
+                raise ExecutorGoneError(failure)
+            waiting.appendleft(number)
 
 
 class LocalExecutor(Executor):

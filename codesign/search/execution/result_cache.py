@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 import numpy as np
@@ -75,19 +75,16 @@ class ResultCache:
                 with self._held(owner):
                     computed = answers_of(self._problem, inner(rows[claimed]))
                     answers |= dict(zip(claimed, computed, strict=True))
-                    self._keep({designs[i]: answers[i] for i in claimed})
+                    lasting = {
+                        designs[i]: answer
+                        for i, answer in zip(claimed, computed, strict=True)
+                        if not isinstance(answer, Failure) or answer.kind == "infeasible"
+                    }
+                    self._store.store(self.source, lasting)
             elif missing:
                 waiting.wait([keys[i] for i in missing])
         in_order = [answers[i] for i in range(len(rows))]
         return observed_answers(self._problem, rows, in_order)
-
-    def _keep(self, answers: Mapping[str, Answer | Failure]) -> None:
-        kept_answers = {
-            design: answer
-            for design, answer in answers.items()
-            if not isinstance(answer, Failure) or answer.kind == "infeasible"
-        }
-        self._store.store(self.source, kept_answers)
 
     @contextmanager
     def _held(self, owner: str) -> Iterator[None]:

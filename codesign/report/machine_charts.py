@@ -2,7 +2,8 @@
 
 The blocks of a die lie where the account of costs places them. What no block covers is the uncore.
 Memories stand outside, along the length of their interfaces. On an interposer they cover the area
-of the account; how far memories of a board reach outward is not to scale.
+of the account; how far memories of a board reach outward is not to scale. An interposer is drawn
+as an equal margin around all that stands on it, with the area of the account.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from codesign.base.columns import Fields
 from codesign.insight.evaluated_design import EvaluatedDesign
+from codesign.models.accounts.price import INTERPOSER_MARGIN
 from codesign.report import palette
 from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Mark, Panel, row_axis
 from codesign.report.edge import edge_words
@@ -19,7 +23,11 @@ from codesign.report.labels import OPERANDS, bank_words, format_value, memory_wo
 from codesign.report.svg import axis_unit
 from codesign.report.system_picture import SystemPicture, TimelineBar, system_picture
 
-_DEPTH_MM, _GAP_MM = 7.0, 1.2
+_DEPTH_MM, _GAP_MM = 7.0, 0.5
+_ROOM_MM = 4.0
+"""Most that an interposer reaches beyond what stands on it; its margin is a fraction of that."""
+_SPREAD = np.array([0.7548776662466927, 0.5698402909980532])
+"""Steps of points that cover a square evenly: powers of the inverse plastic number."""
 _HATCHES = {
     "tier2": "/",
     "tier3": ".",
@@ -57,6 +65,7 @@ class DiePlan:
         grid: Columns and rows of the dies that the silicon is cut into.
         layers: Stacked layers.
         notes: Density and temperature of the blocks, by the name of the block.
+        interposer: Overlapping rectangles that cover it; none on a substrate.
     """
 
     width_mm: float
@@ -66,6 +75,7 @@ class DiePlan:
     grid: tuple[int, int] = (1, 1)
     layers: tuple[Rectangle, ...] = ()
     notes: Mapping[str, str] = field(default_factory=dict)
+    interposer: tuple[Rectangle, ...] = ()
 
     @property
     def span_mm(self) -> float:
@@ -120,11 +130,15 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
             n_columns *= 2
         else:
             n_rows *= 2
+    memories = tuple(_memories(beside, evaluated.levels, (width, height)))
+    packaged = {level["name"] for level in evaluated.levels if level.get("package_mm2")}
+    on_package = [stack for stack in memories if stack.name in packaged]
+    on_package += [Rectangle("die", "die", (0.0, width), (0.0, height))]
     return DiePlan(
         width,
         height,
         tuple(block for row, block in pairs if not row["layer"] and block.name != "base"),
-        tuple(_memories(beside, evaluated.levels, (width, height))),
+        memories,
         (n_columns, n_rows),
         tuple(block for row, block in pairs if row["layer"]),
         {
@@ -132,7 +146,22 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
             for row in rows
             if row.get("celsius") is not None
         },
+        _interposer(on_package) if len(on_package) > 1 or n_dies > 1 else (),
     )
+
+
+def _interposer(blocks: Sequence[Rectangle]) -> tuple[Rectangle, ...]:
+    """The blocks with the margin that gives the account's area, measured at 40,000 points."""
+    ends = np.array([(block.x, block.y) for block in blocks])
+    low = ends.min(axis=(0, 2)) - _ROOM_MM
+    room = ends.max(axis=(0, 2)) + _ROOM_MM - low
+    points = low + room * (np.arange(40_000.0)[:, None] * _SPREAD % 1.0)
+    outside = np.abs(points[:, None] - ends.mean(axis=2)) - np.ptp(ends, axis=2) / 2
+    area = INTERPOSER_MARGIN * sum(block.area_mm2 for block in blocks)
+    margin = np.quantile(outside.max(axis=2).min(axis=1), area / room.prod())
+    title = f"interposer {area:.4g} mm²"
+    covered = (ends + margin * np.array([-1.0, 1.0])).tolist()
+    return tuple(Rectangle("interposer", title, tuple(x), tuple(y)) for x, y in covered)
 
 
 def _memories(
@@ -183,10 +212,9 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
     (columns, rows), n_dies = plan.grid, plan.grid[0] * plan.grid[1]
     die = f"{plan.width_mm / columns:.3g} × {plan.height_mm / rows:.3g} mm"
     die = f"die {die}" if n_dies == 1 else f"{n_dies} dies, each {die}"
-    marks: list[Mark] = [
-        Box((0.0, plan.width_mm), (0.0, plan.height_mm), "gray", 0.3,
-            text=f"{die}, {plan.width_mm * plan.height_mm:.4g} mm²; gray: uncore")
-    ]  # fmt: skip
+    marks: list[Mark] = [Box(x.x, x.y, "rule", 1, edge="", text=x.title) for x in plan.interposer]
+    words = f"{die}, {plan.width_mm * plan.height_mm:.4g} mm²; gray: uncore"
+    marks.append(Box((0.0, plan.width_mm), (0.0, plan.height_mm), "gray", 0.3, text=words))
     largest = {block.name: block for block in sorted(plan.blocks, key=lambda x: x.area_mm2)}
     for block in plan.blocks:
         name = block.name.removesuffix(" interface")
@@ -220,7 +248,8 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
     marks += [
         Line([0.0, 5.0], [low - 1.4, low - 1.4], width=2.0),
         Label(5.6, low - 1.4, "5 mm", "quiet", "start", size=10),
-        Label(middle, high + 1.4, die, "quiet", "middle", size=10),
+        Label(middle, high + 1.4, ", ".join([die, *{x.title for x in plan.interposer}]), "quiet",
+              "middle", size=10),
     ]  # fmt: skip
     x = Axis((middle - half, middle + half), is_hidden=True)
     y = Axis((low - (5.0 if plan.layers else 3.0), high + 2.6), is_hidden=True)

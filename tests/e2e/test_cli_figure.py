@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ import pytest
 import codesign
 from codesign.api import choose_design
 from codesign.cli import main
+from codesign.evaluators.npu.npu_options import account_constants
 from codesign.report.campaign_charts import front_chart, front_picture
 from codesign.report.chart import Label
 from codesign.report.labels import describe_time
@@ -180,6 +182,22 @@ def test_the_blocks_of_a_die_have_the_areas_of_the_account(name):
     for level in filter(lambda level: level["package_mm2"], evaluated.levels):
         footprint = sum(x.area_mm2 for x in plan.memories if x.name == level["name"])
         assert footprint == pytest.approx(level["package_mm2"], rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["P1", "H3", "D1", "Base"])
+def test_an_interposer_is_drawn_with_the_area_that_is_paid_for(name):
+    evaluated = choose_design(codesign.load_campaign("trial").results(), name).evaluated
+    blocks = die_plan(evaluated).interposer
+    xs, ys = (sorted({end for block in blocks for end in getattr(block, x)}) for x in "xy")
+    drawn_mm2 = sum(
+        (x1 - x0) * (y1 - y0)
+        for x0, x1 in pairwise(xs)
+        for y0, y1 in pairwise(ys)
+        if any(b.x[0] <= x0 and x1 <= b.x[1] and b.y[0] <= y0 and y1 <= b.y[1] for b in blocks)
+    )
+    (usd,) = [row["usd"] for row in evaluated.costs if row["part"] == "package"]
+    paid_mm2 = usd / account_constants(evaluated.options).interposer_usd_per_mm2
+    assert drawn_mm2 == pytest.approx(paid_mm2, rel=0.01)
 
 
 def test_interfaces_and_memories_have_the_published_lengths_along_the_edge():

@@ -13,6 +13,7 @@ STUDIES = {
     "memexplorer": "memexplorer_study",
     "simulation": "simulated",
     "scalesim": "scalesim_study",
+    "mappings": "best_mappings",
     "kernels": "kernels",
     "energy": "kernel_energy",
     "requests": "requests",
@@ -31,7 +32,7 @@ STUDIES = {
 """Module of each study, in the order of the page."""
 
 
-SIZED = ("simulation", "scalesim", "epoch", "heat")
+SIZED = ("simulation", "scalesim", "mappings", "epoch", "heat")
 """Studies that draw cases by a seed or can have fewer of them; the others have what was printed or
 measured."""
 WITH_TABLES = ("kernels", "requests", "arrivals", "throughput")

@@ -21,14 +21,14 @@ from codesign.report.machine import machine_of
 from codesign.report.simulators.design_file import answer
 from codesign.report.simulators.environments import run_with
 
-_PROGRAM = Path(__file__).with_name("accelforge_program.py")
-_WORKLOAD = """\
+PROGRAM = Path(__file__).with_name("accelforge_program.py")
+WORKLOAD = """\
 workload:
   iteration_space_shape:
     m: 0 <= m < {item.m}
     n: 0 <= n < {item.n}
     k: 0 <= k < {item.k}
-  bits_per_value: {{All: {bits}}}
+  bits_per_value: {{{bits}}}
   einsums:
   - name: Matmul
     tensor_accesses:
@@ -50,15 +50,15 @@ def simulate(evaluated: EvaluatedDesign) -> JsonObject:
     architecture = Path("architecture.yaml")
     architecture.write_text(architecture_of(machine), encoding="utf-8")
     products = products_of(evaluated, "the design")
-    bits = max(machine.operand_bits)
+    bits = f"All: {max(machine.operand_bits)}"
     distinct: dict[tuple[int, int, int], ScaleSimProduct] = {}
     for product in products:
         distinct.setdefault((product.m, product.n, product.k), product)
     files = []
     for i, product in enumerate(distinct.values()):
         files.append(f"product{i}.yaml")
-        Path(files[-1]).write_text(_WORKLOAD.format(item=product, bits=bits), encoding="utf-8")
-    reported = run_with("accelforge", _PROGRAM, str(architecture), *files)
+        Path(files[-1]).write_text(WORKLOAD.format(item=product, bits=bits), encoding="utf-8")
+    reported = run_with("accelforge", PROGRAM, str(architecture), *files)
     if len(reported["products"]) != len(distinct):
         raise JobError(f"AccelForge mapped {len(reported['products'])} of {len(distinct)} products")
     by_size = dict(zip(distinct, reported["products"], strict=True))

@@ -1,8 +1,9 @@
 """Off-chip traffic of matrix products against the best mapping that AccelForge finds.
 
-Each product is alone on a machine of one off-chip memory and on-chip memory of five sizes: operands
-of one byte, sums of four. AccelForge minimizes the bytes that cross; ours is the best dataflow of
-profile ``plain``. AccelForge runs in an environment of its own; its answers are kept as data.
+The products are layers of Llama-3, Qwen3 and DeepSeek-V3, and attention. Each is alone on a machine
+of one off-chip memory and on-chip memory of five sizes: operands of one byte, sums of four.
+AccelForge minimizes the bytes that cross; ours is the best dataflow of profile ``plain``. It runs
+in an environment of its own; its answers are kept as data.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from pathlib import Path
 import numpy as np
 
 from codesign.base.columns import FloatArray
-from codesign.base.errors import InputError
 from codesign.models.hardware.array import DATAFLOWS
 from codesign.models.machines.npu.traffic import ACCUMULATOR_BYTES, blocked_passes
 from codesign.report.exports.scalesim import ScaleSimProduct
@@ -54,52 +54,39 @@ arch:
     actions: [{{name: compute, energy: 0, throughput: inf}}]
 """
 """A joule and a second for every byte off chip, nothing for all else."""
-_SIZES = (4e6, 16e6, 64e6, 256e6, 1e9)
-_PRODUCTS = (
-    (1, 8192, 8192), (16, 4096, 14336), (64, 8192, 28672), (128, 4096, 4096), (128, 5120, 25600),
-    (512, 4096, 6144), (512, 2048, 768), (1024, 8192, 10240), (2048, 4096, 28672),
-    (2048, 14336, 4096), (2048, 5120, 10240), (4096, 8192, 8192), (4096, 28672, 8192),
-    (4096, 7168, 2048), (8192, 8192, 57344), (8192, 128, 8192), (8192, 8192, 128),
-    (32768, 8192, 10240), (94208, 8192, 57344), (94208, 28672, 8192),
-)  # fmt: skip
-"""Rows, inner size and columns: layers of Llama-3, Qwen3 and DeepSeek-V3, and attention."""
 
 
 def run(seed: int = 0, size: int | None = None) -> Study:
-    """Compare with AccelForge's kept answers, or let it map the first ``size`` products anew.
+    """Compare with AccelForge's kept answers, or with those that it gives now for ``size`` cases.
 
     Raises:
-        InputError: ``size`` is not positive, or no Python for AccelForge.
+        InputError: No Python for AccelForge.
         JobError: AccelForge cannot be installed, or fails.
     """
-    if size is None:
-        with _KEPT.open(encoding="utf-8") as file:
-            version = file.readline().split()[-1]
-            cases = [[float(row[name]) for name in _COLUMNS] for row in csv.DictReader(file)]
-        return compare(version, np.array(cases))
-    if size < 1:
-        raise InputError(f"size: expected a positive number of products, got {size}")
-    return compare(*mapped(size))
+    with _KEPT.open(encoding="utf-8") as file:
+        version = file.readline().split()[-1]
+        cases = np.array([[float(row[name]) for name in _COLUMNS] for row in csv.DictReader(file)])
+    if size is not None:
+        cases = cases[:size]
+        if not is_installed("accelforge"):
+            install("accelforge")
+        cases[:, 4] = [mapped_bytes(*map(round, case[:4])) for case in cases]
+    return compare(version, cases)
 
 
-def mapped(n: int) -> tuple[str, FloatArray]:
-    """AccelForge's version, and on-chip bytes, sizes and least traffic of each case."""
-    if not is_installed("accelforge"):
-        install("accelforge")
-    cases, answer = [], {"version": ""}
+def mapped_bytes(on_chip_bytes: int, m: int, k: int, n: int) -> float:
+    """Least off-chip bytes of a product, by AccelForge."""
     with tempfile.TemporaryDirectory() as folder:
-        files = [Path(folder) / f"product{i}.yaml" for i in range(len(_PRODUCTS[:n]))]
-        for file, (m, k, n_columns) in zip(files, _PRODUCTS, strict=False):
-            product = ScaleSimProduct("product", m, n_columns, k, 1)
-            text = WORKLOAD.format(item=product, bits="A: 8, W: 8, C: 32")
+        files = [Path(folder) / name for name in ("machine.yaml", "product.yaml")]
+        product = ScaleSimProduct("product", m, n, k, 1)
+        texts = (
+            _ARCHITECTURE.format(bits=8 * on_chip_bytes),
+            WORKLOAD.format(item=product, bits="A: 8, W: 8, C: 32"),
+        )
+        for file, text in zip(files, texts, strict=True):
             file.write_text(text, encoding="utf-8")
-        for size in _SIZES:
-            machine = Path(folder) / "machine.yaml"
-            machine.write_text(_ARCHITECTURE.format(bits=8 * size), encoding="utf-8")
-            answer = run_with("accelforge", PROGRAM, str(machine), *map(str, files))
-            for product, best in zip(_PRODUCTS, answer["products"], strict=False):
-                cases.append((size, *product, best["energy_joules"]))
-    return answer["version"], np.array(cases)
+        answer = run_with("accelforge", PROGRAM, *map(str, files))
+    return float(answer["products"][0]["energy_joules"])
 
 
 def compare(version: str, cases: FloatArray) -> Study:
@@ -136,4 +123,5 @@ def least_traffic(size: FloatArray, m: FloatArray, k: FloatArray, n: FloatArray)
     flows = np.arange(len(DATAFLOWS))[None, :]
     again, inputs_again = blocked_passes(m[:, None], n[:, None], weights, inputs, room, flows)
     traffic = weights * again + inputs * inputs_again
-    return traffic.min(axis=1) + ACCUMULATOR_BYTES * m * n
+    least: FloatArray = traffic.min(axis=1) + ACCUMULATOR_BYTES * m * n
+    return least

@@ -1,4 +1,4 @@
-"""SPAD's [SPAD]_ chips beside ours: speed in both phases, silicon, and machines for a load.
+"""SPAD's [SPAD]_ chips beside ours: speed in both phases, and machines for a load.
 
 The chips are device files with its Table 3; starts, links and what products sustain are those of
 the H100. Its own times are simulated (LLMCompass), on a modelled H100.
@@ -15,9 +15,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from codesign.base.columns import FloatArray, JsonObject
-from codesign.models.hardware.device import Device, load_device
 from validation.studies.device_pools import (
-    DATA,
     Phase,
     claim_row,
     claims,
@@ -73,60 +71,6 @@ def _metrics(
     stated = claims()["spad"]
     design = {"device": device, "tensor_parallel": stated["tensor_parallel"]}
     return group_metrics(phase, model_file(stated["model"]), tokens, design, batches)
-
-
-def silicon_rows() -> Iterator[JsonObject]:
-    """Cost of die and memory, and TDP, by the paper's rules from its areas."""
-    silicon = claims()["spad"]["silicon"]
-    reference_usd = hardware_usd(claims()["spad"]["reference"])
-    for chip, claim in silicon["chips"].items():
-        cost = ("hardware cost over the H100's", claim["cost"], hardware_usd(chip) / reference_usd)
-        for quantity, printed, ours in (cost, ("TDP, W", claim["tdp"], tdp_watts(chip))):
-            yield claim_row(
-                f"{chip}, {quantity}",
-                "SPAD, cost and TDP",
-                printed,
-                ours,
-                "Table 3",
-                "section 6.1's rules: dies on a wafer and dollars a gigabyte; power by area",
-            )
-
-
-def hardware_usd(chip: str) -> float:
-    """Dollars of a chip's die and memory.
-
-    Dies on a wafer are ``pi d^2 / (4 A) - pi d / sqrt(2 A)``, without a yield, which gives the
-    paper's prices of dies.
-    """
-    silicon = claims()["spad"]["silicon"]
-    claim, diameter = silicon["chips"][chip], silicon["wafer_diameter_mm"]
-    area = claim["area_mm2"]
-    dies = math.pi * diameter**2 / (4 * area) - math.pi * diameter / math.sqrt(2 * area)
-    capacity_gb = _device(chip).capacity / 1e9
-    memory = capacity_gb * float(silicon[f"{claim['memory']}_usd_per_gb"])
-    return float(silicon["wafer_usd"] / dies + memory)
-
-
-def tdp_watts(chip: str) -> float:
-    """Watts of a chip whose die has the power density of the H100's."""
-    silicon, reference = claims()["spad"]["silicon"], claims()["spad"]["reference"]
-    h100 = silicon["chips"][reference]
-    kept_silicon = 1.0 - silicon["losses"]
-    die = (h100["tdp"] * kept_silicon - _memory_watts(reference)) / h100["area_mm2"]
-    watts = die * silicon["chips"][chip]["area_mm2"] + _memory_watts(chip)
-    return float(watts / kept_silicon)
-
-
-def _memory_watts(chip: str) -> float:
-    silicon = claims()["spad"]["silicon"]
-    claim = silicon["chips"][chip]
-    if claim["memory"] == "gddr":
-        return _device(chip).bandwidth * 8.0 * float(silicon["gddr_pj_per_bit"]) * 1e-12
-    return float(claim["packages"] * silicon["hbm_package_watts"])
-
-
-def _device(chip: str) -> Device:
-    return load_device(str(DATA / "devices" / f"{chip}.yaml"))
 
 
 def cluster_rows() -> Iterator[JsonObject]:

@@ -26,7 +26,6 @@ def run() -> Study:
         *splitwise.handover_rows(),
         *sglang_rows(),
         *spad.speed_rows(),
-        *spad.silicon_rows(),
         *spad.cluster_rows(),
         *splitwise.time_rows(),
         *splitwise.power_rows(),

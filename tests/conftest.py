@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import re
+import sys
 import time
 import xml.etree.ElementTree as ElementTree
 from functools import cache
@@ -26,6 +27,9 @@ from codesign.report.svg import text_width
 if TYPE_CHECKING:
     pass
 
+# jsonschema would build grammars of addresses for a second; no schema here has a format.
+sys.modules["rfc3987_syntax"] = None  # as if not installed
+
 # A busy machine may take long over any example: time is no property that a test asserts.
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
@@ -33,10 +37,14 @@ settings.load_profile("any machine")
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Skip garbage collections while tests are listed: a third of the time goes into them."""
+    """Skip garbage collections while tests are listed, and most of them while tests run.
+
+    They would take a third of the time there and a sixth of it here.
+    """
     gc.disable()
     yield
     gc.freeze()
+    gc.set_threshold(100_000, 20, 10)
     gc.enable()
 
 

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("gp")
 
 TERMS = ScreeningTerms(cost=0.05, share=0.2)
 REFERENCE = np.array([15.0, 30.0])
-QUICK = {"candidates": 256, "mutants": 64, "local_search": 1, "iterations": 15}
+QUICK = {"candidates": 64, "mutants": 32, "local_search": 1, "iterations": 5}
 
 
 def objectives(rows):

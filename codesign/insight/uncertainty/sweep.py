@@ -182,17 +182,17 @@ class Sweep:
         for number, value in zip(self.numbers, values.tolist(), strict=True):
             if number.technology == CONSTANTS:
                 constants[number.number] = value
-                continue
-            change = changes.setdefault(number.technology, {})
-            if number.number == ACCESS_ENERGY:
-                # Both energies, that of writes as far along its range as that of reads.
-                reads, writes = _access_energies(self._technologies[number.technology])
-                along = np.interp(value, _ends(reads), _ends(writes))
-                change |= dict(
-                    zip(ACCESS_ENERGIES, (_exactly(value), _exactly(float(along))), strict=True)
-                )
-            else:
-                change[number.number] = _exactly(value)
+            elif value != number.typical:  # otherwise as settled
+                change = changes.setdefault(number.technology, {})
+                if number.number == ACCESS_ENERGY:
+                    # Both energies, that of writes as far along its range as that of reads.
+                    reads, writes = _access_energies(self._technologies[number.technology])
+                    along = np.interp(value, _ends(reads), _ends(writes))
+                    change |= dict(
+                        zip(ACCESS_ENERGIES, (_exactly(value), _exactly(float(along))), strict=True)
+                    )
+                else:
+                    change[number.number] = _exactly(value)
         library = {
             key: self._settled[key].model_copy(update=change) for key, change in changes.items()
         }
@@ -209,12 +209,11 @@ def _are_equal(observed: Observations, again: Observations) -> bool:
 
 def _typical_library(technology: MemoryTechnology) -> MemoryTechnology:
     """The technology without ranges, so that it is the same at every level of them."""
-    ranges = {number: getattr(technology, number) for number in NUMBERS + ACCOUNT_NUMBERS}
     return technology.model_copy(
         update={
-            k: _exactly(uncertain_number.typical)
-            for k, uncertain_number in ranges.items()
-            if uncertain_number is not None
+            name: _exactly(uncertain_number.typical)
+            for name in NUMBERS + ACCOUNT_NUMBERS
+            if (uncertain_number := getattr(technology, name)) is not None
         }
     )
 

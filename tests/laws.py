@@ -1,8 +1,11 @@
-"""Comparisons for laws over floats: equal values may differ by a rounding step on another CPU."""
+"""Laws over floats: comparisons up to rounding, which differs by CPU, and cases in turn."""
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
+import pytest
 
 ROUNDING = 1e-12
 """Relative difference that sums in another order, or with fused products, may have."""
@@ -23,3 +26,12 @@ def never_falls(values, axis=-1):
 def never_rises(values, axis=-1):
     """True if values along an axis rise nowhere by more than rounding."""
     return never_falls(np.flip(np.asarray(values, dtype=float), axis), axis)
+
+
+def in_turn(*lists):
+    """All combinations; every second is slow, as the black squares of a board are."""
+    places = itertools.product(*map(enumerate, lists))
+    return [
+        pytest.param(*values, marks=[pytest.mark.slow] if sum(numbers) % 2 else [])
+        for numbers, values in (zip(*place, strict=True) for place in places)
+    ]

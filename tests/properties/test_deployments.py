@@ -18,7 +18,7 @@ from codesign.models.deployments.parallelism import (
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.space import load_space
-from tests.laws import is_at_most
+from tests.laws import in_turn, is_at_most
 
 MODELS = {
     "llama-3.3-70b": "osworld",
@@ -70,11 +70,13 @@ def test_one_device_is_the_same_with_degrees_of_one_and_without_any(model, phase
 
 
 @pytest.mark.parametrize(
-    ("model", "deployment"),
-    [*product(MODELS, DEPLOYMENTS), *product(MIXTURES, WITH_EXPERTS)],
+    ("machine", "phase"),
+    in_turn(
+        [*product(MODELS, DEPLOYMENTS), *product(MIXTURES, WITH_EXPERTS)], ["prefill", "decode"]
+    ),
 )
-@pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_every_machine_works_in_every_deployment(model, phase, deployment):
+def test_every_machine_works_in_every_deployment(machine, phase):
+    model, deployment = machine
     analytical = npu(model, phase)
     columns = deployed(designs(400), *deployment)
     known = analytical.known_violations(columns)

@@ -27,7 +27,7 @@ from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.search.problem_builder import build_problem
 from codesign.space import load_space, parse_space
-from tests.laws import is_at_most
+from tests.laws import in_turn, is_at_most
 
 LIBRARY = load_library()
 N = 100
@@ -356,9 +356,9 @@ def test_what_no_tier_holds_goes_to_the_one_that_takes_longest():
 
 
 @pytest.mark.skipif(not compiled.has_numba(), reason="numba is not installed")
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("model", MODELS)
-@pytest.mark.parametrize("batch", [None, 4, (2, 7, 30), "stated"])
+@pytest.mark.parametrize(
+    ("batch", "model", "way"), in_turn([None, 4, (2, 7, 30), "stated"], MODELS, WAYS)
+)
 def test_limited_or_stated_batches_have_the_same_bits_compiled(batch, model, way, monkeypatch):
     some = dict(designs(150))
     if batch == "stated":

@@ -22,7 +22,7 @@ from codesign.models.hardware.formula_operations import inverse
 from codesign.models.memtech import Range, TechnologyLibrary, load_library
 from codesign.models.workload import Request
 from codesign.space import DesignSpace, load_space
-from tests.laws import ROUNDING, is_at_most
+from tests.laws import ROUNDING, in_turn, is_at_most
 
 MODELS = {
     "llama-3.3-70b": "osworld",
@@ -39,7 +39,14 @@ TIER_TECHNOLOGIES = ("hbm3e_8h", "hbm4_12h", "hbf", "gddr6", "gddr7", "lpddr5x",
 EVERY_TECHNOLOGY = ON_CHIP + TIER_TECHNOLOGIES
 N = 150
 
-every_case = pytest.mark.parametrize(("model", "profile", "phase"), CASES)
+every_case = pytest.mark.parametrize(
+    ("model", "profile", "phase"), in_turn(MODELS, PROFILES, PHASES)
+)
+
+
+@pytest.fixture
+def case(model: str, profile: str, phase: str) -> tuple[str, str, str]:
+    return model, profile, phase
 
 
 @cache
@@ -193,15 +200,6 @@ BATCHES: list[tuple[str, int | str]] = [
 ]  # fmt: skip
 
 
-def in_turn(*lists: Iterable[Any]) -> list[Any]:
-    """All combinations; every second is slow, as the black squares of a board are."""
-    places = itertools.product(*map(enumerate, lists))
-    return [
-        pytest.param(*values, marks=[pytest.mark.slow] if sum(numbers) % 2 else [])
-        for numbers, values in (zip(*place, strict=True) for place in places)
-    ]
-
-
 @pytest.mark.parametrize(("way", "work", "model"), in_turn(WAYS, BATCHES, MODELS))
 def test_more_memory_never_slows_a_design(
     way: str, work: tuple[str, int | str], model: str
@@ -260,7 +258,7 @@ def test_a_better_machine_never_lowers_the_throughput(model: str, profile: str, 
 
 
 @pytest.mark.parametrize("format_name", ["weight_format", "activation_format", "kv_format"])
-@pytest.mark.parametrize("case", CASES, ids="-".join)
+@every_case
 def test_a_narrower_format_never_lowers_throughput_or_raises_energy(
     case: tuple[str, str, str], format_name: str
 ) -> None:
@@ -335,7 +333,7 @@ def test_the_evaluator_keeps_its_contract(profile: str, phase: str) -> None:
     check_evaluator(one, take(designs(), np.arange(16)), n_single=4)
 
 
-@pytest.mark.parametrize("case", CASES, ids="-".join)
+@every_case
 def test_a_batch_is_its_designs_one_by_one_wherever_they_stand(case: tuple[str, str, str]) -> None:
     one = evaluator(*case)
     whole = one.evaluate(designs())
@@ -444,11 +442,11 @@ def explanations(case: tuple[str, str, str], **options: Any) -> Iterable[tuple[E
         yield told, told.metrics["phase_time_s"] / (n_passes * requests)
 
 
-@pytest.mark.parametrize("case", CASES, ids="-".join)
+@every_case
 def test_the_operators_times_sum_to_the_time_of_a_pass(case: tuple[str, str, str]) -> None:
-    in_turn = explanations(case, vector="serial")
+    one_by_one = explanations(case, vector="serial")
     side_by_side = explanations(case, vector="overlapped")
-    for (told, seconds), (_, overlapped_s) in zip(in_turn, side_by_side, strict=True):
+    for (told, seconds), (_, overlapped_s) in zip(one_by_one, side_by_side, strict=True):
         assert sum(row["time_s"] for row in told.operators) == pytest.approx(seconds, rel=1e-12)
         assert sum(row["time_share"] for row in told.operators) == pytest.approx(1.0)
         for row in told.operators:
@@ -463,7 +461,7 @@ def test_the_operators_times_sum_to_the_time_of_a_pass(case: tuple[str, str, str
 
 
 @pytest.mark.parametrize("topology", ["staged", "parallel"])
-@pytest.mark.parametrize("case", CASES, ids="-".join)
+@every_case
 def test_the_operators_traffic_and_energy_sum_to_those_of_a_pass(
     case: tuple[str, str, str], topology: str
 ) -> None:
@@ -509,7 +507,7 @@ def test_infinite_bandwidth_and_no_latency_leave_the_time_of_the_array(
     np.testing.assert_allclose(used, 1.0, rtol=1e-12)
 
 
-@pytest.mark.parametrize("case", CASES, ids="-".join)
+@every_case
 def test_with_everything_on_chip_the_tiers_do_not_matter(case: tuple[str, str, str]) -> None:
     spacious: Change = (ON_CHIP, "capacity", 1e7)
     slow: Change = (TIER_TECHNOLOGIES, "bandwidth", 0.01)

@@ -24,6 +24,7 @@ from codesign.models.machines.npu import machine_code
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.space import load_space
+from tests.laws import in_turn
 
 LIBRARY = load_library()
 needs_numba = pytest.mark.skipif(not compiled.has_numba(), reason="numba is not installed")
@@ -136,9 +137,7 @@ def neighbors(n_each):
 
 
 @needs_numba
-@pytest.mark.parametrize("n_each", [12, 200])
-@pytest.mark.parametrize("switch", ["0", "1"])
-@pytest.mark.parametrize("case", CASES[::6], ids=str)
+@pytest.mark.parametrize(("case", "switch", "n_each"), in_turn(CASES[::6], "01", [12, 200]))
 def test_repeated_designs_are_worked_out_once_with_the_same_bits(case, switch, n_each, monkeypatch):
     monkeypatch.setenv(compiled.SWITCH, switch)
     one, sweep = evaluator(*case), neighbors(n_each)

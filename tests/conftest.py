@@ -11,7 +11,6 @@ import time
 import xml.etree.ElementTree as ElementTree
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -23,9 +22,6 @@ os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from codesign.answers import answer, json_values
 from codesign.report.svg import text_width
-
-if TYPE_CHECKING:
-    pass
 
 # jsonschema would build grammars of addresses for a second; no schema here has a format.
 sys.modules["rfc3987_syntax"] = None  # as if not installed

@@ -50,6 +50,15 @@ def processes_hear_an_interrupt():
     signal.signal(signal.SIGINT, before)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _sheets_of_few_draws():
+    """Spec sheets of 20 draws instead of 200, which take a second each."""
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("sheet_accounts", "spec_sheet"):
+            patch.setattr(f"codesign.report.exports.{module}.SAMPLES", 20)
+        yield
+
+
 @pytest.fixture(scope="session")
 def break_off():
     """Run a campaign for one batch; its folder."""

@@ -10,6 +10,7 @@ import pytest
 
 import codesign
 from codesign.cli import main
+from tests.e2e.test_cli_enumerate import _json
 
 _CAMPAIGN = """\
 name: NAME
@@ -61,11 +62,6 @@ def _there(folder, monkeypatch):
 def _printed(capsys, *arguments):
     assert main(list(arguments)) == 0
     return " ".join(capsys.readouterr().out.split())
-
-
-def _json(capsys, *arguments):
-    assert main([*arguments, "--json"]) == 0
-    return json.loads(capsys.readouterr().out)
 
 
 _HEADERS = {

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from codesign.cli import main
+from tests.e2e.test_cli_enumerate import _json
 
 _CAMPAIGN = """\
 name: trial
@@ -48,13 +49,6 @@ def folder(tmp_path_factory) -> Path:
 @pytest.fixture(autouse=True)
 def _there(folder, monkeypatch):
     monkeypatch.chdir(folder)
-
-
-def _json(capsys, *arguments: str):
-    assert main([*arguments, "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return json.loads(out)
 
 
 def test_a_run_ends_with_the_front_the_hypervolumes_and_the_files(folder, capsys):

@@ -80,6 +80,7 @@ def sheet(folder):
     """The spec sheet of P1, and what is written beside it."""
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
+        patch.setattr("codesign.report.exports.sheet_accounts.SAMPLES", 200)
         return _export(folder, "p1.md", "--format", "spec-sheet", "--design", "P1")
 
 

@@ -359,7 +359,7 @@ def test_a_broken_off_campaign_is_said_to_be_stopped(folder, break_off, capsys, 
 
 def test_a_watched_campaign_has_the_observations_of_an_unwatched_one(folder):
     for name in ("seen", "unseen"):
-        _define(folder, name, 80)
+        _define(folder, name, 40)
     assert main(["run", "unseen", "--json"]) == 0
     run = subprocess.Popen([sys.executable, "-m", "codesign", "run", "seen"], cwd=folder,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
@@ -373,7 +373,7 @@ def test_a_watched_campaign_has_the_observations_of_an_unwatched_one(folder):
     assert run.returncode == 0 and "locked" not in said, said
     assert n_frames > 0
     seen, unseen = (codesign.load_campaign(name).results() for name in ("seen", "unseen"))
-    assert len(seen) == 160
+    assert len(seen) == 80
     np.testing.assert_array_equal(seen.rows, unseen.rows)
     np.testing.assert_array_equal(seen.objectives, unseen.objectives)
     np.testing.assert_array_equal(seen.hypervolume, unseen.hypervolume)

@@ -138,8 +138,10 @@ def test_processes_find_the_same_front_of_a_variation(folder, monkeypatch):
 
 
 def test_fronts_found_side_by_side_explain_the_same(folder, monkeypatch):
-    path = folder / "runs" / "tiny.yaml"
-    campaign = Campaign.load("tiny")
+    path = folder / "runs" / "less.yaml"
+    less = _CAMPAIGN.replace("fixed: {", "fixed: {pe_array: [1024, 64], tier3_technology: none, ")
+    path.write_text(less, encoding="utf-8")
+    campaign = Campaign.load("less")
     front = campaign.exact_front()
     reference = minimized(campaign.problem, campaign.exact_results(front).reference_point)
 

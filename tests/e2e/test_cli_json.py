@@ -16,6 +16,7 @@ from codesign.answers.economics import PricedPoint
 from codesign.answers.json_values import plain_value
 from codesign.cli import main
 from codesign.cli.app import _joined, command_tree
+from codesign.insight.decisions import plane
 from tests.snapshots import differences
 
 _CAMPAIGN = """\
@@ -209,7 +210,11 @@ def _printed(capsys, *arguments: str) -> Any:
     ("name", "words"),
     [(name, words) for name, commands in INVOCATIONS.items() for words in commands],
 )
-def test_a_command_prints_its_document_as_published(name, words, capsys, check_document):
+def test_a_command_prints_its_document_as_published(
+    name, words, capsys, check_document, monkeypatch
+):
+    # Five maps take ten seconds.
+    monkeypatch.setattr(plane, "MOST_PAIRS", 1)
     document = _printed(capsys, *words.split(), "--json")
     assert list(document)[:2] == ["schema", "codesign_version"]
     assert document["schema"] == answers()[name].schema_label()
@@ -217,6 +222,12 @@ def test_a_command_prints_its_document_as_published(name, words, capsys, check_d
     check_document(document)
     if name not in LISTS:
         assert not differences(words, document)
+
+
+@pytest.mark.slow
+def test_a_page_has_as_many_maps_as_it_promises(capsys):
+    document = _printed(capsys, "explain", "map", "trial", "--output", "five.html", "--json")
+    assert len(document["maps"]) == plane.MOST_PAIRS == 5
 
 
 @pytest.mark.parametrize("words", MORE)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from codesign import api
 from codesign.base import resources
 from codesign.cli import main
 from codesign.insight.uncertainty.uncertainty import SAMPLES, robust_front
+from tests.e2e.test_cli_enumerate import _json
 
 EVALUATE = [
     "evaluate", "--space", "memexplorer", "--design", "Base", "--model", "llama-3.3-70b",
@@ -67,13 +67,6 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _there(folder, monkeypatch):
     monkeypatch.chdir(folder)
-
-
-def _json(capsys, *arguments):
-    assert main([*arguments, "--json"]) == 0
-    out, err = capsys.readouterr()
-    assert err == ""
-    return json.loads(out)
 
 
 def _refused(capsys, *arguments):

@@ -206,8 +206,6 @@ def _assumptions(model_type: str, config: Fields, *, is_tied: bool) -> str:
     words = [f"{gated} MLPs", "RMS norms", "rotary positions"]
     if config.get("sliding_window") and "layer_types" not in config:
         words.append("a sliding window in every layer")
-    if any(key.startswith(("index_", "sparse_attention")) for key in config):
-        words.append("attention to all tokens whatever an index chooses")
     if "head_dim" not in config and "kv_lora_rank" not in config:
         words.insert(0, "heads as wide together as the model")
     listed = ", ".join(words)

@@ -416,8 +416,6 @@ def test_an_unknown_type_is_read_by_its_shapes_with_a_warning(tmp_path, caplog):
         ({"transformers_version": "4.50.0", "tie_word_embeddings": False}, "untied"),
         ({"hidden_act": "relu2"}, "ungated MLPs"),
         ({"sliding_window": 8}, "a sliding window in every layer"),
-        ({"index_topk": 8, "layer_types": ["indexed_attention"] * 4},
-         "attention to all tokens whatever an index chooses"),
     ],
 )  # fmt: skip
 def test_the_warning_about_an_unknown_type_names_what_is_assumed(tmp_path, changes, words):
@@ -478,6 +476,7 @@ def test_the_outer_key_ties_embeddings_of_files_of_transformers_5(
           "moe_layer_freq": 2}, "moe_layer_freq would be ignored"),
         ({"model_type": "novel", "hc_mult": 4}, r"\(several residual streams\)"),
         ({"model_type": "novel", "moe_layers_enum": "1,3"}, r"\(a choice of layers with experts\)"),
+        ({"model_type": "novel", "index_topk": 8}, "do not suffice: index_topk would be ignored"),
         ({"model_type": "jetmoe"}, "do not suffice: attention whose heads are experts"),
         ({"num_key_value_heads": [2, 2, 2, 4]}, "num_key_value_heads: .*valid integer"),
         ({"num_key_value_heads": [2, 2]}, "num_key_value_heads: .*valid integer"),

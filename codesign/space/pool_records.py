@@ -21,7 +21,7 @@ Role = Literal[
     "decode_attention",
     "decode_ffn",
 ]
-"""Work of the machines of a pool: all of a phase; the first or the last part of a decode
+"""Work of the machines of a pool. It is all of a phase, or the first or the last part of a decode
 (``early``, ``late``); or the attention or the rest of every layer in a phase."""
 ROLES: tuple[Role, ...] = get_args(Role)
 

@@ -41,7 +41,7 @@ _FORMATS = ("bf16", "fp8_block128", "nvfp4")
 _SIZES = ("batch", "query_heads", "input_tokens", "past_tokens")
 _HOST_BOUND_S = 1e-3
 """Seconds of a sequence below which a prefill that a host starts kernel by kernel tells of the
-host [ours]: with sparse attention one token took 0.2 to 1.1 ms, 128 sequences of 256 tokens 34."""
+host [ours]. With sparse attention one token took 0.2 to 1.1 ms, 128 sequences of 256 tokens 34."""
 
 
 def left_out(table: KernelTable) -> Reasons:

@@ -30,9 +30,9 @@ ALL_FAMILIES = (*FAMILIES, "engine")
 attention from attention, and the engine is the rest of requests."""
 CLASSES = ("gpu", "tpu", "igpu", "npu", "cpu")
 _RATIOS = {"tpu": (1.0, 1.0), "igpu": (1.0, 0.845), "npu": (0.2, 1.289), "cpu": (0.874, 0.0944)}
-"""Shares of the peak and of the bandwidth, over those of GPUs: as they came out for 2 measurements
+"""Shares of the peak and of the bandwidth, over those of GPUs. They came out so for 2 measurements
 of an igpu, 2 of an npu and 14 of a cpu (three AMD devices in measured_calibration.csv) with the
-constants before these; of a tpu there is none."""
+constants before these. Of a tpu there is none."""
 _OF_PEAK = ("compute", "matrix_fraction")
 _OF_BANDWIDTH = ("memory", "bandwidth", "bandwidth_fraction", "convolution_bandwidth_fraction")
 _OF_GPU_CORES = {
@@ -44,7 +44,7 @@ _OF_GPU_CORES = {
     "operand_rate": 1e13,
     "wave": 0.01,
 }
-"""Constants of classes other than GPUs: few large cores are fed as fast as they multiply, multiply
+"""Constants of classes other than GPUs. Few large cores are fed as fast as they multiply, multiply
 integers at their peak, and fill a tile's pipeline while the tile before drains [ours]."""
 _LARGE_CORES = {"tpu": 16.0, "npu": 16.0}
 """Cores of a GPU that a matrix unit counts for [ours]."""

@@ -25,8 +25,8 @@ from codesign.search.pareto import non_dominated
 from codesign.search.problem import Objective
 
 SOLVED_SHARE = 0.99
-"""Share of the best hypervolume that hints without a model must reach, in the median over the seeds
-and within the budget, for a problem to count as solved by them. [ours]"""
+"""Share of the best hypervolume that hints without a model must reach for a problem to count as
+solved by them: in the median over the seeds. [ours]"""
 ROUNDING = 1e-9
 """A share of hypervolume above 1 by no more is a sum taken in another order. [ours]"""
 

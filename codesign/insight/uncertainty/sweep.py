@@ -24,7 +24,7 @@ from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
 
 ACCESS_ENERGY = "access_energy"
-"""The energies of reads and writes of one technology, high or low together: drawn apart, a byte
+"""The energies of reads and writes of one technology, high or low together. Drawn apart, a byte
 written could take several times the energy of one read, and the memory would wait for its power
 limit. Its values are those of reads."""
 

@@ -50,7 +50,7 @@ SCORE_PATHS: tuple[ScorePath, ...] = get_args(ScorePath)
 """Paths of scores; a code is the position here."""
 _LOCAL, _ON_CHIP = SCORE_PATHS.index("local"), SCORE_PATHS.index("on_chip")
 SCORE_BUFFER_BYTES_PER_MAC = 4.0
-"""Bytes of the buffer between array and vector unit, for each multiply-accumulate unit: two tiles
+"""Bytes of the buffer between array and vector unit, for each multiply-accumulate unit. Two tiles
 of BLEN rows by MLEN keys, one written while the other is read, of 16 bits a score [ours]."""
 LEVEL_NAMES = ("on_chip", *(f"tier{i}" for i in range(1, MOST_TIERS + 1)))
 """Memory levels, as results name them."""

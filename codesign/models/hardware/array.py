@@ -34,9 +34,9 @@ ORGANIZATIONS: tuple[Organization, ...] = ("flattened", "systolic", "ideal")
 
 
 Drain = Literal["shifted", "direct"]
-"""Exit of the sums of an output-stationary fold from the grid: ``direct``, each as it is finished,
-as SCALE-Sim 3 has it [ScaleSim3]_ and the default here; or ``shifted`` down through the grid, R
-cycles after the last of them is finished, as its first paper has it [Samajdar2018]_."""
+"""Exit of the sums of an output-stationary fold from the grid. It is ``direct``, each as it is
+finished, as SCALE-Sim 3 has it [ScaleSim3]_ and the default here. Or it is ``shifted`` down through
+the grid, R cycles after the last is finished, as its first paper has it [Samajdar2018]_."""
 
 
 def column_slots(

@@ -23,9 +23,9 @@ from codesign.base.columns import (
 from codesign.models.hardware.accelerator import DEFAULT_CLOCK_HZ, AcceleratorBatch
 
 OPERATIONS_PER_LANE = 6.0
-"""Operations that a lane of the vector unit does at once: it is a pipeline with a stage for each
-operation of a softmax (scale, maximum, subtract, exponential, sum, divide), as the units of
-FlashAttention-4 and of dedicated softmax hardware are [ours]. It takes in one score per cycle; any
+"""Operations that a lane of the vector unit does at once. It is a pipeline with a stage for each
+operation of a softmax (scale, maximum, subtract, exponential, sum, divide). So are the units of
+FlashAttention-4 and of dedicated softmax hardware [ours]. It takes in one score per cycle; any
 other work uses one stage. Their energies are taken to be equal."""
 
 _REFERENCE_BITS = 8.0

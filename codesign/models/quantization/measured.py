@@ -27,7 +27,7 @@ from codesign.models.quantization.published import OPERANDS, FormatChoice
 
 ADDITIVITY_ERROR = 0.2
 """Error of the logarithm of a sum of divergences. Over 122 sums of two or three rows, of the
-byte-level decoder of the tests by ``rtn`` and ``quarot+gptq``, the largest was 0.17, and 80 % were
+byte-level decoder of the tests by ``rtn`` and ``quarot+gptq``, the largest was 0.17. 80 % were
 within 0.08 (``docs/accuracy.md``); rounded up, for other models were not measured."""
 _SAME_SIZE = 1e-3
 """Relative difference of numbers of parameters up to which two models count as one [ours]."""

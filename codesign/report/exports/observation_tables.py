@@ -91,7 +91,7 @@ _WIDEST, _NARROWEST = 70, 6
 
 def write_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
     """A workbook: ``observations`` with the design in words, then objectives and main metrics with
-    their units, parameters, and the rest of the CSV; a ``chart`` of the front by its first two
+    their units, parameters, and the rest of the CSV. A ``chart`` of the front by its first two
     objectives; the ``metrics`` with their meanings, and what matters of the ``provenance``.
 
     Raises:

@@ -45,14 +45,14 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 NOISE = 1e-6
-"""Variance, where that of what is observed is 1 [ours]: a thousandth of the range can decide
+"""Variance, where that of what is observed is 1 [ours]. A thousandth of the range can decide
 where a limit leaves a narrow band, and 1e-4 left up to 0.2 of the hypervolume unfound there."""
 PRIOR_SCALE = math.sqrt(3.0)
 """Deviation of the logarithm of a length scale before anything is observed (Hvarfner et al.)."""
 ALIKE_SCALE = 0.5
 """Deviation of the logarithm of a length scale about that of its group before anything is observed
-[ours]: over three spaces with three categories of 20 values, two histories each, the ten results to
-come were predicted with an error of 0.57 deviations on average, against 0.65 if the values share
+[ours]. Over three spaces with three categories of 20 values, two histories each, the ten results to
+come were predicted with an error of 0.57 deviations on average. It is 0.65 if the values share
 one scale and 0.66 if each has its own."""
 LOG_NOISE = math.log(NOISE)
 _NOISE_BOUNDS = (LOG_NOISE, math.log(0.5))
@@ -65,7 +65,7 @@ explanations the one with less noise is likelier [ours]."""
 _SAME_MODE = 0.1
 """Difference of log densities up to which two searches found the same optimum [ours]."""
 _TEMPERATURE = 10.0
-"""Divides log densities of modes before they become weights [ours]: over 36 histories of 18
+"""Divides log densities of modes before they become weights [ours]. Over 36 histories of 18
 problems, unseen designs had a mean log density of 2.32, of 2.26 at 1, and of 2.22 under the better
 mode alone."""
 VARIANCE_SCALE = 2.0

@@ -17,7 +17,7 @@ from validation.studies.kernel_table import KernelTable
 
 FOLDS = 5
 _NOISE_RATIO = 0.25
-"""Variance of what one size does not tell of another, over that of corrections [ours]: 20 % and
+"""Variance of what one size does not tell of another, over that of corrections [ours]. 20 % and
 40 %; of 0.16 to 0.64 the best for whole geometries that were left out, within 0.003."""
 _MOST_LOG = 2.0
 """Logarithms of measured over predicted time beyond which a row counts as if it had so much."""

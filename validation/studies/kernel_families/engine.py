@@ -115,7 +115,7 @@ def _is_waiting(case: RequestCase) -> bool:
 
 
 def _parts(case: RequestCase) -> tuple[float, float, float, float, float, float]:
-    """Terms of a pass whose kernels are queued: seconds of layers and ends, kernels of the layers,
+    """Terms of a pass whose kernels are queued. Seconds of layers and ends, kernels of the layers,
     rate to the host, bytes of a collective of the layers, and bytes that a device sends in all of
     them."""
     serving = _queued(case)

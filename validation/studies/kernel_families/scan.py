@@ -42,7 +42,7 @@ _SCANS = (
 OPERATORS = (*_CONVOLUTIONS, *_SCANS)
 _FUSED = ("chunk_gated_delta_rule_flashinfer", "flashkda_fwd")
 _MIXED = "fused_recurrent_gated_delta_rule"
-"""A decode that reads 16 bits of a state and writes 32 [ours]: it is faster than 32 both ways allow
+"""A decode that reads 16 bits of a state and writes 32 [ours]. It is faster than 32 both ways allow
 on H100, H200 and A100, and states are of 16 or 32 bits (the table's notes)."""
 START = ScanConstants(
     bandwidth_fraction=0.85,

@@ -14,9 +14,9 @@ from codesign.models.deployments.queueing.prefix_cache import StoreLimits
 from codesign.models.deployments.queueing.step_times import StepTimes
 
 Routing = Literal["least-loaded", "round-robin", "session"]
-"""Choice of the machine of a pool for a request: the one with the fewest requests, the first of
-equals; each in turn; or the one that served the session before, and for its first turn the one
-with the fewest requests."""
+"""Choice of the machine of a pool for a request. It is the one with the fewest requests, the
+first of equals; each in turn; or the one that served the session before.
+"""
 
 
 @dataclass(frozen=True)

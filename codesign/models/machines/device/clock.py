@@ -36,9 +36,10 @@ POWER_EXPONENT = 1.0 + ENERGY_EXPONENT
 STREAM_CLOCK = 0.5
 """Part of the highest clock that a stream needs to run at the memory's rate [ours]."""
 BURST_S = 0.1
-"""Time after idling for which products run as in a burst: what an H100 gains on its steady state in
-the first 0.4 s of a loop of 8192 x 8192 x 8192 in bf16 (``h100_measured.csv``), over its gain in
-the first 0.03 s."""
+"""Time after idling for which products run as in a burst.
+
+It is what an H100 gains on its steady state in the first 0.4 s of a loop of 8192 x 8192 x 8192 in
+bf16 (``h100_measured.csv``), over its gain in the first 0.03 s."""
 _LEAST_CLOCK, _HALVINGS = 0.02, 40
 
 

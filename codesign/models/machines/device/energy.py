@@ -46,7 +46,7 @@ _Part = Annotated[float, Field(ge=0)]
 _Picojoules = Annotated[float, quantity("pJ"), Field(ge=0)]
 
 UNBOUND_JOULES_PER_FLOP = 0.8e-12
-"""A FLOP in 16 bits on an H100 at the clock of its limit, beside base and memory, which stands for
+"""A FLOP in 16 bits on an H100 at the clock of its limit, beside base and memory. It stands for
 that of devices whose power limit binds no product of 16 bits [ours]."""
 PRODUCT_TRAFFIC = 0.04
 """Power of the memory in a loop of large products, in parts of the limit: 0.4 GB in 1.64 ms on an

@@ -28,11 +28,11 @@ from codesign.base.schema import Latency, Record
 from codesign.models.machines.device.rates import Floats
 
 LARGE_MESSAGE_BYTES = float(56 << 20)
-"""Beyond this, collectives of an engine of 2023 leave the links [ours]: hidden states of 2,048
+"""Beyond this, collectives of an engine of 2023 leave the links [ours]. Hidden states of 2,048
 tokens, 32 MiB of Llama-2-70B and 56 of BLOOM-176B, are as fast as by NCCL, those of 4,096, 64 and
 112 MiB, are not [Patel2023]_."""
 _RECENT_HOST_BYTES_PER_S = 48e9
-"""Rate to a host from which on it is a recent one [ours]: between PCIe 4, 32 GB/s, of hosts until
+"""Rate to a host from which on it is a recent one [ours]. Between PCIe 4, 32 GB/s, of hosts until
 2022, and PCIe 5, 64 GB/s, of those since (Sapphire Rapids, Genoa)."""
 _EARLIER_HOST_BYTES_PER_S = 32e9
 

@@ -37,7 +37,7 @@ EXCHANGE_KINDS: tuple[ExchangeKind, ...] = (
 DISPATCH_BYTES, COMBINE_BYTES = 1 + 4 / 128, 2.0
 """Bytes of an element of a token on the way to the experts, and back."""
 FULL_RATE_NODES = 4
-"""Nodes between which every port has its full rate in normal mode: on 8 nodes H100 and H200 reach
+"""Nodes between which every port has its full rate in normal mode. On 8 nodes H100 and H200 reach
 half of what they reach on 2 and 4, in both directions."""
 
 

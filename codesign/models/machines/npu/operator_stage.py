@@ -52,7 +52,7 @@ from codesign.models.machines.npu.traffic import (
 
 TILE_BUFFER_SHARE = 0.5
 """Share of the on-chip memory that holds the tiles of the running operator, unless operands are
-streamed anew for every tile of the array; the rest holds what stays resident [our choice: an even
+streamed anew for every tile of the array. The rest holds what stays resident [our choice: an even
 split]."""
 
 

@@ -60,6 +60,7 @@ _TITLES = {
     "usd_per_million_output_tokens": "price of output",
     "usd_per_million_asked_tokens": "price of asked tokens",
     "energy_joules_per_asked_token": "energy per asked token",
+    **{f"cache{i}_hit_share": f"hit share of outer cache {i}" for i in (1, 2, 3)},
     "usd_per_hour": "price per hour",
     "kgco2e_per_million_tokens": "carbon",
     "embodied_kgco2e": "embodied carbon",

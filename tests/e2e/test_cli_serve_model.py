@@ -150,10 +150,6 @@ SPLIT = ["--prefill-machines", "1"]
         ),
         (["serve-model", *MACHINE, *LONG, "--at-once"], "--at-once: request 1: expected at most"),
         (
-            ["serve-model", *MACHINE, *LONG, "--prompt-tokens", "9K", "--at-once"],
-            "--prompt-tokens: expected at most the 8,192 tokens of llama-3-8b's context, got 9,217",
-        ),
-        (
             ["serve-model", *MACHINE, *DRAWN, "--prefill-tp", "2"],
             "expected --prefill-machines with",
         ),

@@ -56,10 +56,10 @@ from codesign.models.machines.npu.pass_time import ROUNDING
 from codesign.models.workload.precision import FORMAT_KEYS
 
 UNDECIDED_PARAMETERS = (
+    "clock_hz",
     "activation_format",
     "weight_format",
     "kv_format",
-    "clock_hz",
     "topology",
     "score_path",
     *ON_CHIP_PARAMETERS,
@@ -69,8 +69,8 @@ UNDECIDED_PARAMETERS = (
     "dataflow",
     "storage_priority",
 )
-"""Formats first: they set widths, and so both power and traffic. The software comes last, as it
-sets no power."""
+"""Clock first: the fastest has the best rate, the slowest the best power. Then formats: they set
+widths, and so both power and traffic. The software comes last, as it sets no power."""
 
 _WEARS = frozenset({WEAR, WEAR_CARBON})
 _HARDWARE_METRICS = (

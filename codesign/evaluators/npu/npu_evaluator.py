@@ -151,8 +151,9 @@ class NpuEvaluator(PhaseMachine):
             self.accuracy = FormatAccuracy(workload.language_model, self.options)
             self.metrics += tuple(self.accuracy.declared.values())
             self.optional_parameters = self.optional_parameters | {ALGORITHM}
-            later = UNDECIDED_PARAMETERS[len(FORMAT_KEYS) :]
-            self.undecided_parameters = (*FORMAT_KEYS, ALGORITHM, *later)
+            clock, *later = UNDECIDED_PARAMETERS
+            later = later[len(FORMAT_KEYS) :]
+            self.undecided_parameters = (clock, *FORMAT_KEYS, ALGORITHM, *later)
 
     undecided_parameters: tuple[str, ...] = UNDECIDED_PARAMETERS
     kept_limits = frozenset({"time_per_output_token_s", "tokens_per_s_per_user", "phase_time_s"})

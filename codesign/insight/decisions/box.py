@@ -35,6 +35,8 @@ from codesign.search.problem import Problem
 
 MOST_RIVALS = 120_000
 """Number of designs above which a box is split or shrunk. [ours]"""
+_MOST_BOUNDED = 40_000_000
+"""Number of partial designs after which no further part of a box is searched: minutes. [ours]"""
 _LEAST_SHARE, _SMALLEST_SHARE = 1 / 8, 1e-3
 """Share of the ranges that is searched first, and share below which none is. [ours]"""
 _MOST_SPLITS = 4
@@ -220,7 +222,7 @@ class RivalList:
         box: The box, whose ranges are a share of the stated ones.
         share: That share; below 1 if the stated ranges left too many designs.
         rows: (n, d) distinct designs, the design itself first.
-        n_searches: Parts of the box that were bounded.
+        n_searches: Searches of the space, for this share and others.
     """
 
     box: Box
@@ -236,7 +238,8 @@ def rivals_over(
 
     The share of the ranges is doubled while the rivals can be listed: a small box is searched in
     seconds, and a box with too many rivals takes minutes. If the least share has too many, it is
-    halved instead.
+    halved instead, without splits. The work is limited by the number of partial designs bounded, so
+    the share does not depend on the machine.
 
     Args:
         row: (1, d) the design.
@@ -246,35 +249,43 @@ def rivals_over(
     Raises:
         InputError: Too many designs are as good as the design at its typical constants.
     """
-    share, factor = _LEAST_SHARE, 2.0
+    share, n_searches, budget = _LEAST_SHARE, 0, 0
     listed: RivalList | None = None
-    while share <= 1.0:
-        search = _Search(box.shrunk(share), row, folder, most)
+    while share <= 1.0 and budget >= 0:
+        search = _Search(box.shrunk(share), row, folder, most, budget)
         rivals = search.rows_of({})
+        n_searches += search.n_searches
         if rivals is not None:
+            budget = (budget or _MOST_BOUNDED) - search.n_bounded
             rows = np.concatenate([row, *rivals])
             _, first = np.unique(box.problem.space.keys(rows), return_index=True)
-            listed = RivalList(search.box, share, rows[np.sort(first)], search.n_searches)
-        elif listed is None:
-            factor = 0.5
-        if (rivals is None) == (factor > 1.0):
+            listed = RivalList(search.box, share, rows[np.sort(first)], n_searches)
+        elif listed is not None:
             break
-        if share < _SMALLEST_SHARE:
+        elif share < _SMALLEST_SHARE:
             raise InputError(
                 f"more than {most:,} designs match the recommended one even near the typical "
                 "constants; expected tighter limits, or fewer values of a parameter"
             )
-        share *= factor
+        share *= 2.0 if listed else 0.5
     assert listed is not None  # the loop breaks before, or raises
-    return listed
+    return replace(listed, n_searches=n_searches)
 
 
 class _Search:
-    """The search of one box, part by part."""
+    """The search of one box, part by part.
 
-    def __init__(self, box: Box, row: IntArray, folder: Path | None, most: int) -> None:
+    Args:
+        budget: Number of partial designs after which the box is not split further; it is not
+            split at all if 0.
+    """
+
+    def __init__(
+        self, box: Box, row: IntArray, folder: Path | None, most: int, budget: int
+    ) -> None:
         self.box, self.row, self.folder, self.most = box, row, folder, most
-        self.n_searches = 0
+        self.budget = budget
+        self.n_searches = self.n_bounded = 0
         base = box.burdens(row, box.typical)
         swings = np.zeros(len(box))
         for k, ends in enumerate(box.ends):
@@ -298,7 +309,7 @@ class _Search:
         if rows is not None:
             return [rows]
         following = next((k for k in self.order if k not in values), None)
-        if following is None:
+        if following is None or self.n_bounded >= self.budget:
             return None
         rivals = []
         for end in self.box.ends[following].tolist():
@@ -317,18 +328,25 @@ class _Search:
         problem = box.problem_at(good)
         reaches = partial(_reaches, problem, target)
         self.n_searches += 1
-        if self.folder is None:
-            return designs_within(problem, reaches, self.most)
-        path = front_path(problem, self.folder, f"product within {target!r}, at most {self.most}")
-        path = path.with_name(path.name.replace("exact-", "within-"))
-        if path.exists():
-            stored: IntArray = np.load(path)["rows"]
-            return stored if stored.ndim == 2 else None
-        rows = designs_within(problem, reaches, self.most)
-        self.folder.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as unfinished, unfinished.open("wb") as file:
-            np.savez_compressed(file, rows=np.empty(0) if rows is None else rows)
-        return rows
+        path = None
+        if self.folder is not None:
+            key = f"product within {target!r}, at most {self.most}"
+            path = front_path(problem, self.folder, key)
+            path = path.with_name(path.name.replace("exact-", "within-"))
+        if path is not None and path.exists():
+            with np.load(path) as stored:
+                rows, n_bounded = stored["rows"], int(stored["n_bounded"])
+            self.n_bounded += n_bounded
+            return rows if rows.ndim == 2 else None
+        within, n_bounded = designs_within(problem, reaches, self.most)
+        self.n_bounded += n_bounded
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with replacing(path) as unfinished, unfinished.open("wb") as file:
+                np.savez_compressed(
+                    file, rows=np.empty(0) if within is None else within, n_bounded=n_bounded
+                )
+        return within
 
 
 def _reaches(problem: Problem, target: float, objectives: FloatArray) -> BoolArray:

@@ -22,8 +22,10 @@ class _Collection(Walk):
         super().__init__(problem, np.empty((0, len(problem.objectives))))
         self._reaches = reaches
         self.rows: list[IntArray] = []
+        self.n_bounded = 0
 
     def _is_beaten(self, bounds: FloatArray, met: FloatArray) -> BoolArray:
+        self.n_bounded += len(bounds)
         return ~self._reaches(bounds)
 
     def _evaluate(self, partials: Part, partial_front: PartialFront) -> None:
@@ -34,7 +36,7 @@ class _Collection(Walk):
 
 def designs_within(
     problem: Problem, reaches: Callable[[FloatArray], BoolArray], most: int
-) -> IntArray | None:
+) -> tuple[IntArray | None, int]:
     """(n, d) every feasible design with objectives in a region.
 
     The evaluator's bounds exclude only designs that cannot reach the region.
@@ -47,7 +49,8 @@ def designs_within(
         most: Number of designs beyond which the search stops.
 
     Returns:
-        The designs, or None if there are more than ``most``.
+        The designs, or None if there are more than ``most``; number of partial designs that were
+        bounded.
     """
     walk = _Collection(problem, reaches)
     n_roots = walk.decomposition.n_roots
@@ -56,6 +59,7 @@ def designs_within(
             stop = min(start + _ROOTS, n_roots)
             walk.search(start, stop)
             if sum(map(len, walk.rows)) > most:
-                return None
+                return None, walk.n_bounded
             loop.done = stop
-    return np.concatenate([np.empty((0, len(problem.space.parameters)), np.int64), *walk.rows])
+    nothing = np.empty((0, len(problem.space.parameters)), np.int64)
+    return np.concatenate([nothing, *walk.rows]), walk.n_bounded

@@ -180,7 +180,7 @@ def test_designs_in_a_region_are_found_and_most_others_left_out(monkeypatch):
     observed = built.evaluate(every)
     inside = observed.feasible & (observed.objectives[:, 1] <= 8.0)
     monkeypatch.setattr(Problem, "evaluate", counting)
-    rows = designs_within(built, lambda objectives: objectives[:, 1] <= 8.0, 10**6)
+    rows, _ = designs_within(built, lambda objectives: objectives[:, 1] <= 8.0, 10**6)
     is_first = every[:, 2] != 3  # red and crimson are the same
     assert sorted(rows.tolist()) == sorted(every[inside & is_first].tolist())
     assert sum(n_evaluated) < len(every) / 4

@@ -73,9 +73,9 @@ class RankStorage:
     """Data that one rank stores of all layers and of the ends of a model, (n,) each.
 
     Attributes:
-        layers: Elements of weights in the layers.
-        embedding: Elements of weights before the first layer.
-        head: Elements of weights after the last one.
+        layers: Bytes of weights in the layers.
+        embedding: Bytes of weights before the first layer.
+        head: Bytes of weights after the last one.
         token_bytes: Bytes that a token of context takes.
         request_bytes: Bytes of state that a request takes, whatever its length.
     """
@@ -94,9 +94,9 @@ def rank_storage(sharding: Sharding) -> RankStorage:
     token_bytes = request_bytes = np.zeros_like(platform.tp)
     for i, rule in enumerate(table.rules):
         end = "layers" if table.is_in_layers[i] else table.groups[i]
-        elements = table.stored_weight_elements[i] * table.count[i]
+        held = table.stored_weight_elements[i] * table.count[i] * sharding.weight_bytes(table, i)
         work = sharding.share(rule).work if rule.divides_weights else 1.0
-        weights[end] = weights[end] + elements * work / (platform.ep if table.is_routed[i] else 1.0)
+        weights[end] = weights[end] + held * work / (platform.ep if table.is_routed[i] else 1.0)
         divided = table.count[i] * sharding.parts[rule.stored]
         cached = table.stored_kv_elements_per_token[i] * platform.kv_bytes
         token_bytes = token_bytes + divided * (cached + table.stored_bytes_per_token[i])
@@ -119,7 +119,7 @@ def footprint(sharding: Sharding, cached: CachedTokens) -> DeviceFootprint:
         np.maximum(stored.embedding, stored.head),
         stored.embedding + stored.head,
     )
-    weights = (stored.layers * layers + ends) * platform.weight_bytes
+    weights = stored.layers * layers + ends
     per_request = cached.of_prompt + cached.beams * cached.of_beam
     requests = platform.own_requests(platform.batch)
     held = per_request * requests + cached.of_prompt * cached.next_prompts

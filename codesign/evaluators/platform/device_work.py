@@ -51,6 +51,7 @@ class DeviceWork:
         inner: Inner size of a product.
         columns: Columns of a product; keys or widths in attention.
         expert_elements: Weights of one expert; 0 of an operator that every token meets.
+        is_plain: Whether its weights stay in 16 bits, whatever the format of the others.
         count: Instances in the whole model, all stages of the pipeline together.
         mac: Multiply-accumulates.
         weight_bytes: Bytes of weights read.
@@ -69,6 +70,7 @@ class DeviceWork:
     inner: FloatArray
     columns: FloatArray
     expert_elements: float
+    is_plain: bool
     count: float
     mac: FloatArray
     weight_bytes: FloatArray

@@ -125,7 +125,7 @@ class FittedKernels(FittedMessages):
         work = KernelWork(
             flop=2.0 * _sum([bound.mac for bound in bounds]),
             traffic_bytes=_sum([bound.bytes for bound in bounds]),
-            multiply_bits=16.0 if is_attention else self.platform.products.multiply_bits,
+            multiply_bits=16.0 if is_attention else self.products(group[0]).multiply_bits,
             scores=sum(
                 bound.mac / operator.inner
                 for operator, bound in zip(group, bounds, strict=True)
@@ -252,14 +252,14 @@ class FittedRules(ServingRules):
 def gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """A product with weights."""
     platform, operator = kernels.platform, group[0]
-    formats = platform.products
+    formats = kernels.products(operator)
     quantized = np.asarray(formats.is_input_quantized)
     products = Products(
         m=operator.rows,
         n=operator.columns,
         k=operator.inner,
-        peak_flop_per_s=platform.products.peak_flop_per_s,
-        weight_bits=platform.weight_bytes * 8.0,
+        peak_flop_per_s=formats.peak_flop_per_s,
+        weight_bits=_weight_bytes(kernels, operator) * 8.0,
         activation_bits=np.where(quantized, platform.activation_bytes * 8.0, ROW_BITS),
         is_weight_converted=formats.is_weight_converted,
         is_input_quantized=quantized,
@@ -352,13 +352,14 @@ def absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
     """The products by heads that latent attention absorbs into queries and results."""
     platform, operator = kernels.platform, group[0]
     # Devices with 4-bit products run these in 16 bits, whatever the weights' format.
-    is_narrow = (platform.products.multiply_bits <= 8) & (np.asarray(platform.rates.has_fp4) == 0)
+    is_narrow = kernels.products(operator).multiply_bits <= 8
+    is_narrow = is_narrow & (np.asarray(platform.rates.has_fp4) == 0)
     shape = Absorbing(
         tokens=operator.rows,
         heads=operator.products,
         inner=operator.inner,
         outer=operator.columns,
-        weight_bits=platform.weight_bytes * 8.0,
+        weight_bits=_weight_bytes(kernels, operator) * 8.0,
         math_bits=np.where(is_narrow, 8.0, 16.0),
     )
     law_s = kernels.law("absorbing", absorbing_time_s, shape, kernels.rates)
@@ -380,10 +381,10 @@ def experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray
         hidden=float(mixture.routed_width),
         expert_hidden=np.ceil(mixture.moe_intermediate_size / platform.tp),
         matrices=float(kernels.model.n_up_matrices + 1),
-        weight_bytes=platform.weight_bytes,
-        core_limit=platform.products.expert_kernels,
+        weight_bytes=_weight_bytes(kernels, group[0]),
+        core_limit=kernels.products(group[0]).expert_kernels,
     )
-    peak = platform.products.peak_flop_per_s
+    peak = kernels.products(group[0]).peak_flop_per_s
     law_s = kernels.law("experts", experts_time_s, work, peak, kernels.rates)
     return kernels.corrected_s("experts", experts_case(work), law_s, group)
 
@@ -457,6 +458,12 @@ def _own_tokens(platform: Platform, stream: Stream) -> FloatArray:
     """(n,) tokens of each request that one rank brings: ranks of a sequence part a prompt's."""
     new = float(stream.table.tokens_per_request)
     return new / platform.sp if stream.is_prefill else np.full_like(platform.sp, new)
+
+
+def _weight_bytes(kernels: FittedKernels, work: DeviceWork) -> FloatArray:
+    """(n,) bytes of a weight of an operator."""
+    platform = kernels.platform
+    return platform.plain_bytes if work.is_plain else platform.weight_bytes
 
 
 def _moved_bytes(kernels: FittedKernels, work: DeviceWork) -> FloatArray:

@@ -13,6 +13,7 @@ from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
+from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.models.machines.device.clock import KernelDraw
 from codesign.models.machines.device.indexing import eight_bit_peak
 from codesign.models.machines.roofline import roofline_times
@@ -75,7 +76,7 @@ class Rooflines:
 
     def bound(self, work: DeviceWork) -> OperatorTime:
         """The roofline of one operator: the longer of arithmetic and memory (Eq. 2)."""
-        rate = self.platform.products.peak_flop_per_s
+        rate = self.products(work).peak_flop_per_s
         if work.kernel == "index":
             # Indexers multiply in 8 bits where devices do, whatever the format of the weights.
             rate = np.maximum(rate, eight_bit_peak(self.platform.rates))
@@ -96,6 +97,10 @@ class Rooflines:
             bytes=work.count * (stored + work.activation_bytes),
             joules=np.full_like(times.compute_s, np.nan),
         )
+
+    def products(self, work: DeviceWork) -> ProductColumns:
+        """Products with the weights of an operator."""
+        return self.platform.plain_products if work.is_plain else self.platform.products
 
     def memory_s(self, work: DeviceWork) -> FloatArray:
         """(n,) time that the memory alone takes; what stays on chip takes none."""

@@ -60,6 +60,7 @@ def _work(source: Stream, i: int, name: str, **amounts: Any) -> DeviceWork:
     sizes: JsonObject = {
         "stream": source,
         "expert_elements": 0.0,
+        "is_plain": False,
         "inner": table.k[i] + nothing,
         "columns": table.n[i] + nothing,
         **dict.fromkeys(("weight_bytes", "kv_bytes", "activation_bytes", "onchip_bytes"), nothing),
@@ -95,8 +96,9 @@ def _product(sharding: Sharding, slices: Sequence[StreamPart], rules: ServingRul
         inner=table.k[i] * (1.0 if is_by_heads else share.input),
         columns=table.n[i] * (1.0 if is_by_heads else share.output),
         expert_elements=float(table.weight_elements[i]) if is_routed else 0.0,
+        is_plain=table.parts[i] in sharding.unquantized,
         mac=loads.mac,
-        weight_bytes=loads.weights * platform.weight_bytes,
+        weight_bytes=loads.weights * sharding.weight_bytes(table, i),
         **{moved_to: moved},
     )
 
@@ -122,7 +124,7 @@ def _stateful(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
         products=table.products_per_request[i] * requests * share.work,
         rows=table.m_per_request[i] + np.zeros_like(mac),
         mac=mac,
-        weight_bytes=table.weight_elements[i] * share.work * platform.weight_bytes,
+        weight_bytes=table.weight_elements[i] * share.work * sharding.weight_bytes(table, i),
         kv_bytes=state * requests * share.work,
         # Elementwise operators are fused into their neighbors.
         activation_bytes=moved * tokens * platform.activation_bytes * is_product,

@@ -26,6 +26,8 @@ class Platform:
         fast_capacity: Capacity of a device's memory, bytes.
         slow_bandwidth: Peak bytes per second of the memory behind it; NaN where none is stated.
         slow_capacity: Capacity of the memory behind it, bytes; infinite where none is stated.
+        plain_products: Products of the parts whose weights stay in 16 bits.
+        plain_bytes: Bytes of one of their weights.
         link_kind: Kind of the links within a node; empty where none is stated.
         link: Links within a node, at their peak; their bandwidth is NaN where none is stated.
         network: Links between nodes; their bandwidth is NaN where none is stated.
@@ -41,6 +43,7 @@ class Platform:
     """
 
     products: ProductColumns
+    plain_products: ProductColumns
     rates: DeviceRates
     devices: Column
     measured_names: Column
@@ -59,6 +62,7 @@ class Platform:
     dp: FloatArray
     batch: FloatArray
     weight_bytes: FloatArray
+    plain_bytes: FloatArray
     activation_bytes: FloatArray
     kv_bytes: FloatArray
     attention_groups: FloatArray

@@ -18,7 +18,7 @@ from codesign.models.hardware.collective_times import Link
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.energy import burst_under, shipped_energy
 from codesign.models.machines.device.rates import DeviceRates, Floats, device_rates
-from codesign.models.workload.precision import FORMAT_KEYS, bits_per_element
+from codesign.models.workload.precision import DEFAULT_FORMAT, FORMAT_KEYS, bits_per_element
 
 OVERRIDES = (
     "compute_flop_per_s",
@@ -50,10 +50,9 @@ def build_platform(
     machines = _Chosen(designs, devices)
     degrees = {name: _number(designs, name, 1.0, machines.n) for name in DEGREES}
     batch = _number(designs, "batch_size", 1.0, machines.n)
-    sizes = {
-        name: _format(designs, name, machines.n).lookup(lambda word: bits_per_element(word) / 8.0)
-        for name in FORMAT_KEYS
-    }
+    formats = {name: _format(designs, name, machines.n) for name in FORMAT_KEYS}
+    sizes = {name: _width_bytes(column) for name, column in formats.items()}
+    plain = {**designs, **{name: _unquantized(column) for name, column in formats.items()}}
     slow = machines.number("slow_bandwidth", "slow_bandwidth_bytes_per_s")
     if options.slow_bandwidth is not None:
         slow = np.full(machines.n, options.slow_bandwidth)
@@ -71,6 +70,7 @@ def build_platform(
         node_size = machines.lookup(lambda device: float(device.n_linked))
     return Platform(
         products=_products(designs, machines, options),
+        plain_products=_products(plain, machines, options),
         # Datasheet numbers that the laws of kernels need, with those that the designs set.
         rates=replace(
             rates,
@@ -96,6 +96,7 @@ def build_platform(
         dp=degrees["data_parallel"],
         batch=batch / degrees["data_parallel"],
         weight_bytes=sizes["weight_format"],
+        plain_bytes=_width_bytes(plain["weight_format"]),
         activation_bytes=sizes["activation_format"],
         kv_bytes=sizes["kv_format"],
         attention_groups=(
@@ -159,10 +160,22 @@ def _number(designs: Columns, name: str, absent: float, n: int) -> FloatArray:
     return designs[name].lookup(float, absent=absent)
 
 
+def _width_bytes(formats: Column) -> FloatArray:
+    return formats.lookup(lambda word: bits_per_element(word) / 8.0)
+
+
+def _unquantized(formats: Column) -> Column:
+    """Formats of the parts that checkpoints do not quantize."""
+    words = [
+        word if bits_per_element(str(word)) >= 16 else DEFAULT_FORMAT for word in formats.values
+    ]
+    return Column(tuple(words), formats.codes)
+
+
 def _format(designs: Columns, name: str, n: int) -> Column:
     if name in designs:
         return designs[name]
-    return Column(("bf16",), np.zeros(n, dtype=np.int64))
+    return Column((DEFAULT_FORMAT,), np.zeros(n, dtype=np.int64))
 
 
 def _products(designs: Columns, machines: _Chosen, options: PlatformOptions) -> ProductColumns:

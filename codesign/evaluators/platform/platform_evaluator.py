@@ -33,7 +33,7 @@ from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.models.accounts.rents import why_no_rent
 from codesign.models.hardware.device import Device, list_devices, load_device
 from codesign.models.machines.device.formats import BLOCK_SCALED
-from codesign.models.workload.model import LanguageModel
+from codesign.models.workload.model import UNQUANTIZED_PARTS, LanguageModel
 from codesign.models.workload.request import TOKEN_KEYS
 
 _BLOCK = (128, 128)
@@ -109,11 +109,12 @@ class PlatformEvaluator(Evaluator):
     def provenance(self) -> Fields:
         """Workload, model, options and devices, as plain JSON values."""
         model = self.workload.language_model
-        blocks = model.weight_block_size
+        blocks, plain = model.weight_block_size, model.unquantized_parts
         return {
             "workload": self.workload.model_dump(mode="json"),
             "model": model.model_dump(mode="json"),
             **({} if blocks is None else {"weight_block_size": list(blocks)}),
+            **({} if plain == UNQUANTIZED_PARTS else {"unquantized_parts": list(plain)}),
             "options": self.options.model_dump(mode="json"),
             "devices": {
                 name: device.model_dump(

@@ -38,6 +38,10 @@ def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
             "8-bit weights have a scale for 128 x 128 of them, and products the kernels for such "
             "blocks."
         )
+    unquantized = serving.sharding.unquantized
+    if unquantized and serving.platform.weight_bytes[0] < serving.platform.plain_bytes[0]:
+        parts = ", ".join(unquantized).replace("_", " ")
+        notes.append(f"Weights that stay in 16 bits, as in published checkpoints: {parts}.")
     notes += rent_words(serving.device_key, options.device_usd_per_hour)
     if request.mixed:
         notes.append(

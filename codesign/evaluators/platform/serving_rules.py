@@ -105,7 +105,7 @@ class ServingRules:
 
     def sharding(self, model: LanguageModel, platform: Platform) -> Sharding:
         """A rank's parts of the operators."""
-        return Sharding(model, platform)
+        return Sharding(model, platform, unquantized=model.unquantized_parts)
 
     def expert_loads(self, sharding: Sharding, slices: Sequence[StreamPart]) -> Loads:
         """Loads of a rank's experts by the tokens."""

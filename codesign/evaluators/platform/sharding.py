@@ -7,7 +7,7 @@ feed-forward layers among those of tensor parallelism.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,6 +17,7 @@ from codesign.evaluators.platform.platform import Platform
 from codesign.models.workload.dimension_parts import largest_parts
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operator_rules import Dimension, OperatorRule, Role
+from codesign.models.workload.operators import OperatorTable
 
 _TENSOR_PARALLEL: tuple[Dimension, ...] = ("mlp", "shared", "expert")
 """Dimensions that expert parallelism does not divide."""
@@ -37,6 +38,7 @@ class Sharding:
     Args:
         parts: Parts of dimensions, instead of the largest that a rank has.
         shares: Parts of operators by role, instead of those that their rules give.
+        unquantized: Parts of the model whose weights stay in 16 bits.
     """
 
     def __init__(
@@ -45,7 +47,9 @@ class Sharding:
         platform: Platform,
         parts: Mapping[Dimension, FloatArray] | None = None,
         shares: Mapping[Role, RankShare] | None = None,
+        unquantized: Collection[str] = (),
     ) -> None:
+        self.unquantized = unquantized
         self.model, self.platform = model, platform
         ranks, tp = platform.attention_ranks, platform.tp
         self.heads_per_rank = np.ceil(model.num_attention_heads / ranks)
@@ -67,6 +71,11 @@ class Sharding:
             input=undivided if rule.axis == "columns" else share_of_dimension,
             output=undivided if rule.axis == "rows" else share_of_dimension,
         )
+
+    def weight_bytes(self, table: OperatorTable, i: int) -> FloatArray:
+        """(n,) bytes of a weight of an operator."""
+        is_plain = table.parts[i] in self.unquantized
+        return self.platform.plain_bytes if is_plain else self.platform.weight_bytes
 
     def ranks(self, rule: OperatorRule) -> FloatArray:
         """(n,) devices among which the operators of a rule are divided."""

@@ -19,7 +19,7 @@ from codesign.base.errors import InputError, describe_unknown
 from codesign.base.schema import Document, to_record
 from codesign.models.workload.computed_keys import named, shape_keys
 from codesign.models.workload.families import CORE, FIRST_WINDOW_LAYER, Family, family_table
-from codesign.models.workload.model import MOST_LAYERS, LanguageModel
+from codesign.models.workload.model import MOST_LAYERS, UNQUANTIZED_PARTS, LanguageModel
 
 _QUANTIZED = ("quantization", "compression_config")
 """Beginnings of the keys that describe a quantized checkpoint: ``quantization_config``, MLX's
@@ -30,6 +30,17 @@ _FORMAT_KEYS = ("quant_method", "quant_algo", "fmt", "format", "_type", "type", 
                 "load_in_8bit", "bnb_4bit_quant_type", "forward_dtype", "expert_dtype",
                 "kv_cache_quant_algo")  # fmt: skip
 """Keys that name a format in a description of a quantized checkpoint, at any depth of it."""
+_UNQUANTIZED_LISTS = (
+    "modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules", "llm_int8_skip_modules"
+)  # fmt: skip
+"""Keys with the modules that a checkpoint leaves as they are: of AWQ, FP8 and MXFP4,
+compressed-tensors, fbgemm, ModelOpt, bitsandbytes."""
+_MODULE_PARTS = {
+    "lm_head": "lm_head|output_layer", "embedding": "embed", "shared_experts": "shared_expert",
+    "router": r"router|\bgate\b", "experts": "experts", "linear_attention": "linear_attn|mamba|ssm",
+    "attention": r"attn|attention|[qkvo]_proj", "mlp": "mlp|feed_forward|(gate|up|down)_proj",
+}  # fmt: skip
+"""Words of the names of modules by part of a model; the first that fits counts."""
 
 
 def is_config(document: Document) -> bool:
@@ -66,7 +77,7 @@ def config_model(document: Document, name: str) -> LanguageModel:
         "name": name,
         "notes": (*notes, *family.notes, *_precision_notes(document)),
     }
-    values |= _block_size(document)
+    values |= _block_size(document) | _unquantized_parts(document)
     if longest := _context_tokens(document.data):
         values["context_tokens"] = longest
     values = {key: value for key, value in values.items() if key in LanguageModel.model_fields}
@@ -253,6 +264,30 @@ def _block_size(document: Document) -> dict[str, tuple[int, int]]:
         case [int(rows), int(columns)] if min(rows, columns) > 0:
             return {"weight_block_size": (rows, columns)}
     return {}
+
+
+def _unquantized_parts(document: Document) -> dict[str, tuple[str, ...]]:
+    """Parts that a quantized checkpoint lists as left in 16 bits, besides those that all leave so.
+
+    A list that names layers by number leaves a part so if it names half of them or more.
+    """
+    quantized = document.data.get("quantization_config")
+    if not isinstance(quantized, dict):
+        return {}
+    listed = [quantized.get(key) for key in _UNQUANTIZED_LISTS]
+    modules = [str(name) for names in listed if isinstance(names, list) for name in names]
+    count = document.data.get("num_hidden_layers")
+    every = range(count if isinstance(count, int) else 1)
+    layers: dict[str, set[int]] = {}
+    for module in modules:
+        part = next((part for part, word in _MODULE_PARTS.items() if re.search(word, module)), "")
+        numbers = [int(number) for number in re.findall(r"\.(\d+)\.", module)[:1]]
+        layers.setdefault(part, set()).update(numbers or every)
+    found = [part for part in _MODULE_PARTS if 2 * len(layers.get(part, ())) >= len(every)]
+    is_head_listed = quantized.get("quant_method") == "compressed-tensors"
+    is_head_quantized = quantized.get("lm_head") or (is_head_listed and "lm_head" not in found)
+    parts = dict.fromkeys((*UNQUANTIZED_PARTS, *found))
+    return {"unquantized_parts": tuple(p for p in parts if p != "lm_head" or not is_head_quantized)}
 
 
 def _problems(document: Document, model_type: str, family: Family, config: Fields) -> list[str]:

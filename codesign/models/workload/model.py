@@ -113,6 +113,11 @@ def _read_block(value: object) -> Block:
     return to_record(Document("", value, {}), block)
 
 
+UNQUANTIZED_PARTS = ("embedding", "lm_head", "router", "norm")
+"""Parts in 16 bits in published checkpoints in AWQ, GPTQ, FP8, NVFP4 and MXFP4: vLLM's
+documentation of quantization, and Hugging Face's AutoAWQ, GPTQ, compressed-tensors and fp8."""
+
+
 class LanguageModel(Record):
     """A decoder-only transformer, or a diffusion model of the same shape.
 
@@ -198,6 +203,10 @@ class LanguageModel(Record):
     weight_block_size: tuple[Positive, Positive] | None = Field(None, exclude=True)
     """Rows and columns of the published 8-bit weights that share a scale, as
     ``quantization_config`` states them; None: none. Only laws of kernels ask for it."""
+    unquantized_parts: tuple[str, ...] = Field(UNQUANTIZED_PARTS, exclude=True)
+    """Parts whose weights stay in 16 bits whatever the format of the others, as
+    ``quantization_config`` lists them, or as checkpoints in 8 and 4 bits have it. Only devices read
+    it."""
     context_tokens: Positive | None = Field(None, exclude=True)
     """Longest sequence in tokens: ``max_position_embeddings`` of the configuration, extended by
     YaRN where it or the model card states that; None: not stated. Longer ones are refused."""

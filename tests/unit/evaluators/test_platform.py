@@ -824,11 +824,21 @@ def test_requirements_are_arithmetic_bytes_and_bytes_over_the_limits():
     model = load_model("llama-3.3-70b")
     cache = (10_000 + 4 * 200) * kv_elements_per_token(model)  # GenZ section VII-A
     assert needed.kv_bytes == cache
-    assert needed.weight_bytes == pytest.approx(parameter_count(model), rel=1e-9)
+    head = model.vocab_size * model.hidden_size  # as many as the embedding's, both in 16 bits
+    assert needed.weight_bytes == pytest.approx(parameter_count(model) + 2 * head, rel=1e-4)
     assert needed.capacity_bytes == needed.kv_bytes + needed.weight_bytes
     assert needed.flop_per_s == needed.flop / 0.4
-    read = parameter_count(model) - model.vocab_size * model.hidden_size
+    read = parameter_count(model)  # not the embedding, twice the head
     assert needed.bandwidth_bytes_per_s == pytest.approx((read + cache) / 0.01, rel=1e-3)
+
+
+def test_weights_that_checkpoints_do_not_quantize_keep_16_bits():
+    """Llama-3-8B in AWQ is 5.7 GB, gpt-oss-120b in MXFP4 65.2 GB, as published."""
+    for name, word, expected in (("llama-3-8b", "int4", 5.7e9), ("gpt-oss-120b", "mxfp4", 65.2e9)):
+        serving = build(name).serving(designs(weight_format=word))
+        assert serving.decode_footprint.weight_bytes == pytest.approx(expected, rel=0.02)
+    (head,) = (each for each in serving.decode_pass.operators if each.name == "lm_head")
+    assert head.bytes == pytest.approx(2 * 201_088 * 2880, rel=1e-2)
 
 
 def test_the_personal_assistant_takes_the_bandwidth_of_figure_17():

@@ -24,7 +24,7 @@ from codesign.models.workload import (
 )
 from codesign.models.workload.dimension_parts import largest_parts
 from codesign.models.workload.families import family_table
-from codesign.models.workload.model import describe_unlike_attention
+from codesign.models.workload.model import UNQUANTIZED_PARTS, describe_unlike_attention
 from codesign.models.workload.storage import kv_elements
 
 _TABLE = Path(__file__).parents[3] / "golden" / "tables" / "models_families.yaml"
@@ -74,6 +74,24 @@ def test_the_block_scales_of_a_checkpoint_are_read(row, tmp_path):
     stated = row["config"].get("quantization_config", {}).get("weight_block_size")
     assert model.weight_block_size == (None if stated is None else tuple(stated))
     assert "weight_block_size" not in model.model_dump()
+
+
+@pytest.mark.parametrize(
+    ("quantized", "added", "removed"),
+    [
+        ({"quant_method": "awq", "modules_to_not_convert": None}, [], []),
+        ({"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]},
+         ["attention"], []),
+        ({"quant_method": "fp8", "ignored_layers": ["model.layers.0.mlp.up_proj"]}, [], []),
+        ({"quant_method": "compressed-tensors", "ignore": []}, [], ["lm_head"]),
+        ({"quant_method": "compressed-tensors", "ignore": ["lm_head", "re:.*experts.*"]},
+         ["experts"], []),
+        ({"quant_method": "gptq", "lm_head": True}, [], ["lm_head"]),
+    ],
+)  # fmt: skip
+def test_parts_that_a_checkpoint_leaves_in_16_bits_are_read(quantized, added, removed, tmp_path):
+    model = read(tmp_path, SHAPES | {"quantization_config": quantized})
+    assert {*model.unquantized_parts} == {*UNQUANTIZED_PARTS, *added} - {*removed}
 
 
 @pytest.mark.parametrize("size", [None, [128], [0, 128], "128", [128, 128, 128]])

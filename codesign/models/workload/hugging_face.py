@@ -283,10 +283,12 @@ def _unquantized_parts(document: Document) -> dict[str, tuple[str, ...]]:
         part = next((part for part, word in _MODULE_PARTS.items() if re.search(word, module)), "")
         numbers = [int(number) for number in re.findall(r"\.(\d+)\.", module)[:1]]
         layers.setdefault(part, set()).update(numbers or every)
-    found = [part for part in _MODULE_PARTS if 2 * len(layers.get(part, ())) >= len(every)]
+    listed_parts = [part for part in _MODULE_PARTS if 2 * len(layers.get(part, ())) >= len(every)]
     is_head_listed = quantized.get("quant_method") == "compressed-tensors"
-    is_head_quantized = quantized.get("lm_head") or (is_head_listed and "lm_head" not in found)
-    parts = dict.fromkeys((*UNQUANTIZED_PARTS, *found))
+    is_head_quantized = quantized.get("lm_head") or (
+        is_head_listed and "lm_head" not in listed_parts
+    )
+    parts = dict.fromkeys((*UNQUANTIZED_PARTS, *listed_parts))
     return {"unquantized_parts": tuple(p for p in parts if p != "lm_head" or not is_head_quantized)}
 
 

@@ -51,9 +51,10 @@ def processes_hear_an_interrupt():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _sheets_of_few_draws():
-    """Spec sheets of 20 draws instead of 200, which take a second each."""
+def _quick_files():
+    """Spec sheets of 20 draws and figures of few pixels, which save a second each."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("codesign.report.paper._USUAL_DPI", 24.0)
         for module in ("sheet_accounts", "spec_sheet"):
             patch.setattr(f"codesign.report.exports.{module}.SAMPLES", 20)
         yield

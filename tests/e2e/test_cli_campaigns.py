@@ -315,7 +315,8 @@ def test_settings_are_stored_and_equal_a_file_that_states_them(folder, capsys):
     files = []
     for name, words in (("trial", settings), ("trial", []), ("stated/trial.yaml", [])):
         place = "by-file" if "/" in name else "by-flag"
-        _json(capsys, "run", name, *words, "--folder", place, "--workers", "2")
+        workers = "2" if words else "1"  # processes are told of the settings
+        _json(capsys, "run", name, *words, "--folder", place, "--workers", workers)
         files.append((folder / place / "trial" / "front.csv").read_bytes())
     assert files[0] == files[1] == files[2]
     assert "budget=8" in _json(capsys, "status", "trial", "--folder", "by-flag")["notices"][0]

@@ -73,6 +73,7 @@ def folder(tmp_path_factory):
 @pytest.fixture(autouse=True)
 def _there(folder, monkeypatch):
     monkeypatch.chdir(folder)
+    monkeypatch.setattr("codesign.report.paper._USUAL_DPI", 160.0)
 
 
 _KINDS = ("convergence", "front", "roofline", "breakdown", "hierarchy")

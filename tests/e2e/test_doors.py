@@ -22,7 +22,7 @@ from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import ALL_METRICS, METRICS, Metric
 from codesign.cli import main
-from codesign.evaluators.npu import NpuEvaluator, NpuOptions
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.platform.serving_steps import cache_tokens
 from codesign.evaluators.simulation import SimulationEvaluator
@@ -436,7 +436,10 @@ def _four_tiers(technologies: Sequence[str] = TIERS) -> None:
 
 
 @pytest.mark.parametrize("topology", ["staged", "parallel"])
-def test_a_front_with_four_tiers_is_that_of_brute_force(topology: Any) -> None:
+def test_a_front_with_four_tiers_is_that_of_brute_force(
+    topology: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(compiled.SWITCH, "0")  # a loop over four tiers is compiled in 18 s
     # One that is fast and soon full, so that the bound counts what the others read together.
     _technology("small", place="off-chip", shoreline="10 mm", bandwidth="4 TB/s", capacity="4 GB")
     _four_tiers(["small", "hbf", "hbm3e_8h", "lpddr6"])

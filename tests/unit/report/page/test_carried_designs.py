@@ -55,12 +55,12 @@ def test_nothing_is_thinned_that_fits(results, with_observations):
     assert carry(few, len(carry(few).positions)).n_broken == carry(few).of_broken
 
 
-def test_a_hundred_thousand_observations_become_ten_thousand_designs(make_results):
-    results = make_results(25_000, optimizers=("random",), seeds=(0, 1, 2, 3))
+def test_of_many_observations_ten_thousand_designs_are_carried(make_results):
+    results = make_results(6_000, optimizers=("random",), seeds=(0, 1, 2, 3))
     carried = carry(results)
-    assert len(results) == 100_000 and len(carried.positions) == 10_000
+    assert len(results) == 24_000 and len(carried.positions) == 10_000
     assert carried.n_front == carried.of_front == len(results.front())
-    assert carried.of_feasible + carried.of_broken > 50_000
+    assert carried.of_feasible + carried.of_broken > 12_000
 
 
 def test_a_failed_design_is_not_carried(results, with_observations):

@@ -412,7 +412,7 @@ def write_report(
 
     Args:
         campaign: With results or an exact front.
-        path: A sheet if the file ends in ``.pdf``, ``.svg`` or ``.png``;
+        path: A sheet if the file ends in ``.pdf``, ``.svg``, ``.png`` or ``.pptx``;
             ``report.html`` in the campaign's folder if None.
         designs: Numbers on the page, or names, of designs that must have charts.
         samples: Draws over the ranges of technologies; 200 if None.
@@ -426,7 +426,7 @@ def write_report(
         InputError: No results, no such design, or the file cannot be written.
     """
     from codesign.base.files import ending_of
-    from codesign.report.drawing import FORMATS
+    from codesign.report.drawing import SHEET_FORMATS
     from codesign.report.meeting_sheet import write_sheet
     from codesign.report.page.html_page import write_page
 
@@ -438,7 +438,7 @@ def write_report(
     is_joined = is_searched and results.exact is not None
     marked, explainer = evaluate_named(results.problem), _explainer(results)
     exact, judge = campaign.front_results(results) if is_joined else None, _judge(results, samples)
-    if ending_of(path) in FORMATS:
+    if ending_of(path) in SHEET_FORMATS:
         write_sheet(path, exact or results, marked, explainer, tolerance, judge)
     else:
         kept = campaign.stored_kept_front()

@@ -22,7 +22,7 @@ def report_page(
     output: Annotated[
         Path | None,
         typer.Option(
-            help="The page, or a meeting sheet (A4) if the file ends in .pdf, .svg or .png. "
+            help="The page, or a meeting sheet (A4) if the file ends in .pdf, .svg, .png or .pptx. "
             "[report.html in the campaign's folder]"
         ),
     ] = None,

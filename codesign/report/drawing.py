@@ -5,6 +5,8 @@ from __future__ import annotations
 from codesign.base.errors import InputError, describe_unknown
 
 FORMATS = ("png", "svg", "pdf")
+SHEET_FORMATS = (*FORMATS, "pptx")
+"""Formats of a meeting sheet."""
 MM_PER_INCH = 25.4
 USUAL_WIDTH_MM = 183.0
 """Both columns of a page; journals give 181 (IEEE, 43 picas) to 183 mm (Nature) [rounded]."""

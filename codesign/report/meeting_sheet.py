@@ -10,6 +10,7 @@ from html import escape
 from pathlib import Path
 
 from codesign.base.columns import Fields
+from codesign.base.files import ending_of
 from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES, front_chart, front_picture
 from codesign.report.chart import Chart
@@ -30,7 +31,7 @@ from codesign.report.page.design_html import Account
 from codesign.report.page.explained import Explainer
 from codesign.report.page.facts import question_text
 from codesign.report.page.recommendations import Judge, recommendation_document
-from codesign.report.paper import height_of, save_svg, sized
+from codesign.report.paper import height_of, load_pptx, save_slide, save_svg, sized
 from codesign.report.svg import FONT, draw, wrap
 from codesign.report.tables import constant_words
 from codesign.search.campaign import Results
@@ -54,7 +55,7 @@ def write_sheet(
     tolerance: float,
     judge: Judge | None,
 ) -> Path:
-    """Write the sheet of a campaign as PDF, SVG or PNG.
+    """Write the sheet of a campaign as PDF, SVG, PNG or PPTX.
 
     Args:
         results: Results of the campaign, with the exact front if that is known.
@@ -65,7 +66,11 @@ def write_sheet(
 
     Raises:
         InputError: The file cannot be written.
+        MissingExtraError: The writer of the format is not installed.
     """
+    is_slide = ending_of(path) == "pptx"
+    if is_slide:
+        load_pptx()
     picture = front_picture(results, tolerance, marked)
     answer = recommendation_document(results, picture.folded, judge)
     picks = answer["picks"]
@@ -103,6 +108,8 @@ def write_sheet(
             drawing = sized(draw(chart, room / _SCALE))
             pieces.append((f'<g transform="scale({_SCALE})">{drawing}</g>', right, top))
             top += _SCALE * height_of(drawing) + 4.0
+    if is_slide:
+        return save_slide(pieces, path, _WIDTH, _HEIGHT)
     return save_svg(pieces, path, _WIDTH, is_print=True, height=_HEIGHT)
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 from html import escape
 from io import BytesIO
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from codesign.answers.campaigns import progress_words
 from codesign.base.errors import InputError, needing_extra
@@ -30,6 +31,16 @@ from codesign.search.campaign import Results
 PIXELS_PER_MM = 96.0 / MM_PER_INCH
 _USUAL_DPI, _PRINT_DPI = 160.0, 300.0
 _MARGIN = 6.0
+_EMU_PER_PIXEL = 9525
+_BLIP = "{http://schemas.openxmlformats.org/drawingml/2006/main}blip"
+_VECTOR = (
+    '<a:extLst xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main">'
+    '<a:ext uri="{{96DAC541-7B7A-43D3-8B79-37D633B846F1}}">'
+    '<asvg:svgBlip xmlns:asvg="http://schemas.microsoft.com/office/drawing/2016/SVG/main" '
+    'xmlns:r="http://schemas.openxmlformats.org/officeDocument/2006/relationships" '
+    'r:embed="{}"/></a:ext></a:extLst>'
+)
+"""Vector picture in place of a raster one [MS-ODRAWXML, 2.28 svgBlip]."""
 
 
 def save_chart(
@@ -147,6 +158,54 @@ def save_svg(
             # In the order of their first mention: the converter shuffles the objects of a PDF.
             with Pdf.open(BytesIO(vl_convert.svg_to_pdf(text))) as document:
                 document.save(unfinished, deterministic_id=True)
+    return path
+
+
+def load_pptx() -> None:
+    """Import the writer of slides.
+
+    Raises:
+        MissingExtraError: It is not installed.
+    """
+    with needing_extra("a sheet as PPTX", "slides"):
+        import pptx  # noqa: F401
+        import vl_convert  # noqa: F401
+
+
+def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float) -> Path:
+    """Write drawings as the one slide of a presentation.
+
+    The slide is a vector picture, which PowerPoint can turn into shapes. Programs that draw no
+    vectors show a PNG in its place.
+    """
+    import vl_convert
+    from pptx import Presentation
+    from pptx.opc.constants import RELATIONSHIP_TYPE
+    from pptx.opc.package import Part
+    from pptx.opc.packuri import PackURI
+    from pptx.oxml import parse_xml
+    from pptx.util import Emu
+
+    text, show, saved = sheet_text(pieces, width, height), Presentation(), BytesIO()
+    size = [Emu(round(x * _EMU_PER_PIXEL)) for x in (width, height_of(text))]
+    show.slide_width, show.slide_height = size
+    slide = show.slides.add_slide(show.slide_layouts.get_by_name("Blank"))
+    raster = BytesIO(vl_convert.svg_to_png(text, scale=_PRINT_DPI / 96.0))
+    picture = slide.shapes.add_picture(raster, 0, 0, *size)
+    vector = Part(
+        PackURI("/ppt/media/sheet.svg"), "image/svg+xml", show.part.package, text.encode()
+    )
+    relation = slide.part.relate_to(vector, RELATIONSHIP_TYPE.IMAGE)
+    picture.element.blipFill.find(_BLIP).append(parse_xml(_VECTOR.format(relation)))
+    show.save(saved)
+    # Without the time of writing, so that the same sheet has the same bytes.
+    with (
+        replacing(path) as unfinished,
+        ZipFile(saved) as source,
+        ZipFile(unfinished, "w") as target,
+    ):
+        for name in source.namelist():
+            target.writestr(ZipInfo(name), source.read(name), ZIP_DEFLATED)
     return path
 
 

@@ -11,6 +11,7 @@ import io
 import json
 import re
 import shutil
+import sys
 import time
 from contextlib import contextmanager, nullcontext
 from itertools import pairwise
@@ -18,6 +19,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lxml import etree
+from pptx import Presentation
 
 from codesign import api
 from codesign.base.locks import exclusive
@@ -115,6 +118,26 @@ def test_a_meeting_sheet_has_the_question_the_reason_the_front_and_the_die(folde
     assert main(["report", "small", "--samples", "0", "--output", "sheet.pdf"]) == 0
     box = re.search(rb"/MediaBox \[ *0 0 ([\d.]+) ([\d.]+)", (folder / "sheet.pdf").read_bytes())
     assert [float(x) / 72 * 25.4 for x in box.groups()] == pytest.approx([297, 210], abs=1.0)
+    slides = [folder / name for name in ("sheet.pptx", "again.pptx")]
+    for path in slides:
+        assert main(["report", "small", "--samples", "8", "--output", path.name]) == 0
+    assert slides[0].read_bytes() == slides[1].read_bytes()
+    (slide,) = Presentation(slides[0]).slides
+    (picture,) = slide.shapes
+    assert picture.image.content_type == "image/png"
+    vectors = [part.blob for part in slide.part.package.iter_parts()
+               if part.content_type == "image/svg+xml"]  # fmt: skip
+    assert vectors == [text.encode()] and 'r:embed="' in etree.tostring(picture.element).decode()
+
+
+def test_a_slide_without_its_writer_is_refused_in_one_line_before_anything_is_worked_out(
+    folder, capsys, monkeypatch
+):
+    monkeypatch.setitem(sys.modules, "pptx", None)
+    monkeypatch.setattr(api, "_judge", lambda *_: None)
+    assert main(["report", "small", "--output", "none.pptx"]) == 2
+    assert "needs an optional part: pip install 'codesign[slides]'" in capsys.readouterr().err
+    assert not (folder / "none.pptx").exists()
 
 
 @pytest.mark.parametrize(

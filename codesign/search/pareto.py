@@ -180,8 +180,10 @@ class HypervolumeTracker:
         if feasible and bool((point < self._reference).all()):
             if len(self._reference) == 2:
                 self._add_2d(float(point[0]), float(point[1]))
-            else:
-                self._add_general(np.asarray(point, dtype=np.float64))
+            elif not bool((self._front <= point).all(axis=1).any()):
+                keep = ~(self._front >= point).all(axis=1)
+                self._front = np.vstack([self._front[keep], point])
+                self.value = hypervolume(self._front, self._reference)
         return self.value
 
     def add_all(self, points: FloatArray, feasible: BoolArray) -> FloatArray:
@@ -206,10 +208,3 @@ class HypervolumeTracker:
             before += (next_x - xs[i]) * (height - ys[i])
         self.value += (right - x) * (height - y) - before
         xs[start:end], ys[start:end] = [x], [y]
-
-    def _add_general(self, point: FloatArray) -> None:
-        if bool((self._front <= point).all(axis=1).any()):
-            return
-        keep = ~(self._front >= point).all(axis=1)
-        self._front = np.vstack([self._front[keep], point])
-        self.value = hypervolume(self._front, self._reference)

@@ -13,8 +13,8 @@ import json
 import logging
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
 from fnmatch import fnmatch
 from functools import cache
 from pathlib import Path
@@ -127,7 +127,12 @@ def list_files(folder: Path, campaign: str, files: Iterable[Path], origin: Origi
     }
     if not entries:
         return
-    with _exclusive(folder):
+    with ExitStack() as stack:
+        # One process at a time changes the manifest; without locks, the last one wins.
+        with suppress(OSError):  # a folder cannot be opened on Windows
+            descriptor = os.open(folder, os.O_RDONLY)
+            stack.callback(os.close, descriptor)
+            try_lock(descriptor, math.inf)
         try:
             manifest = read_manifest(folder)
         except StoreError as error:
@@ -251,14 +256,3 @@ class _Check:
         if origin.exact_front not in (None, *map(file_digest, self._folder.glob("exact-*.npz"))):
             return "outdated", "as it was written, of an exact front that is not here"
         return "intact", ""
-
-
-@contextmanager
-def _exclusive(folder: Path) -> Iterator[None]:
-    """Let one process at a time change the manifest; without locks, the last one wins."""
-    with ExitStack() as stack:
-        with suppress(OSError):  # a folder cannot be opened on Windows
-            descriptor = os.open(folder, os.O_RDONLY)
-            stack.callback(os.close, descriptor)
-            try_lock(descriptor, math.inf)
-        yield

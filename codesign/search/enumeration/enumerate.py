@@ -161,8 +161,10 @@ def _search(
     executor: str | None,
 ) -> None:
     pending = state.remaining
+    results: Iterator[tuple[int, PartialFront]]
     if rebuild is None or (executor is None and min(workers, len(pending)) <= 1):
-        results = _here(problem, state, bars, pending)
+        walk = Walk(problem, bars)
+        results = ((block, walk.search(*state.range_of(block))) for block in pending)
     else:
         results = _elsewhere(
             SearchSetup(rebuild, bars, Path.cwd()), state, pending, workers, executor
@@ -176,14 +178,6 @@ def _search(
             if checkpoint is not None and time.monotonic() - saved > _SAVE_EVERY_S:
                 save_state(checkpoint, state)
                 saved = time.monotonic()
-
-
-def _here(
-    problem: Problem, state: State, bars: FloatArray, pending: Sequence[int]
-) -> Iterator[tuple[int, PartialFront]]:
-    walk = Walk(problem, bars)
-    for block in pending:
-        yield block, walk.search(*state.range_of(block))
 
 
 def _elsewhere(

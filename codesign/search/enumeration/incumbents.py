@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray
 from codesign.search.enumeration.front import Archive
 from codesign.search.problem import Problem
 
@@ -29,7 +29,12 @@ def find_incumbents(problem: Problem) -> FloatArray:
     explored = set()
     rows = problem.space.sample(rng, min(SAMPLE, -(-problem.space.size // _SHARE)))
     for _ in range(_MOST_ROUNDS):
-        seen = _take(problem, archive, rows)
+        rows = rows[problem.admits(rows)]
+        results = problem.evaluate(rows, problem.deciding_metrics)
+        feasible = np.flatnonzero(results.feasible)
+        keys = problem.space.keys(rows[feasible])
+        archive.add(results.objectives[feasible], keys, np.ones(len(keys), dtype=np.int64))
+        seen = dict(zip(keys.tolist(), rows[feasible], strict=True))
         # One design of each point of the front that was just met.
         first = [int(group[0]) for group in archive.members]
         fresh = [seen[key] for key in first if key in seen and key not in explored]
@@ -40,13 +45,3 @@ def find_incumbents(problem: Problem) -> FloatArray:
         explored.update(problem.space.keys(np.stack(picked)).tolist())
         rows = np.concatenate([problem.space.neighbors(row) for row in picked])
     return archive.points
-
-
-def _take(problem: Problem, archive: Archive, rows: IntArray) -> dict[int, IntArray]:
-    """Evaluate designs into the archive; returns each feasible row by its key."""
-    rows = rows[problem.admits(rows)]
-    results = problem.evaluate(rows, problem.deciding_metrics)
-    feasible = np.flatnonzero(results.feasible)
-    keys = problem.space.keys(rows[feasible])
-    archive.add(results.objectives[feasible], keys, np.ones(len(keys), dtype=np.int64))
-    return dict(zip(keys.tolist(), rows[feasible], strict=True))

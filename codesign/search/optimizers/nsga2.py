@@ -119,27 +119,24 @@ class Nsga2(BaseOptimizer):
         others = self._space.sample_unseen(rng, size, excluded)
         return self._space.distinct(np.concatenate([rows, others]), excluded)[:size]
 
-    def _vary(self, parents: IntArray, rng: np.random.Generator, n: int) -> IntArray:
-        """About ``n`` canonical children, admissible or not."""
-        n_pairs = (n + 1) // 2
+    def _vary(self, parents: IntArray, rng: np.random.Generator, n_children: int) -> IntArray:
+        """About ``n_children`` canonical designs, admissible or not."""
+        n_pairs = (n_children + 1) // 2
         # The better of two random parents each; they are sorted best first.
         pairs = rng.integers(len(parents), size=(2, 2, n_pairs)).min(axis=0)
         points = self._space.space.points(parents)[pairs]
         mixed = rng.random((n_pairs, points.shape[2])) < 0.5
         mixed &= rng.random((n_pairs, 1)) < self._options.crossover
         children = np.concatenate(self._mix(points, mixed))
-        return self._space.space.rows_near(self._mutated(rng, children))
-
-    def _mutated(self, rng: np.random.Generator, points: FloatArray) -> FloatArray:
-        n, d = points.shape
+        n, d = children.shape
         chance, index = np.full(n, self._probability), np.full(n, self._options.mutation_index)
         moved = self._mutate(
-            points, np.zeros(d), np.ones(d), index, chance, False, random_state=rng
+            children, np.zeros(d), np.ones(d), index, chance, False, random_state=rng
         )
         # Categories have no order, so any other is as near.
         again = (rng.random((n, d)) < self._probability) & self._is_categorical
-        points = np.where(self._is_categorical, points, moved)
-        return np.where(again, rng.random((n, d)), points)
+        mutated = np.where(self._is_categorical, children, moved)
+        return self._space.space.rows_near(np.where(again, rng.random((n, d)), mutated))
 
     # Being told
 

@@ -68,7 +68,11 @@ class PeerProcess:
         except BrokenPipeError:
             line = ""
         if not line:
-            raise JobError(f"peer {self.setup['method']!r}: its process ended: {self._last_word()}")
+            assert self._log is not None
+            self._log.seek(0)
+            words = self._log.read().decode(errors="replace").strip().splitlines()
+            last = words[-1] if words else "without a word"
+            raise JobError(f"peer {self.setup['method']!r}: its process ended: {last}")
         reply = json.loads(line)
         if "missing" in reply:
             library = str(reply["missing"])
@@ -97,12 +101,6 @@ class PeerProcess:
                 raise InputError(text, self._variable) from error
             weakref.finalize(self, _end, self._process, self._log)
         return self._process
-
-    def _last_word(self) -> str:
-        assert self._log is not None
-        self._log.seek(0)
-        lines = self._log.read().decode(errors="replace").strip().splitlines()
-        return lines[-1] if lines else "without a word"
 
 
 def _end(process: subprocess.Popen[str], log: IO[bytes]) -> None:

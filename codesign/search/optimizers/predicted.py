@@ -62,8 +62,12 @@ class Predicted(LearningOptimizer):
         evaluated = np.concatenate([self._memory.history().rows, waiting])
         proposed = self._space.no_rows
         if self._space.predict is not None:
-            attained = self._attained(evaluated, waiting)
-            pool = self._pool
+            pool, history = self._pool, self._memory.history()
+            attained = self._predict(evaluated)
+            if self._options.greedy:
+                results = history.objectives[history.feasible]
+                attained = np.concatenate([results, self._predict(waiting)])
+            attained = attained[:, pool.is_predicted]
             remaining = np.flatnonzero(
                 ~self._excluded(evaluated).contains(self._space.space.keys(pool.rows))
             )
@@ -91,14 +95,6 @@ class Predicted(LearningOptimizer):
     def _predict(self, rows: IntArray) -> FloatArray:
         assert self._space.predict is not None
         return self._space.predict(rows) if len(rows) else np.empty((0, self._n_objectives))
-
-    def _attained(self, evaluated: IntArray, pending: IntArray) -> FloatArray:
-        """(a, k) the objectives on which a proposal is to improve."""
-        if not self._options.greedy:
-            return self._predict(evaluated)[:, self._pool.is_predicted]
-        history = self._memory.history()
-        values = np.concatenate([history.objectives[history.feasible], self._predict(pending)])
-        return values[:, self._pool.is_predicted]
 
 
 def most_added(values: FloatArray, attained: FloatArray, bound: FloatArray, n: int) -> list[int]:

@@ -55,6 +55,7 @@ from codesign.search.campaign.store_format import (
     SCREENINGS,
     changed_rows,
     has_screenings,
+    insert,
     is_intact,
     json_value,
     records,
@@ -161,10 +162,7 @@ class Store:
                     ask_seconds + batch.ask_seconds,
                     evaluate_seconds + batch.evaluate_seconds,
                 )
-                self._connection.execute(
-                    "INSERT OR REPLACE INTO timings VALUES (?, ?, ?, ?, ?)",
-                    (*timing, row_checksum(timing)),
-                )
+                insert(self._connection, "timings", timing, "INSERT OR REPLACE")
 
     def propose(self, proposals: Sequence[PendingDesign]) -> None:
         """Make proposals durable, all or none, before they are evaluated.
@@ -176,7 +174,7 @@ class Store:
             for proposal in proposals:
                 design = np.ascontiguousarray(proposal.row, dtype="<i4").tobytes()
                 place = proposal.run, proposal.number, proposal.batch, proposal.n_told
-                self._insert("proposals", (*place, design))
+                insert(self._connection, "proposals", (*place, design))
 
     def proposals(self, run: int) -> list[PendingDesign]:
         """The stored proposals of a run, in their order.
@@ -219,7 +217,7 @@ class Store:
                     failure and failure.reason,
                     seconds,
                 )
-                self._insert("screenings", row)
+                insert(self._connection, "screenings", row)
 
     def screened(self, run: int) -> ScreenedBatch:
         """All that a cheaper evaluator said of designs of a run.
@@ -253,12 +251,6 @@ class Store:
         n_told = np.array([row[2] for row in rows], dtype=np.int64)
         return ScreenedBatch(run, 0, n_told, observations, sum(row[6] for row in rows))
 
-    def _insert(self, table: str, row: tuple[Any, ...]) -> None:
-        places = ", ".join("?" * (len(row) + 1))
-        self._connection.execute(
-            f"INSERT INTO {table} VALUES ({places})", (*row, row_checksum(row))
-        )
-
     def _check_rows(self, rows: Iterable[tuple[Any, ...]], subject: str) -> None:
         """Refuse rows that do not fit the checksums at their ends."""
         if any(row_checksum(row[:-1]) != row[-1] for row in rows):
@@ -291,7 +283,7 @@ class Store:
         first_steps = [count.done for count in self.counts()]
         row = (len(self.epochs) + 1, *map(json_value, (first_steps, list(changes), dict(inputs))))
         with explained(self.path), transaction(self._connection):
-            self._insert("epochs", row)
+            insert(self._connection, "epochs", row)
             for index in range(len(self.runs)):
                 self._set_end(index, None)
         self.epochs = _read_epochs(self.path, self._connection, self._version)

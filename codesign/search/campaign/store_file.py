@@ -25,9 +25,9 @@ from codesign.search.campaign.store_format import (
     OLDEST_VERSION,
     SCHEMA_VERSION,
     create_tables,
+    insert,
     json_value,
     records,
-    row_checksum,
     upgrade,
 )
 
@@ -68,14 +68,10 @@ def create_store(
             prepare_writer(connection, new)
             connection.execute("BEGIN")
             create_tables(connection)
-            described = [(key, json_value(value)) for key, value in sorted(meta.items())]
-            numbered = [(i, run.optimizer, run.seed, None) for i, run in enumerate(runs)]
-            for table, rows in (("meta", described), ("runs", numbered)):
-                marks = ", ".join("?" * (len(rows[0]) + 1))
-                connection.executemany(
-                    f"INSERT INTO {table} VALUES ({marks})",
-                    [(*row, row_checksum(row)) for row in rows],
-                )
+            for key, value in sorted(meta.items()):
+                insert(connection, "meta", (key, json_value(value)))
+            for i, run in enumerate(runs):
+                insert(connection, "runs", (i, run.optimizer, run.seed, None))
             if sample is not None:
                 layout = Layout.read(meta["layout"])
                 connection.executemany(INSERT, records(sample, layout))

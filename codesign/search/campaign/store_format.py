@@ -115,6 +115,14 @@ def changed_rows(connection: sqlite3.Connection, table: str) -> int:
     return sum(row_checksum(row[:-1]) != row[-1] for row in rows)
 
 
+def insert(
+    connection: sqlite3.Connection, table: str, row: tuple[Any, ...], verb: str = "INSERT"
+) -> None:
+    """Insert a row with its checksum."""
+    marks = ", ".join("?" * (len(row) + 1))
+    connection.execute(f"{verb} INTO {table} VALUES ({marks})", (*row, row_checksum(row)))
+
+
 def row_checksum(row: Sequence[Any]) -> int:
     """CRC-32 of a row's values, to the last bit of numbers."""
     return zlib.crc32(json.dumps([str(x) if isinstance(x, bytes) else x for x in row]).encode())

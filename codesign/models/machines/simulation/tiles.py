@@ -144,16 +144,12 @@ def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
     n_repeats = work.n_products or 1.0
     n_visits = len(near[0]) * n_repeats
     ends = step_ends(n_visits, most_steps, _first_step(work, tiling))
-    progress = np.concatenate([[0.0], ends]) / n_visits
-
-    def spread(passes: FloatArray) -> FloatArray:
-        done = np.concatenate([[0.0], np.cumsum(passes)])
-        n_whole_products, fraction = np.divmod(progress * n_repeats, 1.0)
-        inside = np.interp(fraction * len(passes), np.arange(len(done)), done)
-        return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1])
-
-    far = {name: spread(passes) for name, passes in _far_passes(work, tiling).items()}
-    return Steps(*(_between(ends, values) for values in near), **far)
+    visits = np.concatenate([[0.0], ends])
+    far = {
+        name: _between(visits * (len(passes) / len(near[0])), passes)
+        for name, passes in _far_passes(work, tiling).items()
+    }
+    return Steps(*(_between(visits, values, n_repeats) for values in near), **far)
 
 
 def score_tile_elements(rows: float, keys: float, tiling: Tiling) -> FloatArray:
@@ -337,17 +333,19 @@ def _copy(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, ...]:
     return np.zeros(n), np.zeros(n), moved_in * share, moved_out * share
 
 
-def _between(ends: FloatArray, values: FloatArray) -> FloatArray:
-    """(s,) sums of the visits of each step; the visits of a product are repeated in turn."""
+def _between(positions: FloatArray, values: FloatArray, n_products: float = 1.0) -> FloatArray:
+    """(s,) sums between positions along the values of a product, which are repeated in turn.
+
+    The last product may be a fraction (experts touched on average); all its bytes come.
+
+    Args:
+        n_products: How many times the values are the total.
+    """
     done = np.concatenate([[0.0], np.cumsum(values)])
-    n_whole_products, fraction = np.divmod(np.concatenate([[0.0], ends]), len(values))
-    inside = np.interp(fraction, np.arange(len(done)), done)
-    return _scaled(np.diff(n_whole_products * done[-1] + inside), done[-1] * ends[-1] / len(values))
-
-
-def _scaled(values: FloatArray, total: float) -> FloatArray:
-    """The last product may be a fraction (experts touched on average); all its bytes come."""
-    return values * (total / (values.sum() or 1.0))
+    n_whole_products, rest = np.divmod(positions, len(values))
+    inside = np.interp(rest, np.arange(len(done)), done)
+    steps = np.diff(n_whole_products * done[-1] + inside)
+    return steps * (done[-1] * n_products / (steps.sum() or 1.0))
 
 
 def _far_passes(work: OperatorWork, tiling: Tiling) -> dict[str, FloatArray]:

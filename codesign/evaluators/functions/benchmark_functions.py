@@ -200,12 +200,20 @@ class BenchmarkFunctions(Evaluator):
             low, high = self._function.box(n_variables)
             shares = levels[:, :n_variables] / self._most_levels(n_variables)
             objectives, limits = self._function.compute(low + (high - low) * shares, self.options.m)
-        values = dict(zip(metric_names, self._disturbed(objectives, levels), strict=True))
+        values = dict(zip(metric_names, objectives, strict=True))
+        failures: dict[int, Failure] = {}
+        if share := self.options.noise:
+            for stream, name in enumerate(values, start=_FAILING_STREAM + 1):
+                values[name] = values[name] * (1.0 + share * normal(levels, stream))
+        if share := self.options.failing:
+            fails = uniform(levels, _FAILING_STREAM) < share
+            failure = Failure("failed", f"one of the {share:.0%} of designs that fail")
+            failures = dict.fromkeys(np.flatnonzero(fails).tolist(), failure)
         violations = {f"limit{i}": limit for i, limit in enumerate(limits, start=1)}
         return Evaluation(
             {name: np.ascontiguousarray(values[name]) for name in names},
             {**self.known_violations(designs), **violations},
-            self._failures(levels),
+            failures,
         )
 
     def provenance(self) -> Fields:
@@ -248,19 +256,3 @@ class BenchmarkFunctions(Evaluator):
         for position, names in self._function.names.items():
             most[position] = len(names) - 1.0
         return most
-
-    def _disturbed(self, objectives: Sequence[FloatArray], levels: IntArray) -> list[FloatArray]:
-        if not self.options.noise:
-            return list(objectives)
-        streams = range(_FAILING_STREAM + 1, _FAILING_STREAM + 1 + len(objectives))
-        return [
-            values * (1.0 + self.options.noise * normal(levels, stream))
-            for values, stream in zip(objectives, streams, strict=True)
-        ]
-
-    def _failures(self, levels: IntArray) -> dict[int, Failure]:
-        if not self.options.failing:
-            return {}
-        fails = uniform(levels, _FAILING_STREAM) < self.options.failing
-        failure = Failure("failed", f"one of the {self.options.failing:.0%} of designs that fail")
-        return dict.fromkeys(np.flatnonzero(fails).tolist(), failure)

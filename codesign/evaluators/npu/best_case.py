@@ -121,11 +121,15 @@ class BestCase:
         extremes = partial.hardware(self._preparation.units)
         hardware = extremes.fastest
         filled = self._filled_rows(partial, extremes)
-        bits = _operand_bits(partial)
-        least = SiliconBounds((extremes.frugal, extremes.largest), bits, self._preparation, filled)
+        widths = {name: partial.extremes(name, operand_bits(name)) for name in FORMAT_KEYS}
+        wider = map(np.maximum, widths["weight_format"], widths["kv_format"])
+        least_bits, most_bits = map(np.stack, zip(widths["activation_format"], wider, strict=True))
+        least = SiliconBounds(
+            (extremes.frugal, extremes.largest), (least_bits, most_bits), self._preparation, filled
+        )
         case, arrays = self._case(partial, extremes, least)
         model_part, levels = self._part, hardware.levels
-        fastest = SiliconMetrics(hardware, bits[0], self._preparation, filled)
+        fastest = SiliconMetrics(hardware, least_bits, self._preparation, filled)
         room = levels.capacity_bytes.sum(axis=0) - model_part.weight_elements * case.weight_bytes
         request_bytes = self._preparation.request_bytes(case.kv_bytes)
         limits = {name: getattr(fastest, name) for name in _HARDWARE_METRICS} | {
@@ -333,11 +337,3 @@ def _costs(least: SiliconBounds, limits: Arrays, metrics: Sequence[str]) -> Arra
             costs[name] = getattr(least, name)(per_token, LONGEST_LIFE_YEARS)
     costs = {name: values * ROUNDING for name, values in costs.items()}
     return costs | {"lifetime_years": np.full_like(least.tdp_watts, LONGEST_LIFE_YEARS)}
-
-
-def _operand_bits(partial: PartialDesigns) -> tuple[FloatArray, FloatArray]:
-    """(2, n) least and largest widths of the array's operands: activations, and the others."""
-    bits = {name: partial.extremes(name, operand_bits(name)) for name in FORMAT_KEYS}
-    wider = map(np.maximum, bits["weight_format"], bits["kv_format"])
-    least, largest = map(np.stack, zip(bits["activation_format"], wider, strict=True))
-    return least, largest

@@ -127,8 +127,24 @@ class BatchAndOrderChoice:
         """The designs as they work best; the same to the last bit, compiled or not."""
         prepared = self._preparation.prepared(designs)
         allowed = self._orders(prepared)
-        work = self._compiled if is_compiled else self._vectorized
-        return Chosen(prepared, prepared, *work(prepared, allowed))
+        if is_compiled:
+            hardware = prepared.listed
+            choices = Choices(
+                sizes=prepared.sizes,
+                least_size=prepared.least_size,
+                most_size=prepared.most_size,
+                orders=_places(len(prepared.tier_order)),
+                allowed=np.ascontiguousarray(allowed),
+                lane_rate=hardware.vector_length * hardware.clock_hz,
+                lane_cycles=self._pass.lane_cycles_of_request,
+                vector_operands=self._pass.vector_operands,
+                is_prefill=self._preparation.phase == "prefill",
+                longest_pass_s=self.longest_pass_s,
+                message_fixed_s=self._link.fixed_s,
+                message_byte_s=self._link.byte_s,
+            )
+            return Chosen(prepared, prepared, *choose_compiled(prepared, choices))
+        return Chosen(prepared, prepared, *self._vectorized(prepared, allowed))
 
     def _orders(self, designs: PreparedDesigns) -> IntArray:
         """(p, n) which orders of the tiers may be the fastest, as of ``worth_trying``."""
@@ -148,27 +164,6 @@ class BatchAndOrderChoice:
         only_first = np.zeros((n_orders, len(designs)), dtype=np.int64)
         only_first[0] = BY_BANDWIDTH
         return only_first
-
-    def _compiled(
-        self, designs: PreparedDesigns, allowed: IntArray
-    ) -> tuple[FloatArray, IntArray, IntArray]:
-        """(s, n) totals, (n,) positions of the best batch sizes and (n,) of the best orders."""
-        hardware = designs.listed
-        choices = Choices(
-            sizes=designs.sizes,
-            least_size=designs.least_size,
-            most_size=designs.most_size,
-            orders=_places(len(designs.tier_order)),
-            allowed=np.ascontiguousarray(allowed),
-            lane_rate=hardware.vector_length * hardware.clock_hz,
-            lane_cycles=self._pass.lane_cycles_of_request,
-            vector_operands=self._pass.vector_operands,
-            is_prefill=self._preparation.phase == "prefill",
-            longest_pass_s=self.longest_pass_s,
-            message_fixed_s=self._link.fixed_s,
-            message_byte_s=self._link.byte_s,
-        )
-        return choose_compiled(designs, choices)
 
     def _vectorized(
         self, designs: PreparedDesigns, allowed: IntArray

@@ -42,7 +42,11 @@ def pool_machine(
     """
     name = _evaluator_name(pool, options)
     _check_formats(pool, name)
-    with mistakes_at(_place(pool, options)):
+    place = None  # key that chooses the evaluator of the pool
+    if options.machine is not None:
+        is_shared = isinstance(options, SystemOptions)
+        place = "evaluator: machine" if is_shared else f"evaluator: pools: {pool.name}: machine"
+    with mistakes_at(place):
         if workload.session is not None and task.stage.phase == "prefill":
             return _session_pool(name, task, workload, options)
         if name != DEVICES:
@@ -106,14 +110,6 @@ def _evaluator_name(pool: PoolDescription, options: MachineOptions) -> str:
         f"got {', '.join(pool.parameters) or 'no parameter'}",
         key=("pools", pool.name),
     )
-
-
-def _place(pool: PoolDescription, options: MachineOptions) -> str | None:
-    """Key that chooses the evaluator of a pool; None where none does."""
-    if options.machine is None:
-        return None
-    is_shared = isinstance(options, SystemOptions)
-    return "evaluator: machine" if is_shared else f"evaluator: pools: {pool.name}: machine"
 
 
 def _check_parameters(

@@ -95,10 +95,30 @@ def timeline(flow: SystemFlow) -> list[JsonObject]:
             for pool in stage.pools
         ]
         if stage.exchange is not None:
-            rows.append(_exchange_row(flow, stage.exchange, clock_s, end_s))
+            # The messages of all layers in one pass, there and back.
+            exchange = stage.exchange
+            pools = [exchange.attention, exchange.ffn]
+            rows.append(
+                {
+                    **_row(flow, exchange, "exchange", pools, (clock_s, end_s)),
+                    "joules_per_request": _first(exchange.joules_per_request),
+                    "bytes": sum(_first(pool.metrics["exchange_bytes"]) for pool in pools),
+                }
+            )
         clock_s = end_s
         if position < len(flow.links):
-            rows.append(_link_row(flow, flow.links[position], clock_s))
+            # It begins when the sender has something to send, a prefill after its first layer.
+            link, is_prefill = flow.links[position], stage.request.phase == "prefill"
+            share = (link.n_layers - 1) / link.n_layers if is_prefill else 0.0
+            ends_s = clock_s - share * _first(stage.stage_s), clock_s + _first(link.exposed_s)
+            pools = [link.sender.first, link.receiver.first]
+            rows.append(
+                {
+                    **_row(flow, link, "hand-over", pools, ends_s),
+                    "joules_per_request": _first(link.joules_per_request),
+                    "bytes": _first(link.request_bytes),
+                }
+            )
             clock_s = rows[-1]["end_s"]
     slowest = max(rows, key=lambda row: row["utilization"])
     return [{**row, "sets_rate": row is slowest} for row in rows]
@@ -126,29 +146,6 @@ def _row(
         "batch_size": _first(batch_size),
         "requests_per_s": _first(member.requests_per_s),
         "utilization": _first(flow.utilization(member.name)),
-    }
-
-
-def _exchange_row(flow: SystemFlow, link: ExchangeFlow, start_s: float, end_s: float) -> JsonObject:
-    """The messages of all layers in one pass, there and back."""
-    pools = [link.attention, link.ffn]
-    return {
-        **_row(flow, link, "exchange", pools, (start_s, end_s)),
-        "joules_per_request": _first(link.joules_per_request),
-        "bytes": sum(_first(pool.metrics["exchange_bytes"]) for pool in pools),
-    }
-
-
-def _link_row(flow: SystemFlow, link: HandOverFlow, after_s: float) -> JsonObject:
-    """A hand-over: it begins when the sender has something to send, a prefill after its first
-    layer, and ends when all has arrived."""
-    is_prefill = link.sender.request.phase == "prefill"
-    share = (link.n_layers - 1) / link.n_layers if is_prefill else 0.0
-    ends_s = after_s - share * _first(link.sender.stage_s), after_s + _first(link.exposed_s)
-    return {
-        **_row(flow, link, "hand-over", [link.sender.first, link.receiver.first], ends_s),
-        "joules_per_request": _first(link.joules_per_request),
-        "bytes": _first(link.request_bytes),
     }
 
 

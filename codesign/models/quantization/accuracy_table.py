@@ -9,7 +9,7 @@ import json
 import math
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def measure_table(
     }
     table = stored_table(output, head, rows=MeasuredRow)
     rows = {tuple(row[key] for key in _KEYS): row for row in table["rows"]}
-    wanted_choices = {_key(choice): choice for choice in choices}
+    wanted_choices = {astuple(choice): choice for choice in choices}
     n_done = sum(key in rows for key in wanted_choices)
     start(len(wanted_choices) * settings.n_evaluation, n_done * settings.n_evaluation)
     for key, choice in wanted_choices.items():
@@ -118,10 +118,6 @@ def measure_table(
             table["rows"] = list(rows.values())
             write_table(table, output)
     return {**table, "rows": [rows[key] for key in wanted_choices]}
-
-
-def _key(choice: FormatChoice) -> tuple[str, ...]:
-    return choice.weights, choice.activations, choice.kv_cache, choice.algorithm
 
 
 def usable_device(name: str) -> str:

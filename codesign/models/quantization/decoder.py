@@ -158,20 +158,16 @@ class Decoder:
             keys = keys @ in_flight.rotation_of_heads
         if in_flight.kv_cache is not None:
             keys, values = quantize(keys, in_flight.kv_cache), quantize(values, in_flight.kv_cache)
-        mask = self._window_mask(layer, normed.shape[1])
+        # True where a token is within the window of a later one.
+        window, mask = (shape.windows[layer] if shape.windows else None), None
+        if window is not None and length > window:
+            square = torch.ones(length, length, dtype=torch.bool, device=self.device)
+            mask = square.tril().triu(1 - window)
         mixed = functional.scaled_dot_product_attention(
             queries, keys, values, mask, is_causal=mask is None, enable_gqa=True
         )
         joined = mixed.transpose(1, 2).flatten(2)
         return self._product(f"{prefix}self_attn.o_proj", joined, observe)
-
-    def _window_mask(self, layer: int, length: int) -> Tensor | None:
-        """(s, s) true where a token is within the window of a later one; None: all are."""
-        window = self.shape.windows[layer] if self.shape.windows else None
-        if window is None or length <= window:
-            return None
-        square = torch.ones(length, length, dtype=torch.bool, device=self.device)
-        return square.tril().triu(1 - window)
 
     def _heads(
         self, prefix: str, letter: str, normed: Tensor, observe: Observer | None, n_heads: int

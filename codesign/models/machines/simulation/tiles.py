@@ -345,7 +345,7 @@ def _between(positions: FloatArray, values: FloatArray, n_products: float = 1.0)
     n_whole_products, rest = np.divmod(positions, len(values))
     inside = np.interp(rest, np.arange(len(done)), done)
     steps = np.diff(n_whole_products * done[-1] + inside)
-    return steps * (done[-1] * n_products / (steps.sum() or 1.0))
+    return np.asarray(steps * (done[-1] * n_products / (steps.sum() or 1.0)))
 
 
 def _far_passes(work: OperatorWork, tiling: Tiling) -> dict[str, FloatArray]:

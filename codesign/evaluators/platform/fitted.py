@@ -39,6 +39,8 @@ from codesign.models.machines.device.corrections import KernelCase, correction
 from codesign.models.machines.device.elementwise import (
     row_time_s,
     stream_time_s,
+    vector_start_s,
+    vector_time_s,
 )
 from codesign.models.machines.device.energy import (
     KernelWork,
@@ -426,16 +428,17 @@ def scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
 
 
 def rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
-    """A norm, a rotation, an activation: one row for each token.
+    """A norm, a rotation, an activation.
 
     Engines that replay graphs are of 2025, whose kernels are vectorized; the others are of 2023.
     """
     operator, rates = group[0], kernels.platform.rates
-    row_bytes = _moved_bytes(kernels, operator) / np.maximum(operator.rows, 1.0)
-    is_vectorized = kernels.options.engine == "graphs"
-    return kernels.law(
-        "elementwise", row_time_s, operator.rows, row_bytes, rates, is_vectorized=is_vectorized
-    )
+    moved, role = _moved_bytes(kernels, operator), operator.rule.role
+    if kernels.options.engine == "graphs":
+        moved_s = kernels.law("elementwise", vector_time_s, moved, rates, role=role)
+        return np.asarray(vector_start_s(role) + moved_s)
+    row_bytes = moved / np.maximum(operator.rows, 1.0)
+    return kernels.law("elementwise", row_time_s, operator.rows, row_bytes, rates)
 
 
 def stream_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
@@ -445,13 +448,18 @@ def stream_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
 
 
 def residual_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
-    """An addition that the next norm does on its way: its traffic without a start."""
-    rates = kernels.platform.rates
-    moved_s, start_s = (
-        kernels.law("elementwise", stream_time_s, moved, rates)
-        for moved in (_moved_bytes(kernels, group[0]), 0.0)
-    )
-    return moved_s - start_s
+    """An addition that the next norm does on its way: two more passes over the rows, no start.
+
+    Vectorized kernels keep the sum in registers; those of 2023 read it again.
+    """
+    rates, moved = kernels.platform.rates, _moved_bytes(kernels, group[0])
+    if kernels.options.engine == "graphs":
+        law: Callable[..., FloatArray] = vector_time_s
+        before, after = moved * (2.0 / 3.0), moved * (4.0 / 3.0)
+    else:
+        law, before, after = stream_time_s, np.zeros_like(moved), moved
+    ends = (kernels.law("elementwise", law, traffic, rates) for traffic in (after, before))
+    return next(ends) - next(ends)
 
 
 def _own_tokens(platform: Platform, stream: Stream) -> FloatArray:

@@ -146,10 +146,10 @@ def format_value(value: float | None, unit: str = "", digits: int = 4) -> str:
 def percent(share: float, digits: int = 3) -> str:
     """A share in percent.
 
-    >>> percent(0.1234), percent(0.0004), percent(1.0, 2)
-    ('12.3 %', '< 0.1 %', '100 %')
+    >>> percent(0.1234), percent(0.0004), percent(0.995, 2), percent(1.0, 2)
+    ('12.3 %', '< 0.1 %', '99.5 %', '100 %')
     """
-    form = ".0f" if share >= 0.995 else f".{digits}g"
+    form = ".0f" if share >= 0.9995 else f".{3 if share >= 0.995 else digits}g"
     return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:{form}} %"
 
 

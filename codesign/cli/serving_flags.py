@@ -256,10 +256,9 @@ def named_devices(on: list[str] | None) -> dict[str, Device]:
 
     if not on:
         raise InputError("expected a device, such as h200, or all", "--on")
-    names = list_devices() if on == ["all"] else on
-    devices = [load_device(name, "--on") for name in names]
-    if on == ["all"]:  # times of kernels need the cores, which some makers have not published
-        devices = [device for device in devices if device.n_cores]
+    # Times of kernels need the cores, which some makers have not published.
+    every = [name for name in list_devices() if load_device(name).n_cores]
+    devices = [load_device(name, "--on") for name in (every if on == ["all"] else on)]
     for device in devices:
         if device.is_announced and on != ["all"]:
             say(f"note: the figures of {device.name} are announced ones")

@@ -11,6 +11,8 @@ from codesign.base.units import format_engineering
 from codesign.models.deployments.queueing import ServedRequests
 from codesign.models.deployments.queueing.served_requests import PERCENTILES
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
+from codesign.models.hardware.device import list_devices, load_device
+from codesign.models.machines.device.expected_error import describe_expected_error
 from codesign.report.labels import memory_words
 from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
 
@@ -69,6 +71,11 @@ def arrivals_tables(
         text_line(
             "Times are from the arrival; the time per output token is the mean of a request's "
             "steps after its first token. The rate counts from the first arrival to the last token."
+        ),
+        *(
+            text_line(" ".join(describe_expected_error(key, chip=load_device(key).measured_name)))
+            for key in list_devices()
+            if key in [machine["device"] for machine in machines]
         ),
     )
 

@@ -356,7 +356,7 @@ def openelm_keys(config: Config) -> JsonObject:
     hidden, step = config["hidden_size"], config["ffn_dim_divisor"]
     return {
         "intermediate_size": [
-            int(factor * hidden + step / 2) // step * step for factor in config["ffn_multipliers"]
+            round(factor * hidden / step) * step for factor in config["ffn_multipliers"]
         ]
     }
 

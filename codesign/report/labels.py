@@ -149,7 +149,7 @@ def percent(share: float, digits: int = 3) -> str:
     >>> percent(0.1234), percent(0.0004), percent(0.995, 2), percent(1.0, 2)
     ('12.3 %', '< 0.1 %', '99.5 %', '100 %')
     """
-    form = ".0f" if share >= 0.9995 else f".{3 if share >= 0.995 else digits}g"
+    form = ",.0f" if share >= 0.9995 else f".{3 if share >= 0.995 else digits}g"
     return "< 0.1 %" if 0 < share < 0.001 else f"{100 * share:{form}} %"
 
 
@@ -161,7 +161,8 @@ def is_share(metric: Metric) -> bool:
 def format_metric(value: float | None, metric: Metric, digits: int = 4) -> str:
     """A metric's value in its unit, for people; a share in percent."""
     if is_share(metric) and value is not None:
-        return "–" if math.isnan(value) else f"{100 * value:.3g} %"
+        form = ",.0f" if value >= 0.9995 else ".3g"
+        return "–" if math.isnan(value) else f"{100 * value:{form}} %"
     return format_value(value, metric.unit, digits)
 
 

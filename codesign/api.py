@@ -478,14 +478,20 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     profile = problem.evaluator.profile
     options = plugins.load("evaluators", choice.name).Options.model_json_schema()["properties"]
     others = [name for name in options.get("profile", {}).get("enum", ()) if name != profile]
+    omitted = []
     simplified = [(name, f"profile {name}", choice.name, {"profile": name}) for name in others]
     if choice.name == "npu" and profile == "plain" and "offchip_efficiency" not in choice.options:
         share = load_constants("elementwise", ElementwiseConstants, "gpu").memory
         title = f"{percent(share, 2)} of the off-chip bandwidth"
         simplified.append((BANDWIDTH, title, "npu", {"offchip_efficiency": share}))
+    elif any("token/s" in metric.unit for metric in problem.metrics):
+        reason = f"no range of residuals against machines is known for evaluator {choice.name}"
+        if choice.name == "npu":
+            reason = f"profile {profile} or an option fixes the share of the bandwidth"
+        omitted.append(f"interval of speeds: {reason}")
     if choice.name in _SIMULATORS:
         simplified.append(("simulation", "simulation", _SIMULATORS[choice.name], {}))
-    readings, omitted = [], []
+    readings = []
     for name, title, evaluator, changes in simplified:
         try:
             built = build_evaluator(

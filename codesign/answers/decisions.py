@@ -76,6 +76,8 @@ class DecisionEntry(Entry):
     """Flips by one constant, the smallest change first."""
     n_rivals: int
     """Number of designs without the decision that bounds could not exclude."""
+    beyond: FlipEntry | None
+    """Smallest flip by one constant outside the searched share; only listed designs compared."""
 
 
 class LimitBreakEntry(Entry):
@@ -339,6 +341,7 @@ def _decision(problem: Problem, decision: Decision) -> DecisionEntry:
     return DecisionEntry.read(
         decision,
         flip=None if decision.flip is None else FlipEntry.describe(decision.flip, problem),
+        beyond=None if decision.beyond is None else FlipEntry.describe(decision.beyond, problem),
         flips_by_one=[FlipEntry.describe(flip, problem) for flip in decision.breaks],
     )
 

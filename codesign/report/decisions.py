@@ -92,6 +92,8 @@ def tables(
     title = f"Decisions of {name} ({evaluator_words(reading)})"
     (design,) = problem.space.decode(decided.row[None, :])
     flips: dict[str, str] = {}
+    share = decided.rivals.share
+    reach = "everywhere" if share == 1.0 else f"over {100 * share:g} % of every range"
     table = plain_table(
         "Over the ranges of all constants",
         ["decision", "value", "verdict", "flips, equal values"],
@@ -108,7 +110,8 @@ def tables(
         table.add_row(
             decision.name.replace("_", " "),
             _value(decision.name, decision.value),
-            VERDICTS[decision.verdict],
+            VERDICTS[decision.verdict].replace("everywhere", reach)
+            + ("; beyond, flips" if decision.beyond else ""),
             "; ".join(cells) or "–",
         )
     return spaced(
@@ -125,7 +128,7 @@ def tables(
 def _listed_flips(decision: Decision) -> list[Flip]:
     """The smallest change, and the smallest in other constants or directions."""
     if decision.flip is None:
-        return []
+        return [decision.beyond] if decision.beyond else []
     first = _direction(decision.flip)
     others = [flip for flip in decision.breaks[1:] if _direction(flip) != first]
     return [decision.flip, *others][:_MOST_CHANGES]
@@ -304,8 +307,9 @@ def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
         yield "What is proven holds wherever the design keeps its limits."
     if rivals.share < 1.0:
         yield (
-            f"Compared over {100 * rivals.share:g} % of every range; beyond, too many designs "
-            "remain to be listed."
+            f"Compared over {100 * rivals.share:g} % of every range. Beyond, too many designs "
+            "remain, and only those listed are compared: others may flip a decision sooner, or "
+            "keep it."
         )
     for number in rivals.box.unmoved:
         yield f"{number_title(number)} is typical: no end of its range is good for all designs."

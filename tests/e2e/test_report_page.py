@@ -529,6 +529,7 @@ def test_the_recommendation_says_what_limits_it_and_how_sure_that_is(page):
     assert "draws over their ranges: it keeps its limits in " in text
     assert "Profile plain: the choice " in text
     assert "Not asked: simulation: " in text  # it has no such profile
+    assert "Not asked: interval of speeds: profile memexplorer" in text
     page.locator("#picks thead a").nth(2).click()
     assert _slot(page, "A").startswith("A: #")
 

@@ -220,12 +220,14 @@ class RivalList:
 
     Attributes:
         box: The box, whose ranges are a share of the stated ones.
+        whole: The box of the stated ranges.
         share: That share; below 1 if the stated ranges left too many designs.
         rows: (n, d) distinct designs, the design itself first.
         n_searches: Searches of the space, for this share and others.
     """
 
     box: Box
+    whole: Box
     share: float
     rows: IntArray
     n_searches: int
@@ -259,7 +261,7 @@ def rivals_over(
             budget = (budget or _MOST_BOUNDED) - search.n_bounded
             rows = np.concatenate([row, *rivals])
             _, first = np.unique(box.problem.space.keys(rows), return_index=True)
-            listed = RivalList(search.box, share, rows[np.sort(first)], n_searches)
+            listed = RivalList(search.box, box, share, rows[np.sort(first)], n_searches)
         elif listed is not None:
             break
         elif share < _SMALLEST_SHARE:

@@ -15,7 +15,7 @@ separately.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 from pathlib import Path
 from typing import Literal
@@ -93,6 +93,8 @@ class Decision:
         flip: The smallest change that flips it; None if it holds.
         breaks: Constants that flip it alone, the smallest change first.
         n_rivals: Rivals without it in the list.
+        beyond: The smallest change of one constant that flips it among the listed designs, beyond
+            the box of the list; no other design is compared there.
     """
 
     name: str
@@ -102,6 +104,7 @@ class Decision:
     flip: Flip | None
     breaks: tuple[Flip, ...]
     n_rivals: int
+    beyond: Flip | None = None
 
 
 @dataclass(frozen=True)
@@ -213,6 +216,12 @@ def decide(
     problem, row = rivals.box.problem, rivals.rows[0]
     traits = traits_of(problem) if traits is None else traits
     decisions = [_decision(leads, trait) for trait in counted(traits, "decisions")]
+    if rivals.share < 1.0:
+        wide = _Leads(replace(rivals, box=rivals.whole), tolerance)
+        for i, trait in enumerate(traits):
+            if decisions[i].flip is None:
+                flips = _flips_by_one(wide, trait.has(wide.rows, row))
+                decisions[i] = replace(decisions[i], beyond=flips[0] if flips else None)
     observed = problem.evaluate(rivals.rows[:1], problem.deciding_metrics)
     return DecidedDesign(
         problem,
@@ -425,9 +434,7 @@ def _decision(leads: _Leads, trait: Trait) -> Decision:
     row_has = trait.has(leads.rows, row)
     has, lacks = leads.with_and_without(row_has)
     ties = leads.rows[(leads.group == 0) & ~row_has][:_MOST_TIES]
-    ways = list(product(range(len(leads.box)), (0, 1)))
-    flips = [leads.flip((way,), has, lacks, row_has) for way in ways]
-    breaks = sorted(filter(None, flips), key=lambda flip: flip.share)
+    breaks = _flips_by_one(leads, row_has)
     flip: Flip | None = breaks[0] if breaks else None
     verdict: Verdict = "flips by one"
     if flip is None:
@@ -447,6 +454,14 @@ def _decision(leads: _Leads, trait: Trait) -> Decision:
         tuple(breaks),
         int((~row_has).sum()),
     )
+
+
+def _flips_by_one(leads: _Leads, row_has: BoolArray) -> list[Flip]:
+    """The flips along every constant, the smallest change first."""
+    has, lacks = leads.with_and_without(row_has)
+    ways = product(range(len(leads.box)), (0, 1))
+    flips = [leads.flip((way,), has, lacks, row_has) for way in ways]
+    return sorted(filter(None, flips), key=lambda flip: flip.share)
 
 
 def _flip_by_two(

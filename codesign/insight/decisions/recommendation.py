@@ -104,6 +104,7 @@ def check_listable(problem: Problem) -> None:
     if problem.space.pools:
         pools = " or ".join(problem.space.pools)
         raise InputError(
-            f"the systems of {problem.space.name!r} cannot be listed; expected a campaign of one "
-            f"device, such as the machine of its pool {pools}"
+            f"the systems of {problem.space.name!r} cannot be listed: their front is composed of "
+            "fronts of pools, which omit designs that other constants prefer; expected a campaign "
+            f"of one device, such as the machine of its pool {pools}"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -91,7 +92,7 @@ def test_a_problem_without_a_range_that_matters_is_refused():
 
 def test_a_system_is_refused_before_its_front_is_looked_for():
     system = api.load_campaign("system-osworld").problem
-    with pytest.raises(InputError, match="cannot be listed; expected a campaign of one device"):
+    with pytest.raises(InputError, match="constants prefer; expected a campaign of one device"):
         check_decidable(system)
     check_decidable(_planted())
 
@@ -168,6 +169,11 @@ def test_a_box_with_too_many_rivals_is_split_and_then_made_smaller():
     if split.share == 1.0:
         verdicts = [x.verdict for x in decide(split, _TOLERANCE).decisions]
         assert verdicts == [x.verdict for x in decided.decisions]
+    smaller = decide(replace(whole, box=box.shrunk(0.01), whole=box, share=0.01), _TOLERANCE)
+    for decision, before in zip(smaller.decisions, decided.decisions, strict=True):
+        assert decision.flip is None
+        beyond, before_flip = decision.beyond, next(iter(before.breaks), None)
+        assert (beyond and beyond.share) == (before_flip and before_flip.share)
     with pytest.raises(InputError, match="more than 0 designs match the recommended one"):
         rivals_over(box, decided.row[None], most=0)
 

@@ -136,7 +136,7 @@ def test_a_space_without_memories_a_plane_without_designs_and_a_system_are_refus
     with pytest.raises(InputError, match="expected looser limits"):
         _plane(_crossed(limits=["watts <= 90"]), _X, _Y)
     system = api.load_campaign("system-osworld").problem
-    with pytest.raises(InputError, match="cannot be listed; expected a campaign of one device"):
+    with pytest.raises(InputError, match="prefer; expected a campaign of one device"):
         plane_of(system, None, (_X, _Y), enumerate_front)
 
 

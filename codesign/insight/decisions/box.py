@@ -220,14 +220,14 @@ class RivalList:
 
     Attributes:
         box: The box, whose ranges are a share of the stated ones.
-        whole: The box of the stated ranges.
+        stated: The box of the stated ranges.
         share: That share; below 1 if the stated ranges left too many designs.
         rows: (n, d) distinct designs, the design itself first.
         n_searches: Searches of the space, for this share and others.
     """
 
     box: Box
-    whole: Box
+    stated: Box
     share: float
     rows: IntArray
     n_searches: int

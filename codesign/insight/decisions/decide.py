@@ -217,7 +217,7 @@ def decide(
     traits = traits_of(problem) if traits is None else traits
     decisions = [_decision(leads, trait) for trait in counted(traits, "decisions")]
     if rivals.share < 1.0:
-        wide = _Leads(replace(rivals, box=rivals.whole), tolerance)
+        wide = _Leads(replace(rivals, box=rivals.stated), tolerance)
         for i, trait in enumerate(traits):
             if decisions[i].flip is None:
                 flips = _flips_by_one(wide, trait.has(wide.rows, row))

@@ -15,13 +15,20 @@ from codesign.search.problem import Problem
 _ROOTS = 1 << 11
 
 
-class _Collection(Walk):
-    """A walk that collects every design in a region."""
+class _TooManyError(Exception):
+    """More designs than wanted."""
 
-    def __init__(self, problem: Problem, reaches: Callable[[FloatArray], BoolArray]) -> None:
+
+class _Collection(Walk):
+    """A walk that collects every design in a region, up to a number of them."""
+
+    def __init__(
+        self, problem: Problem, reaches: Callable[[FloatArray], BoolArray], most: int
+    ) -> None:
         super().__init__(problem, np.empty((0, len(problem.objectives))))
         self._reaches = reaches
         self.rows: list[IntArray] = []
+        self._most = most
         self.n_bounded = 0
 
     def _is_beaten(self, bounds: FloatArray, met: FloatArray) -> BoolArray:
@@ -32,6 +39,8 @@ class _Collection(Walk):
         rows = partials.rows[self.problem.admits(partials.rows)]
         observed = self.problem.evaluate(rows, self._metrics)
         self.rows.append(rows[observed.feasible & self._reaches(observed.objectives)])
+        if sum(map(len, self.rows)) > self._most:
+            raise _TooManyError
 
 
 def designs_within(
@@ -52,13 +61,14 @@ def designs_within(
         The designs, or None if there are more than ``most``; number of partial designs that were
         bounded.
     """
-    walk = _Collection(problem, reaches)
+    walk = _Collection(problem, reaches, most)
     n_roots = walk.decomposition.n_roots
     with LoopProgress("parts of the space", n_roots) as loop:
         for start in range(0, n_roots, _ROOTS):
             stop = min(start + _ROOTS, n_roots)
-            walk.search(start, stop)
-            if sum(map(len, walk.rows)) > most:
+            try:
+                walk.search(start, stop)
+            except _TooManyError:
                 return None, walk.n_bounded
             loop.done = stop
     nothing = np.empty((0, len(problem.space.parameters)), np.int64)

@@ -169,7 +169,7 @@ def test_a_box_with_too_many_rivals_is_split_and_then_made_smaller():
     if split.share == 1.0:
         verdicts = [x.verdict for x in decide(split, _TOLERANCE).decisions]
         assert verdicts == [x.verdict for x in decided.decisions]
-    smaller = decide(replace(whole, box=box.shrunk(0.01), whole=box, share=0.01), _TOLERANCE)
+    smaller = decide(replace(whole, box=box.shrunk(0.01), stated=box, share=0.01), _TOLERANCE)
     for decision, before in zip(smaller.decisions, decided.decisions, strict=True):
         assert decision.flip is None
         beyond, before_flip = decision.beyond, next(iter(before.breaks), None)

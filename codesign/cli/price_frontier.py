@@ -75,7 +75,7 @@ def _answer(
     pricing: DevicePrice,
     device: PricedDevice,
     conventions: Mapping[str, str],
-    frontier: Mapping[str, Any],
+    frontier: Fields,
     **fields: Any,
 ) -> SizeAnswer:
     """The answer of a study.

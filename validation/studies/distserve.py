@@ -7,9 +7,9 @@ lines at a few batches, where the model fits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import Fields, JsonObject
 from codesign.evaluators.platform import PlatformOptions
 from validation.studies.device_pools import (
     DATA,
@@ -29,7 +29,7 @@ _STEPS = ((1, 512), (16, 512), (64, 256), (128, 256))
 """Requests of a decode step, and tokens in the cache of each."""
 
 
-def profiled_s(row: Mapping[str, str], batch: int, tokens: int) -> float:
+def profiled_s(row: Fields, batch: int, tokens: int) -> float:
     """Seconds of a pass by a profile's line.
 
     Args:
@@ -50,7 +50,7 @@ def rows() -> Iterator[JsonObject]:
         yield from _rows_of(row)
 
 
-def _rows_of(row: Mapping[str, str]) -> Iterator[JsonObject]:
+def _rows_of(row: Fields) -> Iterator[JsonObject]:
     phase: Phase = "prefill" if row["phase"] == "prefill" else "decode"
     low, high = int(row["batch_from"] or 1), int(row["batch_to"] or 1 << 30)
     for batch, tokens in _PREFILLS if phase == "prefill" else _STEPS:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from codesign.base.columns import Fields
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.deployments import Deployment, DeploymentSearch
 from codesign.evaluators.platform.instances import Demand
@@ -30,7 +31,7 @@ _USERS = 20_000
 _FORMATS = {"weight_format": "fp8", "activation_format": "fp8", "kv_format": "bf16"}
 
 
-def _number(row: Mapping[str, str], name: str) -> float:
+def _number(row: Fields, name: str) -> float:
     return float(row[name])
 
 

@@ -28,7 +28,6 @@ _MOST_BATCH = 48
 """Largest batch that is tried; none of these machines holds as many contexts."""
 _ENGINE = EngineLimits(max_batched_tokens=8192)
 """Tokens of a step: vLLM's default on devices with at least 70 GB."""
-_NEAR = 0.25
 
 
 def closed_loop(stated: Fields, row: Fields) -> FloatArray:
@@ -71,12 +70,13 @@ def answers(stated: Fields, row: Fields) -> dict[str, float]:
     classes = SessionReuse(Session.model_validate(stated["session"])).classes
     generated = classes.total(classes.generated_tokens)
     tokens = classes.total(classes.context_tokens + classes.new_tokens) + generated
-    turn_s = row["clients"] / stated["n_machines"] / sessions_per_s / classes.turns.sum()
+    n_turns = classes.turns.sum()
+    turn_s = row["clients"] / stated["n_machines"] / sessions_per_s / n_turns
     usd_per_s = stated.get("usd_per_hour", np.nan) / 3600.0
     return {
         "tokens per second": stated["n_machines"] * sessions_per_s * tokens,
         "seconds of a request": turn_s,
-        "seconds to the first token": turn_s - generated / classes.turns.sum() * token_s,
+        "seconds to the first token": turn_s - generated / n_turns * token_s,
         "USD per million tokens": 1e6 * usd_per_s / (sessions_per_s * generated),
         "tokens found": found,
     }
@@ -96,7 +96,7 @@ def run() -> Study:
     errors = np.array([row["error"] for row in rows])
     groups = np.array([row["group"] for row in rows])
     is_rate = np.array([" per " in row["what"] for row in rows])
-    near = int((np.abs(errors[is_rate]) <= _NEAR).sum())
+    near = int((np.abs(errors[is_rate]) <= 0.25).sum())
     return Study(
         "caches",
         "How far are published servers with caches of prompts from ours?",

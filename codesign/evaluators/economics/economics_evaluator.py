@@ -21,6 +21,7 @@ from codesign.base.columns import (
     Columns,
     Fields,
     FloatArray,
+    JsonObject,
     Value,
     column_of,
     combined,
@@ -229,7 +230,7 @@ class EconomicsEvaluator(Evaluator):
             return np.array([getattr(owner, name) for owner in owners], dtype=np.float64)[number]
 
         fabrics = [machine.fabric for machine in machines]
-        rates: dict[str, Any] = {name: column(machines, name) for name in _RATES}
+        rates: JsonObject = {name: column(machines, name) for name in _RATES}
         fabric = Fabric(**{name: column(fabrics, name) for name in _LINKS})
         return SustainedDevice("devices", fabric=fabric, **rates)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from codesign.base.columns import (
     Columns,
     FloatArray,
     IntArray,
+    JsonObject,
     combined,
     distinct,
     n_designs,
@@ -336,7 +337,7 @@ class PreparedDesigns:
         """Inputs of the formulas; every array in this shape, (n,) or (n, 1)."""
         preparation, hardware = self.preparation, self.accelerators
         levels = hardware.levels
-        of_design: dict[str, Any] = {
+        of_design: JsonObject = {
             "weight_bytes": self.weight_bytes,
             "activation_bytes": self.activation_bytes,
             "kv_bytes": self.kv_bytes,

@@ -102,18 +102,17 @@ class BoardPower:
 def product_share(rates: DeviceRates, multiply_bits: Floats) -> FloatArray:
     """Share of the peak at some width that large products reach in a burst.
 
-        All arguments broadcast.
+    All arguments broadcast.
 
-        Args:
-            multiply_bits: Bits of the factors as the matrix units read them, scales included.
+    Args:
+        multiply_bits: Bits of the factors as the matrix units read them, scales included.
 
-        Examples:
-            >>> from codesign.models.hardware.device import load_device
-            >>> from codesign.models.hardware.device import UNLIMITED_FRACTION
-    from codesign.models.machines.device.rates import device_rates
-            >>> rates = device_rates(lambda number: number(load_device("h100-sxm")))
-            >>> [round(float(product_share(rates, bits)), 3) for bits in (16, 8, 4.5)]
-            [0.803, 0.763, 0.514]
+    Examples:
+        >>> from codesign.models.hardware.device import load_device
+        >>> from codesign.models.machines.device.rates import device_rates
+        >>> rates = device_rates(lambda number: number(load_device("h100-sxm")))
+        >>> [round(float(product_share(rates, bits)), 3) for bits in (16, 8, 4.5)]
+        [0.803, 0.763, 0.514]
     """
     in_16 = np.asarray(rates.burst_fraction, dtype=np.float64)
     narrow = np.where(np.greater(multiply_bits, 5), EIGHT_BITS, FOUR_BITS)

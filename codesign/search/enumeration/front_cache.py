@@ -129,9 +129,9 @@ def leaving_nothing_of_the_unattainable(folder: Path) -> Iterator[None]:
     except UnattainableError:
         for path in set(folder.glob("exact-*")) - before:
             path.unlink(missing_ok=True)
-        for item in absent:
-            if item.exists() and not any(item.iterdir()):
-                item.rmdir()
+        for place in absent:
+            if place.exists() and not any(place.iterdir()):
+                place.rmdir()
         raise
 
 

@@ -156,6 +156,6 @@ def evaluator_modules(evaluator: Evaluator) -> tuple[str, ...]:
     evaluators = [evaluator]
     evaluators += evaluator.pool_evaluators().values()
     names = {type(evaluator).__module__ for evaluator in evaluators}
-    for item in evaluators:
-        names.update(item.convention_modules())
+    for evaluator in evaluators:
+        names.update(evaluator.convention_modules())
     return tuple(sorted(names))

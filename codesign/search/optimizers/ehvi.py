@@ -195,7 +195,7 @@ class GpEhvi(LearningOptimizer):
         return acquisition.values(self._points(rows), inflation, least)
 
     def _points(self, rows: IntArray) -> QueryPoints:
-        """What models see of designs."""
+        """Features and prior predictions of designs."""
         features = self._space.features(rows)
         if self._screened.is_known and self._screening_helps():
             return self._screened.points(rows, features)

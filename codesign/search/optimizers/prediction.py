@@ -26,7 +26,7 @@ _ROUNDING = 1e-9
 
 @dataclass(frozen=True)
 class QueryPoints:
-    """What models see of ``n`` designs.
+    """Features and prior predictions of ``n`` designs.
 
     Attributes:
         features: (n, f) features.

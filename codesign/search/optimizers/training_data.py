@@ -23,7 +23,7 @@ _SEARCHED_EVERY = 5
 
 @dataclass(frozen=True)
 class TrainingData:
-    """A history with what models see of its designs."""
+    """A history with features and prior predictions of its designs."""
 
     history: Observations
     points: QueryPoints

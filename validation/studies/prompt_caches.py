@@ -111,7 +111,7 @@ _NOTES = (
     "Metrum AI: assumed are eight RTX PRO 6000 as one tensor-parallel group, rounds of 1,395 new "
     "and 243 answered tokens, answers as the tokens that are paid, 55 GB/s to each device, eight "
     "drives, and think times that vary at random. The dollars an hour are fitted to the row HBM "
-    "only, 256 agents: 231,000 USD over three years. Its NVMe row takes the published share of "
+    "only, 256 agents: 228,000 USD over three years. Its NVMe row takes the published share of "
     "tokens found.",
     "llm-d: blocks of HBM are as published; the 41,000 blocks of DRAM of an engine are 172 GB. All "
     "requests with a prefix go to one engine; first requests of a group, a tenth, count as found. "

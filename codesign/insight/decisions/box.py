@@ -94,6 +94,12 @@ class Box:
         """(k,) the good ends, or the bad ones."""
         return np.where(self.good_is_low == is_good, self.low, self.high)
 
+    def at_end(self, k: int, side: int) -> FloatArray:
+        """(k,) typical values, one constant at its low (0) or high (1) end."""
+        values = self.typical
+        values[k] = self.ends[k, side]
+        return values
+
     def problem_at(self, values: FloatArray) -> Problem:
         """The problem with the (k,) constants at these values."""
         every = self.sweep.typical.copy()
@@ -289,14 +295,10 @@ class _Search:
         self.budget = budget
         self.n_searches = self.n_bounded = 0
         base = box.burdens(row, box.typical)
-        swings = np.zeros(len(box))
-        for k, ends in enumerate(box.ends):
-            for end in ends:
-                values = box.typical
-                values[k] = end
-                swings[k] = max(
-                    swings[k], np.abs(relative_change(base, box.burdens(row, values))).max()
-                )
+        moved = [
+            [box.burdens(row, box.at_end(k, side))[0] for side in (0, 1)] for k in range(len(box))
+        ]
+        swings = np.abs(relative_change(base, np.array(moved))).max(axis=(1, 2))
         order = np.argsort(-swings, kind="stable")
         splits = [int(k) for k in order if swings[k] > 0 and box.is_linear[k]]
         self.order = splits[:_MOST_SPLITS]

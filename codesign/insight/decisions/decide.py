@@ -291,21 +291,18 @@ class _Leads:
         box, row = self.box, self.rows[:1]
         return np.array(
             [
-                any((box.burdens(row, self._end(k, side)) != self.base[0]).any() for side in (0, 1))
+                any(
+                    (box.burdens(row, box.at_end(k, side)) != self.base[0]).any() for side in (0, 1)
+                )
                 for k in range(len(box))
             ]
         )
-
-    def _end(self, k: int, side: int) -> FloatArray:
-        values = self.box.typical
-        values[k] = self.box.ends[k, side]
-        return values
 
     def _move(self, constants: IntArray) -> None:
         """Fill the (k, 2, g, 1 + c) changes as one constant goes to an end."""
         places = list(product(constants.tolist(), (0, 1)))
         for k, side in counted(places, "ends of constants"):
-            burdens = self.box.burdens(self.rows[self.first_row], self._end(k, side))
+            burdens = self.box.burdens(self.rows[self.first_row], self.box.at_end(k, side))
             self.moved[k, side] = np.where(np.isfinite(burdens), burdens - self.base, np.inf)
 
     def _is_linear(self, corner: FloatArray, best: FloatArray) -> bool:

@@ -157,11 +157,7 @@ def leading_pairs(decided: DecidedDesign) -> list[tuple[str, str]]:
     ranked = []
     for k, number in enumerate(box.numbers):
         shares = [f.share for f in flips if number in [change.number for change in f.changes]]
-        ends = []
-        for end in (box.low[k], box.high[k]):
-            values = box.typical
-            values[k] = end
-            ends.append(float(box.burdens(row, values)[0, 0]))
+        ends = [float(box.burdens(row, box.at_end(k, side))[0, 0]) for side in (0, 1)]
         reach = abs(np.log(ends[1] / ends[0])) if np.isfinite(ends).all() else np.inf
         ranked.append((min(shares, default=np.inf), -reach, constant_name(number)))
     ranks = list(enumerate(sorted(ranked)[:_LEADING]))

@@ -1,6 +1,5 @@
 """Test functions: published values, fronts in closed form, and the evaluator's contract."""
 
-import math
 import sys
 
 import numpy as np
@@ -10,7 +9,7 @@ from codesign.api import build_evaluator, load_space
 from codesign.base.columns import column_of
 from codesign.base.errors import InputError, MissingExtraError, UnknownNameError
 from codesign.evaluators.functions import benchmark_functions, exact_front
-from codesign.search.pareto import hypervolume, non_dominated
+from codesign.search.pareto import non_dominated
 from codesign.search.problem_builder import build_problem
 from codesign.testing import check_evaluator
 
@@ -54,25 +53,6 @@ def test_the_closed_form_front_is_the_front_of_the_whole_grid(function, space, m
     expected = exact_front(function, _grid(20, m - 1))
     assert len(front) == len(expected)
     assert np.allclose(front, expected, rtol=0, atol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("function", "m", "volume"),
-    [
-        ("zdt1", 2, 2 / 3),  # 1 - integral of 1 - sqrt(f), bounded by (1, 1)
-        ("zdt2", 2, 1 / 3),
-        ("dtlz2", 2, 1 - math.pi / 4),  # the square without a quarter of a disk
-        ("dtlz2", 3, 1 - math.pi / 6),  # the cube without an eighth of a ball
-    ],
-)
-def test_the_hypervolume_of_a_fine_grid_nears_the_integral(function, m, volume):
-    gaps = []
-    for n in (16, 32):
-        front = exact_front(function, _grid(n, m - 1))
-        gaps.append(volume - hypervolume(front, np.ones(m)))
-    # From below, as points on the front cannot cover it, and about linearly in the step.
-    assert 0 < gaps[1] < gaps[0] < 0.1
-    assert gaps[0] / gaps[1] == pytest.approx(2.0, rel=0.15)
 
 
 def test_a_variable_outside_the_domain_is_a_violation_known_before_evaluation():

@@ -97,8 +97,8 @@ def test_energy_has_a_range_of_its_device_or_of_all_with_watts():
     low, high = energy_range("h200-sxm", 2.0)
     assert (low, high) == (2.0 * own.low, 2.0 * own.high)
     words = describe_energy_error("h200-sxm")
-    assert "measured on this device, predicted by fits without their geometry" in words
+    assert "measured on this device, with constants from the watts of an H100" in words
     words = describe_energy_error("a100-sxm-80gb")
-    assert "measured on others, predicted by fits without their device" in words
+    assert "measured on others, with constants from the watts of an H100" in words
     assert "whole boards, without hosts" in words
     assert f"{own.median:.0%} off in the median" in describe_energy_error("h200-sxm")

@@ -216,7 +216,8 @@ def test_a_request_that_arrives_alone_takes_its_passes(name):
     result = served(name)
     design = DESIGNS[name] if name == "roofline" else DESIGNS[name] | {"batch_size": 1}
     first_s, next_s = (by_itself(name, phase, design)[1] for phase in ("prefill", "decode"))
-    assert result.time_to_first_token_s[0] == pytest.approx(first_s, rel=0.05)
+    # Steps of devices are of tables, each at the clock of its own pass.
+    assert result.time_to_first_token_s[0] == pytest.approx(first_s, rel=0.07)
     assert result.time_per_output_token_s[0] == pytest.approx(next_s, rel=0.02)
     busy = served(name, 16)
     assert 1 < busy.makespan_s / result.makespan_s < 16  # they share the steps

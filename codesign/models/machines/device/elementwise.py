@@ -30,7 +30,7 @@ VECTOR_START, NORM_SUM = 1.42e-6, 0.43e-6
 row, 1.85 us of a norm (``validation/studies/data/h100_measured.csv``)."""
 VECTOR_CORE, VECTOR_CACHE = 55.3e9, 0.55
 """Bytes per second that a core moves from the last cache and to it, and the part of that cache up
-to whose size it holds all: 12 to 28 MB move at 7.3 TB/s on an H100 (likewise)."""
+to whose size it holds all. On an H100 12 to 28 MB move at 7.3 TB/s (likewise)."""
 VECTOR_MEMORY = 1.07
 """Rate of the main memory in such kernels, over that of long streams: 2.95 TB/s (likewise)."""
 ROTATION = 4.0 / 3.0

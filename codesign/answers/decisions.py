@@ -14,7 +14,7 @@ from codesign.insight.decisions.plane import PRECISION as PLANE_PRECISION
 
 if TYPE_CHECKING:
     from codesign.insight.decisions.breakeven import Breakeven, ValueFront
-    from codesign.insight.decisions.decide import Change, DecidedDesign, Decision, Flip
+    from codesign.insight.decisions.decide import Change, DecidedDesign, Flip
     from codesign.insight.decisions.memory_kinds import KindRegret
     from codesign.insight.decisions.plane import DecisionPlane
     from codesign.search.problem import Problem
@@ -124,7 +124,15 @@ class DecideAnswer(Answer):
             campaign=name,
             design=_design(problem, decided.row),
             objectives=_natural(problem, decided.objectives),
-            decisions=[_decision(problem, decision) for decision in decided.decisions],
+            decisions=[
+                DecisionEntry.read(
+                    decision,
+                    flip=decision.flip and FlipEntry.describe(decision.flip, problem),
+                    beyond=decision.beyond and FlipEntry.describe(decision.beyond, problem),
+                    flips_by_one=[FlipEntry.describe(flip, problem) for flip in decision.breaks],
+                )
+                for decision in decided.decisions
+            ],
             limits=[
                 LimitBreakEntry.read(limit, change=ChangeEntry.describe(limit.change))
                 for limit in decided.limits
@@ -335,15 +343,6 @@ class MapsAnswer(Answer):
     """Pairs that have no map, with the reason."""
     files: Sequence[str]
     """Paths of the files that were written."""
-
-
-def _decision(problem: Problem, decision: Decision) -> DecisionEntry:
-    return DecisionEntry.read(
-        decision,
-        flip=None if decision.flip is None else FlipEntry.describe(decision.flip, problem),
-        beyond=None if decision.beyond is None else FlipEntry.describe(decision.beyond, problem),
-        flips_by_one=[FlipEntry.describe(flip, problem) for flip in decision.breaks],
-    )
 
 
 def _design(problem: Problem, row: Any) -> JsonObject:

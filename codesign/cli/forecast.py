@@ -88,8 +88,12 @@ def forecast(
 ) -> None:
     """Forecast one device and one user: both times, from peak rates alone."""
     from codesign import api
+    from codesign.evaluators.forecast.fit import NARROW, misfit
     from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
+    from codesign.evaluators.forecast.performance import ForecastMachine
+    from codesign.evaluators.forecast.plain import rules_of
     from codesign.evaluators.forecast.variants import Variant, find_variant
+    from codesign.models.hardware.device import load_device
     from codesign.report.forecast_tables import forecast_tables
 
     changes, settings, more = settings_by_record(option, Variant, ForecastOptions, ForecastRequest)
@@ -105,31 +109,6 @@ def forecast(
     pairs = flag_by_key("--option", {*settings, *more})
     with naming(_FLAGS, {**pairs, "variant": "--option", **_FLAGS}):
         evaluator = cast("ForecastEvaluator", api.build_evaluator("forecast", inputs, settings))
-    machine = _machine(evaluator, rates)
-    answer = _answer(evaluator, machine, timeline, heat_map)
-    report(as_json, lambda: answer, lambda: forecast_tables(answer, make_console().width))
-
-
-_SHARES = ("compute_efficiency", "memory_efficiency")
-_LATENCY = "dispatch_latency_s"
-
-
-def _shares(name: str, text: Any) -> Any:
-    """A share, or shares by operator; their range is checked with the others' options."""
-    if not isinstance(text, str):
-        return text
-    if "=" not in text:
-        return quantity(name, text, "1")
-    shares = read_pairs(name, text.split(","))
-    return {key: quantity(name, value, "1") for key, value in shares.items()}
-
-
-def _machine(evaluator: ForecastEvaluator, rates: RateFlags) -> ForecastMachine:
-    from codesign.evaluators.forecast.fit import NARROW, misfit
-    from codesign.evaluators.forecast.performance import ForecastMachine
-    from codesign.evaluators.forecast.plain import rules_of
-    from codesign.models.hardware.device import load_device
-
     options = evaluator.options
     peak = None if rates.tops is None else number("--tops", rates.tops, above=0) * 1e12
     gigabyte = rules_of(options.profile).gigabyte
@@ -146,7 +125,23 @@ def _machine(evaluator: ForecastEvaluator, rates: RateFlags) -> ForecastMachine:
     if peak is None or bandwidth is None:
         missing = "--tops" if peak is None else "--gbps"
         raise InputError(f"expected {missing}, or --on with a device whose datasheet states it")
-    return ForecastMachine(peak, bandwidth, options.dispatch_latency_s, options.efficiencies)
+    machine = ForecastMachine(peak, bandwidth, options.dispatch_latency_s, options.efficiencies)
+    answer = _answer(evaluator, machine, timeline, heat_map)
+    report(as_json, lambda: answer, lambda: forecast_tables(answer, make_console().width))
+
+
+_SHARES = ("compute_efficiency", "memory_efficiency")
+_LATENCY = "dispatch_latency_s"
+
+
+def _shares(name: str, text: Any) -> Any:
+    """A share, or shares by operator; their range is checked with the others' options."""
+    if not isinstance(text, str):
+        return text
+    if "=" not in text:
+        return quantity(name, text, "1")
+    shares = read_pairs(name, text.split(","))
+    return {key: quantity(name, value, "1") for key, value in shares.items()}
 
 
 def _answer(

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from codesign.evaluators.economics.frontier import Points
     from codesign.evaluators.economics.load import Split
     from codesign.evaluators.economics.serving_offer import Offer
-    from codesign.evaluators.platform.instances import Instances
 
 _ROWS = 12
 """Points of the frontier that are printed."""
@@ -112,8 +111,11 @@ def _answer(
 
 def _fitted(question: SizeQuestion) -> SizeAnswer:
     """The answer from every split and batch, with fitted or ideal kernel times."""
+    import numpy as np
+
     from codesign.answers.economics import PricedDevice
     from codesign.evaluators.economics.economics_options import DevicePrice, FrontierSettings
+    from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
     from codesign.evaluators.platform.deployments import DeploymentSearch
     from codesign.evaluators.platform.instances import Demand
     from codesign.models.accounts.rents import list_rents
@@ -140,7 +142,19 @@ def _fitted(question: SizeQuestion) -> SizeAnswer:
         table = DeploymentSearch(
             evaluator, formats, demand, ["co-located"], most, overlaps=False
         ).feasible_instances()
-    points = _priced(table, usd_per_hour, request.generated)
+    pace_s, joules = table.pace_s, table.joules
+    points = Points(
+        n_devices=table.n_devices,
+        batch=table.batch,
+        token_time_s=pace_s,
+        draft_length=np.zeros(len(table), dtype=np.int64),
+        usd_per_million_tokens=price_per_million_tokens(
+            pace_s, table.n_devices, table.batch, np.asarray(usd_per_hour)
+        ),
+        first_token_s=table.first_s,
+        degrees=table.degrees,
+        joules_per_token=None if np.isnan(joules).any() else joules / request.generated,
+    )
     prompt, generated, profile = request.prompt, request.generated, evaluator.options.profile
     counted = {
         "context": context_words(prompt, generated),
@@ -172,27 +186,6 @@ def _fitted(question: SizeQuestion) -> SizeAnswer:
         options=evaluator.options.model_dump(mode="json", exclude_unset=True),
         notes=describe_expected_error(device.key, chip=device.measured_name),
     )  # fmt: skip
-
-
-def _priced(instances: Instances, usd_per_hour: float, generated_tokens: int) -> Points:
-    """Instances as points with a price."""
-    import numpy as np
-
-    from codesign.evaluators.economics.frontier import Points, price_per_million_tokens
-
-    pace_s, joules = instances.pace_s, instances.joules
-    return Points(
-        n_devices=instances.n_devices,
-        batch=instances.batch,
-        token_time_s=pace_s,
-        draft_length=np.zeros(len(instances), dtype=np.int64),
-        usd_per_million_tokens=price_per_million_tokens(
-            pace_s, instances.n_devices, instances.batch, np.asarray(usd_per_hour)
-        ),
-        first_token_s=instances.first_s,
-        degrees=instances.degrees,
-        joules_per_token=None if np.isnan(joules).any() else joules / generated_tokens,
-    )
 
 
 def _split_of_degrees(front: Points, i: int) -> Split:

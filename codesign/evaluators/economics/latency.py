@@ -153,7 +153,12 @@ class ForwardPass:
         """Every split that is tried, and the time of its pass for every number of queries."""
         shape, stated_layout = self.shape, self.fixed.layout
         for depth in range(1 if self.fixed.pipeline is not None else N_DEPTHS):
-            stage = self._stage(load, depth)
+            deepest = _collapsed(np.minimum(load.batch, self.shape.n_layers))
+            stages = np.maximum(deepest, 1.0) ** (depth / (N_DEPTHS - 1))
+            if self.fixed.pipeline is not None:
+                stages = np.where(np.isnan(self.fixed.pipeline), stages, self.fixed.pipeline)
+            stages = np.minimum(stages, load.n_devices)
+            stage = _Stage(load.n_devices / stages, load.batch / stages, stages)
             works = [self._work(stage, queries) for queries in load.queries]
             for layout in range(len(LAYOUTS)):
                 excluded: BoolArray | None = None
@@ -205,14 +210,6 @@ class ForwardPass:
         # Experts that some token of the pass needs, as a share (Eq. 22).
         met = 1.0 - np.asarray((1.0 - 1.0 / shape.sparsity) ** tokens) if shape.is_mixture else 1.0
         return _StepWork(tokens, met, Parts(network, read, work * tokens))
-
-    def _stage(self, load: Load, depth: int) -> _Stage:
-        deepest = _collapsed(np.minimum(load.batch, self.shape.n_layers))
-        stages = np.maximum(deepest, 1.0) ** (depth / (N_DEPTHS - 1))
-        if self.fixed.pipeline is not None:
-            stages = np.where(np.isnan(self.fixed.pipeline), stages, self.fixed.pipeline)
-        stages = np.minimum(stages, load.n_devices)
-        return _Stage(load.n_devices / stages, load.batch / stages, stages)
 
     def _reductions(
         self, devices: FloatArray, layout: int, inner_width: float, outer_width: float

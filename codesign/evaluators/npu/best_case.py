@@ -120,7 +120,19 @@ class BestCase:
         partial = PartialDesigns(designs, undecided)
         extremes = partial.hardware(self._preparation.units)
         hardware = extremes.fastest
-        filled = self._filled_rows(partial, extremes)
+        # The share of the array's rows that the largest batch fills at least.
+        preparation, most = self._preparation, self._widths(partial)[1]
+        if BATCH_SIZE in partial.designs:
+            sizes = partial.designs[BATCH_SIZE].lookup(float)
+            rows = preparation.most_rows(sizes)
+        else:
+            fixed = preparation.fixed_batches
+            sizes = preparation.powers_of_two if fixed is None else fixed
+            kv = preparation.request_bytes(most["kv_format"])
+            weights = self._part.weight_elements * most["weight_format"]
+            largest = preparation.largest_size(sizes, extremes.least_capacity_bytes, weights, kv)
+            rows = preparation.most_rows(sizes)[largest]
+        filled = preparation.filled_rows(rows, hardware.array_width)
         widths = {name: partial.extremes(name, operand_bits(name)) for name in FORMAT_KEYS}
         wider = map(np.maximum, widths["weight_format"], widths["kv_format"])
         least_bits, most_bits = map(np.stack, zip(widths["activation_format"], wider, strict=True))
@@ -204,21 +216,6 @@ class BestCase:
         return tuple(  # type: ignore[return-value] # two ends
             {name: ends[end] for name, ends in widths.items()} for end in (0, 1)
         )
-
-    def _filled_rows(self, partial: PartialDesigns, extremes: HardwareExtremes) -> FloatArray:
-        """(n,) share of the array's rows that the largest batch fills at least."""
-        preparation, most = self._preparation, self._widths(partial)[1]
-        if BATCH_SIZE in partial.designs:
-            sizes = partial.designs[BATCH_SIZE].lookup(float)
-            rows = preparation.most_rows(sizes)
-        else:
-            fixed = preparation.fixed_batches
-            sizes = preparation.powers_of_two if fixed is None else fixed
-            kv = preparation.request_bytes(most["kv_format"])
-            weights = self._part.weight_elements * most["weight_format"]
-            largest = preparation.largest_size(sizes, extremes.least_capacity_bytes, weights, kv)
-            rows = preparation.most_rows(sizes)[largest]
-        return preparation.filled_rows(rows, extremes.fastest.array_width)
 
     def _batch_range(
         self,

@@ -120,7 +120,20 @@ def _along_sides(
     depths = np.divide(area, length, out=np.zeros_like(area), where=length > 0)
     deepest = depths.max(axis=0)
     sides = _inner_sides(sides_mm, deepest)
-    lengths = _whole_stacks(length, unit, sides)
+    # Stacks stay in one piece; links and host are cut only if no side has room for all of them.
+    room = sides.copy()
+    lengths = np.zeros((len(length), *sides.shape))
+    for i, (remaining, size) in enumerate(zip(length.copy(), unit, strict=True)):
+        is_cut = (size <= 0.0) & (room.max(axis=0) < remaining)
+        is_widest = np.arange(len(sides))[:, None] == room.argmax(axis=0)
+        for side in range(len(sides)):
+            complete = np.floor(room[side] / np.maximum(size, _ROUNDING) + _ROUNDING) * size
+            free = np.where(is_cut | is_widest[side], room[side], 0.0)
+            used = np.minimum(remaining, np.where(size > 0.0, complete, free))
+            lengths[i, side] = np.maximum(used, 0.0)
+            room[side] -= lengths[i, side]
+            remaining = remaining - lengths[i, side]
+            remaining = np.where(remaining < _ROUNDING, 0.0, remaining)
     is_used = (lengths > 0).any(axis=0)
     kept_mm2 = deepest * (sides * is_used).sum(axis=0)
     fits = np.isclose(lengths.sum(axis=1), length, rtol=_ROUNDING, atol=_ROUNDING).all(axis=0)
@@ -143,27 +156,6 @@ def _inner_sides(sides_mm: FloatArray, depth: FloatArray) -> FloatArray:
     """(4, n) left and right side, and top and bottom side between strips of a depth."""
     width, height = sides_mm
     return np.stack([height, height, width - 2 * depth, width - 2 * depth])
-
-
-def _whole_stacks(length: FloatArray, unit: FloatArray, sides: FloatArray) -> FloatArray:
-    """(i, 4, n) length of each interface on each side.
-
-    Stacks stay in one piece; links and host are cut only if no side has room for all of them.
-    """
-    room = sides.copy()
-    lengths = np.zeros((len(length), *sides.shape))
-    for i, (remaining, size) in enumerate(zip(length.copy(), unit, strict=True)):
-        is_cut = (size <= 0.0) & (room.max(axis=0) < remaining)
-        is_widest = np.arange(len(sides))[:, None] == room.argmax(axis=0)
-        for side in range(len(sides)):
-            complete = np.floor(room[side] / np.maximum(size, _ROUNDING) + _ROUNDING) * size
-            free = np.where(is_cut | is_widest[side], room[side], 0.0)
-            used = np.minimum(remaining, np.where(size > 0.0, complete, free))
-            lengths[i, side] = np.maximum(used, 0.0)
-            room[side] -= lengths[i, side]
-            remaining = remaining - lengths[i, side]
-            remaining = np.where(remaining < _ROUNDING, 0.0, remaining)
-    return lengths
 
 
 def _strips(

@@ -85,7 +85,10 @@ def _scaled_by_power(blocks: Any, largest: Any, element: ElementType, scale: Sha
 
 def _exponents(largest: Any, element: ElementType, scale: SharedExponent) -> Any:
     """Exponents of the scales of blocks with these largest magnitudes."""
-    exponents = _true_exponent(largest) - element.largest_exponent
+    # The binary logarithm of subnormal numbers too: -191 of zero.
+    is_small = largest < 2.0**-64
+    scaled = _where(is_small, largest.clip(0.0, 2.0**-64) * 2.0**64, largest)
+    exponents = exponent_of(scaled) - is_small * 64 - element.largest_exponent
     return exponents.clip(-scale.limit, scale.limit)
 
 
@@ -103,13 +106,6 @@ def _tensor_scale(blocks: Any, element: ElementType) -> Any:
     finite = _where(magnitudes < np.inf, magnitudes, 0.0)
     scale = _quotient(finite.max(), element.largest * _SCALE_LARGEST)
     return _where(scale > 0, scale, 1.0)
-
-
-def _true_exponent(values: Any) -> Any:
-    """Floor of the binary logarithm, of subnormal numbers too; -191 of zero."""
-    is_small = values < 2.0**-64
-    scaled = _where(is_small, values.clip(0.0, 2.0**-64) * 2.0**64, values)
-    return exponent_of(scaled) - is_small * 64
 
 
 def _halves(exponents: Any) -> tuple[Any, Any]:

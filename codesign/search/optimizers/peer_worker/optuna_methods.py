@@ -14,8 +14,6 @@ if TYPE_CHECKING:
     from optuna.study import Study
     from optuna.trial import Trial
 
-    from codesign.base.columns import JsonObject
-
 
 def optuna_tpe(task: Task) -> Proposal:
     """``TPESampler``."""
@@ -49,9 +47,16 @@ def optuna_nsga3(task: Task) -> Proposal:
 
 def _model_proposal(task: Task, sampler: BaseSampler, fallback: BaseSampler) -> Proposal:
     """A trial of a study that holds all results; counts what the fallback drew instead."""
+    from optuna.distributions import CategoricalDistribution, IntDistribution
     from optuna.trial import create_trial
 
-    study, distributions = _study(task, sampler), _distributions(task)
+    study = _study(task, sampler)
+    distributions: dict[str, Any] = {
+        task.names[i]: IntDistribution(0, task.levels[i] - 1)
+        if task.is_ordered[i]
+        else CategoricalDistribution(list(range(task.levels[i])))
+        for i in task.varying
+    }
     for result in task.known:
         values = task.values_of(result)
         study.add_trial(
@@ -110,17 +115,6 @@ def _study(task: Task, sampler: BaseSampler) -> Study:
     warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     return optuna.create_study(directions=["minimize"] * task.n_objectives, sampler=sampler)
-
-
-def _distributions(task: Task) -> JsonObject:
-    from optuna.distributions import CategoricalDistribution, IntDistribution
-
-    return {
-        task.names[i]: IntDistribution(0, task.levels[i] - 1)
-        if task.is_ordered[i]
-        else CategoricalDistribution(list(range(task.levels[i])))
-        for i in task.varying
-    }
 
 
 def _suggested(task: Task, trial: Trial) -> Trial:

@@ -6,8 +6,9 @@ import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar, cast
 
-from codesign.base.columns import Domains, Fields, Value
+from codesign.base.columns import Fields, Value
 from codesign.base.evaluator import Evaluator
+from codesign.base.forwarding import forwarded
 
 E = TypeVar("E", bound=Evaluator)
 
@@ -20,6 +21,10 @@ class ComposedEvaluator(Evaluator, Generic[E]):
     """
 
     members: Mapping[Any, E]
+
+    technologies = forwarded(Evaluator.technologies, "first")
+    constant_ranges = forwarded(Evaluator.constant_ranges, "first")
+    absent_metrics = forwarded(Evaluator.absent_metrics, "first")
 
     @property
     def first(self) -> E:
@@ -35,20 +40,11 @@ class ComposedEvaluator(Evaluator, Generic[E]):
         evaluator.members = {key: cast("E", change(x)) for key, x in self.members.items()}
         return evaluator
 
-    def technologies(self) -> Fields:
-        return self.first.technologies()
-
     def replace_library(self, library: Fields) -> Self:
         return self._with(lambda member: member.replace_library(library))
 
     def replace_constants(self, values: Mapping[str, float]) -> Self:
         return self._with(lambda member: member.replace_constants(values))
-
-    def constant_ranges(self, metrics: Sequence[str]) -> Fields:
-        return self.first.constant_ranges(metrics)
-
-    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
-        return self.first.absent_metrics(values)
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
         keys = (member.interchangeable(parameter, values) for member in self.members.values())

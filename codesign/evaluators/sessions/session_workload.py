@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Annotated
 
 from pydantic import Field, model_validator
 
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Document, Positive, Record, checked, quantity, to_record
-from codesign.evaluators.phase_machine import machine_class
-from codesign.evaluators.system.system_options import MachineChoice
+from codesign.base.schema import Positive, Record, checked, quantity
+from codesign.evaluators.system.system_options import MachineChoice, machine_choice
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
 from codesign.models.workload.request import ModelName, SequenceRecord
@@ -64,23 +62,12 @@ class SessionWorkload(SequenceRecord):
         return TraceReuse(read_request_trace(self.trace or ""))
 
 
-def _machine(value: object) -> object:
-    """``simulation`` or ``{name: npu, accuracy: true}``; the name is ``npu`` if left out."""
-    stated = {"name": value} if isinstance(value, str) else value
-    if isinstance(stated, MachineChoice):
-        return stated
-    if not isinstance(stated, Mapping) or not isinstance(stated.get("name", ""), str):
-        raise InputError(f"expected a name or a mapping of options, got {value!r}")
-    name = stated.get("name", "npu")
-    options = {key: option for key, option in stated.items() if key != "name"}
-    to_record(Document("", options, {}), machine_class(name).Options)
-    return MachineChoice(name=name, options=options)
-
-
 class SessionsOptions(Record):
     """Options of the ``sessions`` evaluator; what a campaign says next to its name."""
 
-    machine: Annotated[MachineChoice, checked(_machine)] = MachineChoice(name="npu")
+    machine: Annotated[MachineChoice, checked(partial(machine_choice, default="npu"))] = (
+        MachineChoice(name="npu")
+    )
     """Evaluator of the machines and its options: any that serves one phase of a request."""
     cache_link: Annotated[float, quantity("GB/s"), Field(gt=0, allow_inf_nan=False)] = 55e9
     """Rate of the link to the outer caches, each way: sixteen lanes of PCIe 5, 63 GB/s less the

@@ -33,10 +33,11 @@ from codesign.base.columns import (
     taken,
 )
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Evaluation, Explanation
+from codesign.base.evaluator import Evaluation, Evaluator, Explanation
+from codesign.base.forwarding import forwarded
 from codesign.base.metrics import FORMAT_METRICS, SESSION_METRICS, chosen_metrics
-from codesign.base.schema import Document, Record, to_record
-from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_class, machine_for
+from codesign.base.schema import Record
+from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
 from codesign.evaluators.sessions.level_columns import (
     CACHE_PARAMETERS,
@@ -121,6 +122,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     options: SessionsOptions
     members: dict[_Prefill | None, PhaseMachine]
 
+    superseded = forwarded(Evaluator.superseded, "first")
+
     def __init__(
         self,
         workload: SessionWorkload,
@@ -132,10 +135,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         self._is_always_busy = is_always_busy or workload.trace is not None
         self.options = options or SessionsOptions()
         self._reuse, classes = workload.reuse, workload.reuse.classes
-        factory = machine_class(self.options.machine.name)
-        record = machine or to_record(
-            Document("", self.options.machine.options, {}), factory.Options
-        )
+        factory, record = self.options.machine.load()
+        record = machine or record
         answers = classes.turns * classes.generated_tokens
         prompts = classes.context_tokens + classes.new_tokens
         mean_prompt = round(float(answers @ prompts / answers.sum()))
@@ -199,11 +200,6 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
         del metrics  # times, energies and prices of the machine decide on all of them
         return super().constant_ranges(self._needed)
-
-    def superseded(
-        self, values: Domains, objectives: Sequence[str]
-    ) -> Mapping[str, Sequence[bool]]:
-        return self.first.superseded(values, objectives)
 
     def absent_metrics(self, values: Domains) -> Mapping[str, str]:
         absent = dict(super().absent_metrics(values))

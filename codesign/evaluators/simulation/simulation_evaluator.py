@@ -8,7 +8,7 @@ run one after the other, each from idle ports to idle ports.
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Literal
@@ -19,15 +19,15 @@ from pydantic import Field, model_validator
 from codesign.base.columns import (
     Arrays,
     Columns,
-    Domains,
     Fields,
     FloatArray,
     first_values,
     n_designs,
     taken,
 )
-from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
+from codesign.base.evaluator import Evaluation, Evaluator, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow
+from codesign.base.forwarding import forwarded
 from codesign.base.metrics import FOR_POOLS, chosen_metrics
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.design_metrics import DesignMetrics
@@ -336,6 +336,11 @@ class SimulationEvaluator(PhaseMachine):
     metrics_for_pools = FOR_POOLS
     is_slow = True
 
+    technologies = forwarded(Evaluator.technologies, "analytical")
+    choosing_metrics = forwarded(Evaluator.choosing_metrics, "analytical")
+    features = forwarded(Evaluator.features, "analytical")
+    absent_metrics = forwarded(Evaluator.absent_metrics, "analytical")
+
     def __init__(
         self,
         workload: Request,
@@ -361,17 +366,11 @@ class SimulationEvaluator(PhaseMachine):
             "options": self.options.model_dump(mode="json"),
         }
 
-    def technologies(self) -> Technologies:
-        return self.analytical.technologies()
-
     def keep_limits(self, limits: Mapping[str, float]) -> SimulationEvaluator:
         """The same evaluator with batch sizes within the limits, by the closed form of ``npu``."""
         limited_evaluator = copy.copy(self)
         limited_evaluator.analytical = self.analytical.keep_limits(limits)
         return limited_evaluator
-
-    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
-        return self.analytical.choosing_metrics(parameters)
 
     def known_violations(self, designs: Columns) -> Arrays:
         """(n,) each, those of ``npu``.
@@ -381,10 +380,6 @@ class SimulationEvaluator(PhaseMachine):
         """
         _check_formats(designs)
         return self.analytical.known_violations(designs)
-
-    def features(self, designs: Columns) -> Arrays:
-        """(n,) what ``npu`` knows before any operator is looked at."""
-        return self.analytical.features(designs)
 
     def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
         """(n,) each, the metrics named as ``npu`` has them: thousands of times cheaper."""
@@ -431,9 +426,6 @@ class SimulationEvaluator(PhaseMachine):
         return replace(
             account, operators=operators, violations=violations, notes=[*account.notes, note]
         )
-
-    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
-        return self.analytical.absent_metrics(values)
 
     def timeline(self, designs: Columns) -> list[tuple[str, float, SimulatedOperator]]:
         """Operators of one design in order, with their count in a pass and all transactions."""

@@ -6,7 +6,7 @@ They report, of one machine in the role of its pool, the metrics that systems fo
 from __future__ import annotations
 
 import copy
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self, cast
 
 import numpy as np
@@ -18,12 +18,12 @@ from codesign.base.columns import (
     Domains,
     Fields,
     FloatArray,
-    Value,
     first_values,
     n_designs,
 )
 from codesign.base.errors import InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, Offer, PoolPrices
+from codesign.base.forwarding import forwarded
 from codesign.base.metrics import EXCHANGED, POOL_METRICS
 from codesign.base.schema import Record
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
@@ -91,6 +91,17 @@ class DesignPool(Evaluator):
     Workload = Request
     Options = Record
 
+    choosing_metrics = forwarded(Evaluator.choosing_metrics)
+    technologies = forwarded(Evaluator.technologies)
+    constant_ranges = forwarded(Evaluator.constant_ranges)
+    known_violations = forwarded(Evaluator.known_violations)
+    absent_metrics = forwarded(Evaluator.absent_metrics)
+    provenance = forwarded(Evaluator.provenance)
+    interchangeable = forwarded(Evaluator.interchangeable)
+    # Formats of equal widths take equal bytes along.
+    superseded = forwarded(Evaluator.superseded)
+    features = forwarded(Evaluator.features)
+
     def __init__(self, evaluator_name: str, evaluator: Evaluator, handed: HandOverBytes) -> None:
         self.evaluator_name = evaluator_name
         self._hand_over = handed
@@ -144,23 +155,11 @@ class DesignPool(Evaluator):
         pool._use(cast("PhaseMachine", evaluator))
         return pool
 
-    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
-        return self.evaluator.choosing_metrics(parameters)
-
-    def technologies(self) -> Fields:
-        return self.evaluator.technologies()
-
     def replace_library(self, library: Fields) -> Self:
         return self.changed(self.evaluator.replace_library(library))
 
-    def constant_ranges(self, metrics: Sequence[str]) -> Fields:
-        return self.evaluator.constant_ranges(metrics)
-
     def replace_constants(self, values: Mapping[str, float]) -> Self:
         return self.changed(self.evaluator.replace_constants(values))
-
-    def known_violations(self, designs: Columns) -> Arrays:
-        return self.evaluator.known_violations(designs)
 
     def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
         names = self.metric_names if metrics is None else metrics
@@ -202,9 +201,6 @@ class DesignPool(Evaluator):
                 values["exchange_bytes"] = of_token * pass_requests
         return {name: values[name] for name in values if name in names and name in self._own_names}
 
-    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
-        return self.evaluator.absent_metrics(values)
-
     def explain(self, designs: Columns) -> Explanation:
         if (explanation := self.evaluator.explain(designs)) is not None:
             return explanation
@@ -218,18 +214,6 @@ class DesignPool(Evaluator):
             levels=[],
             power=[],
         )
-
-    def provenance(self) -> Fields:
-        return self.evaluator.provenance()
-
-    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
-        return self.evaluator.interchangeable(parameter, values)
-
-    def superseded(
-        self, values: Domains, objectives: Sequence[str]
-    ) -> Mapping[str, Sequence[bool]]:
-        """Values that the evaluator supersedes: formats of equal widths take equal bytes along."""
-        return self.evaluator.superseded(values, objectives)
 
     def best_case(
         self,
@@ -246,9 +230,6 @@ class DesignPool(Evaluator):
         of_machine = [name for name in metrics if name not in self._own_names]
         bounds = self.evaluator.best_case(designs, undecided, of_machine)
         return {**bounds, **self._added_values(known_designs, metrics, _stated_batch(designs, n))}
-
-    def features(self, designs: Columns) -> Arrays:
-        return self.evaluator.features(designs)
 
     def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
         of_machine = [name for name in metrics if name not in self._own_names]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 
 from codesign.base.columns import Column
 from codesign.base.errors import InputError, describe_unknown, mistakes_at
 from codesign.base.evaluator import PoolDescription
-from codesign.base.schema import Document, to_record
+from codesign.base.schema import Record
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.phase_machine import machine_class
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.system.design_pool import DesignPool, design_pool
 from codesign.evaluators.system.device_pool import DevicePool
@@ -51,12 +51,11 @@ def pool_machine(
             return _session_pool(name, task, workload, options)
         if name != DEVICES:
             choice = options.machine
-            if choice is None or name == "npu":
-                machines = design_pool("npu", NpuEvaluator, options.npu, task, workload)
-            else:
-                factory = machine_class(name)
-                machine_options = to_record(Document("", choice.options, {}), factory.Options)
-                machines = design_pool(name, factory, machine_options, task, workload)
+            factory: Any = NpuEvaluator
+            record: Record = options.npu
+            if choice is not None and name != "npu":
+                factory, record = choice.load()
+            machines = design_pool(name, factory, record, task, workload)
             if choice is not None:
                 _check_parameters(pool, name, machines)
             return machines

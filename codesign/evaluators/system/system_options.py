@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
@@ -26,27 +26,43 @@ class MachineChoice(Record):
     options: JsonObject = Field(default_factory=dict)
     """Its options, as its own record has them."""
 
+    def load(self, *others: str) -> tuple[Any, Record]:
+        """The class of the evaluator and the record of its options.
 
-def _machine_choice(value: object) -> object:
-    """``simulation`` or ``{name: simulation, most_steps: 64}``, with a name and options it has."""
+        Args:
+            others: Names that may stand in place of this one, for the message.
+        """
+        factory = machine_class(self.name, *others)
+        return factory, to_record(Document("", self.options, {}), factory.Options)
+
+
+def machine_choice(value: object, default: str | None = None) -> MachineChoice:
+    """``simulation`` or ``{name: simulation, most_steps: 64}``, with a name and options it has.
+
+    Args:
+        default: Name of a mapping without name. If None, as for pools, each has a name, and
+            options of devices and NPUs stand elsewhere.
+    """
     stated = {"name": value} if isinstance(value, str) else value
     if isinstance(stated, MachineChoice):
         return stated
-    if not isinstance(stated, Mapping) or not isinstance(stated.get("name"), str):
-        raise InputError(f"expected a name or a mapping with 'name', got {value!r}")
-    name = stated["name"]
+    if not isinstance(stated, Mapping) or not isinstance(stated.get("name", default), str):
+        form = "of options" if default else "with 'name'"
+        raise InputError(f"expected a name or a mapping {form}, got {value!r}")
+    name, others = stated.get("name", default), () if default else (DEVICES,)
     options = {key: value for key, value in stated.items() if key != "name"}
-    if name in ("npu", DEVICES) and options:
+    if default is None and options and name in ("npu", DEVICES):
         raise InputError(f"expected the options of {name} under '{name}' beside 'machine'")
-    if name != DEVICES:
-        to_record(Document("", options, {}), machine_class(name, DEVICES).Options)
-    return MachineChoice(name=name, options=options)
+    choice = MachineChoice(name=name, options=options)
+    if name not in others:
+        choice.load(*others)
+    return choice
 
 
 class MachineOptions(Record):
     """Evaluator of the machines of a pool and its options."""
 
-    machine: Annotated[MachineChoice | None, checked(_machine_choice), unstored_at(None)] = None
+    machine: Annotated[MachineChoice | None, checked(machine_choice), unstored_at(None)] = None
     """The evaluator of a pool's machines, a name or a mapping with ``name`` and its options:
     ``npu``, ``simulation``, any other that is registered and whose workload is one phase of a
     request, or ``platform``. If left out, ``platform`` for a pool of devices and else ``npu``."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field, replace
@@ -14,9 +14,10 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, Value
+from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
 from codesign.base.errors import CodesignError, InfeasibleError, InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
+from codesign.base.forwarding import forwarded
 from codesign.base.loop_progress import FrontsProgress
 from codesign.search.derived_metrics import definitions_of
 from codesign.search.enumeration import ExactFront, WantedPart, enumerate_front, exact_front
@@ -104,6 +105,10 @@ class Slackened(Evaluator):
         is_only_new: Whether designs that keep these limits as they are are refused.
     """
 
+    interchangeable = forwarded(Evaluator.interchangeable, "_inner")
+    best_case = forwarded(Evaluator.best_case, "_inner")
+    choosing_metrics = forwarded(Evaluator.choosing_metrics, "_inner")
+
     def __init__(self, inner: Evaluator, slack: Mapping[str, float], is_only_new: bool) -> None:
         self._inner, self._slack, self._is_only_new = inner, dict(slack), is_only_new
         self.metrics = inner.metrics
@@ -116,14 +121,6 @@ class Slackened(Evaluator):
         if method == "best_case":
             return self._inner.offers(method)
         return super().offers(method)
-
-    def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
-        """The keys of the evaluator."""
-        return self._inner.interchangeable(parameter, values)
-
-    def best_case(self, designs: Columns, undecided: Domains, metrics: Sequence[str]) -> Arrays:
-        """The bounds of the evaluator."""
-        return self._inner.best_case(designs, undecided, metrics)
 
     def known_violations(self, designs: Columns) -> Arrays:
         """Limits of the evaluator, moved."""
@@ -145,10 +142,6 @@ class Slackened(Evaluator):
     def keep_limits(self, limits: Mapping[str, float]) -> Evaluator:
         """The evaluator choosing within limits on metrics, if it can; its own stay moved."""
         return Slackened(self._inner.keep_limits(limits), self._slack, self._is_only_new)
-
-    def choosing_metrics(self, parameters: Collection[str]) -> frozenset[str]:
-        """Metrics of the evaluator."""
-        return self._inner.choosing_metrics(parameters)
 
     def provenance(self) -> Fields:
         """Provenance of the evaluator, and the moved limits."""

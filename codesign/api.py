@@ -452,14 +452,14 @@ def write_report(
 
 
 _SIMULATORS = {"npu": "simulation"}
-"""The evaluator that finds by simulation what another has in closed form."""
+"""Simulating counterpart of each closed-form evaluator."""
 
 
 def _judge(results: Results, samples: int | None) -> Judge | None:
-    """Whoever else can be asked about designs of a campaign: other profiles, a simulation.
+    """Second opinions on designs of a campaign: other profiles, and a simulation.
 
-    None where hundreds of further designs are too many to ask for: of programs and plug-ins, and
-    of results whose inputs are not those of today.
+    None for programs and plug-ins, which cannot evaluate hundreds of further designs. None also
+    for results whose inputs have changed since.
     """
     from codesign.base.errors import CodesignError
     from codesign.insight.explanation.neighborhood import Reading

@@ -111,7 +111,7 @@ FOR_POOLS = frozenset(POOL_METRICS) - frozenset(OF_PLACE)
 SESSION_METRICS = _GROUPS["session"]
 """Metrics of the ``sessions`` evaluator by name."""
 HIT_METRICS = _GROUPS["hits"]
-"""Those of the shares of prompts that caches hold, which systems have too."""
+"""Metrics of the shares of prompts that caches hold; systems have them too."""
 
 SYSTEM_METRICS = _GROUPS["system"]
 """Metrics of the ``system`` evaluator by name, besides the utilization of each pool and link."""

@@ -1,4 +1,4 @@
-"""Evaluators, optimizers, export formats by name: one door for ours and for strangers'.
+"""Registry of evaluators, optimizers and export formats by name, bundled and third-party.
 
 Everything registers through entry points, the built-in parts too, in the groups
 ``codesign.evaluators``, ``codesign.conventions`` (``EVALUATOR.PROFILE``, see

@@ -116,7 +116,7 @@ def check_function(
     reference: Evaluation,
     n_single: int,
 ) -> None:
-    """Requires that results are a function of the design alone, in memory of their own.
+    """Require that results depend on the design alone and share no memory with later results.
 
     Args:
         ask: Calls the method, for any of the designs.

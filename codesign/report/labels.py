@@ -77,7 +77,7 @@ MAIN_METRICS = (
 """Main figures of a design besides the objectives, if the evaluator reports them."""
 BETTER = {"minimize": "lower", "maximize": "higher"}
 """The better direction by sense."""
-_WITH_PREFIX = ("s", "W", "J", "B", "FLOP", "OP")
+_WITH_PREFIX = ("s", "W", "J", "B", "FLOP", "OP", "Hz")
 
 
 def metric_of(name: str, metrics: Iterable[Metric] = ()) -> Metric:

@@ -138,8 +138,8 @@ class _OutputReader:
                 file.write(chunk)
 
     def _next_chunk(self) -> bytes:
-        """Empty at the end of the stream, or when all is read that an ended process left in it.
-        What it started may hold the stream open, and go on writing."""
+        """Empty at the end of the stream, or when all output of an ended process is read. Its
+        children may still hold the stream open and write to it."""
         descriptor = self._stream.fileno()
         while not self._is_drained:
             self._is_drained = self._has_ended.is_set()

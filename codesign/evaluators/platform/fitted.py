@@ -428,9 +428,9 @@ def scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
 
 
 def rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
-    """A norm, a rotation, an activation.
+    """Time of a norm, a rotation or an activation.
 
-    Engines that replay graphs are of 2025, whose kernels are vectorized; the others are of 2023.
+    Engines that replay graphs have the vectorized kernels of 2025; the others have those of 2023.
     """
     operator, rates = group[0], kernels.platform.rates
     moved, role = _moved_bytes(kernels, operator), operator.rule.role
@@ -448,7 +448,7 @@ def stream_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
 
 
 def residual_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
-    """An addition that the next norm does on its way: two more passes over the rows, no start.
+    """Time of an addition in the kernel of the next norm: two more passes over the rows, no start.
 
     Vectorized kernels keep the sum in registers; those of 2023 read it again.
     """

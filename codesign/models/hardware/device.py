@@ -21,7 +21,7 @@ UNLIMITED_FRACTION = 0.95
 """Part of the peak from which no power limit binds: 0.952 of an H20 in alibaba/InferSim @7505de9,
 bench_data/gemm/h20/data.csv."""
 SUSTAINED_OF_BURST = 0.86
-"""``sustained_fraction`` over ``burst_fraction`` of GPUs where nobody measured it [ours]: 0.86 of
+"""``sustained_fraction`` over ``burst_fraction`` of GPUs without a measurement [ours]: 0.86 of
 H100, L40S and B200, 0.92 of A100, by their files; its range is 0.80 to 0.92."""
 LEAST_POWER_SHARE = 2.0 / 7.0
 """Lowest limit in parts of the highest where none is stated: 200 of 700 W on an H100 [ours]."""
@@ -50,20 +50,21 @@ class Device(Record):
     peak: dict[str, Rate] = Field(min_length=1)
     """Dense matrix FLOP/s by precision; integer operations count as FLOP."""
     n_cores: Annotated[int, Field(ge=1, strict=True)] | None = None
-    """Streaming multiprocessors, compute units, matrix units or cores: what tiles share; None: none
-    published, as the rate in 16 bits is not then."""
+    """Streaming multiprocessors, compute units, matrix units or cores, over which tiles are spread.
+    None if not published; then ``peak`` has no rate in 16 bits either."""
     has_asynchronous_cores: bool = False
     """Whether matrix units fetch their operands from the cores' memory while threads do other
     work, as in NVIDIA's data center devices from Hopper on."""
     burst_fraction: Fraction = 0.8
-    """Part of the peak that large products of 16 bits reach in short runs. Where nobody published
-    it, 0.8 [ours]: the low end of NVIDIA's data center GPUs, 80.3 % (H100) to 86.9 % (A100) in
-    Bekman, Machine Learning Engineering (2025), maximum achievable matmul table."""
+    """Part of the peak that large products of 16 bits reach in short runs. Without a
+    published value it is 0.8 [ours]: the low end of NVIDIA's data center GPUs, 80.3 % (H100) to
+    86.9 % (A100) in Bekman, Machine Learning Engineering (2025), maximum achievable matmul
+    table."""
     sustained_fraction: Fraction | None = None
-    """Part of the peak that the power limit lets them sustain, with random operands; None: none
-    measured."""
+    """Part of the peak that large products sustain at the power limit, with random operands;
+    None if not measured."""
     least_power: Annotated[float, quantity("W")] | None = None
-    """Lowest power limit that can be set; None: none stated."""
+    """Lowest power limit that can be set; None if not stated."""
     bandwidth: Annotated[float, quantity("GB/s")]
     """Peak bytes per second of the main memory."""
     capacity: Annotated[float, quantity("GB")]
@@ -147,8 +148,10 @@ class Device(Record):
 
     @property
     def sustained_share(self) -> float:
-        """Part of the peak that large products sustain; that of bursts where none was measured,
-        on GPUs less by what the limit takes."""
+        """Part of the peak that large products sustain.
+
+        Without a measurement it is that of bursts, times ``SUSTAINED_OF_BURST`` on limited GPUs.
+        """
         if self.sustained_fraction is not None:
             return min(self.sustained_fraction, self.burst_fraction)
         is_limited = self.device_class == "gpu" and self.burst_fraction < UNLIMITED_FRACTION

@@ -36,7 +36,7 @@ LATENCY_TOLERANCE_S = 100e-9
 and flash, ten times as slow to begin, is not."""
 MOST_WRITE_ENERGY_RATIO = 2.0
 """Energy of a byte written over that of one read up to which a power limit decides on no order
-[ours]. All memories of the library are below; flash with 1.67 is the dearest."""
+[ours]. All memories of the library are below; flash has the highest, 1.67."""
 BY_LATENCY, BY_BANDWIDTH = 1, 2
 """Reasons that make an order the fastest: latencies alone, or bandwidths and capacities."""
 

@@ -202,7 +202,7 @@ def _unread_keys(document: Document, subject: str, family: Family) -> list[str]:
     close = difflib.get_close_matches(unread[0], readable, 1, 0.8)
     hint = f". Did you mean {close[0]!r}?" if close else ""
     where = document.where(unread[0].partition(".")[0])
-    return [f"{where}: model_type {subject}: {', '.join(unread)} would be ignored{hint}"]
+    return [f"{where}: model_type {subject}: got {', '.join(unread)}, which would be ignored{hint}"]
 
 
 def _has_encoder(model_type: str, config: Fields) -> bool:

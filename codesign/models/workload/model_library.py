@@ -42,7 +42,7 @@ def list_models() -> list[str]:
 
 
 def load_model(name_or_path: str) -> LanguageModel:
-    """A language model.
+    """Load a language model.
 
     Args:
         name_or_path: A bundled name (:func:`list_models`) or a repository's (``hub_names.yaml``),

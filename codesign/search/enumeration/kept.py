@@ -34,7 +34,7 @@ USUAL_METRICS = (
 
 STEPS = {"junction_temperature_celsius": 1.0}
 """Kept metrics that are rounded up to whole steps [ours]. A temperature trades with everything in
-small parts of a degree, far below what its account is good for, and would bring many thousand
+small parts of a degree, far below the accuracy of its account, and would bring many thousand
 designs to the front. The filter is exact for limits in whole steps."""
 
 

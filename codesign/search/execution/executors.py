@@ -36,7 +36,7 @@ class MisdeliveredError(TaskLostError):
 
 
 class ExecutorGoneError(JobError):
-    """The executor works no more, so that no task can be done."""
+    """Raised if the executor has stopped for good, so that no task can run."""
 
     def __init__(self, error: BaseException) -> None:
         words = " ".join(f"{type(error).__name__}: {error}".split()).rstrip(": ")

@@ -21,7 +21,7 @@ _LEAST_ERROR = 1e-2
 """Deviation of a prediction's error, as a share of that of the results, below which a few results
 that were predicted well are not taken to say more. [ours]"""
 _ROUNDING = 1e-9
-"""On the logarithmic scale: what is better than predicted by no more is as predicted."""
+"""Tolerance on the logarithmic scale within which a result counts as predicted."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class QueryPoints:
     deviation: FloatArray | None = None
 
     def subset(self, rows: slice | IntArray) -> QueryPoints:
-        """Some of the designs, in this order."""
+        """Select designs, in the order of ``rows``."""
         arrays = (self.features, self.predicted, self.deviation)
         features, *priors = (array if array is None else array[rows] for array in arrays)
         assert features is not None
@@ -80,7 +80,7 @@ class Target:
         )
 
     def prior(self, points: QueryPoints) -> FloatArray:
-        """(n,) values, less what the model learns; 0 without a prediction."""
+        """(n,) expected values, to which the model adds its errors; 0 without a prediction."""
         if self.predicted is None or points.predicted is None:
             return np.zeros(len(points.features))
         return expected(self.scale, self.violations.modeled(points.predicted[:, self.predicted]))

@@ -99,8 +99,8 @@ class Screened:
     def points(self, rows: IntArray, features: FloatArray) -> QueryPoints:
         """(n, d) designs with prior predictions: results where seen, else an estimate.
 
-        The columns are those of objectives and all limits; of the dear evaluator's own limits it
-        says nothing.
+        The columns are the objectives and all limits. The expensive evaluator's own limits have no
+        prediction.
 
         Args:
             features: (n, f) their features.

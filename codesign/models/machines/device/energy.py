@@ -185,7 +185,7 @@ def kernel_energy_joules(
 def sustained_time_s(
     time_s: Floats, work: KernelWork, rates: DeviceRates, constants: EnergyConstants
 ) -> FloatArray:
-    """Seconds of kernels of which a device runs nothing else, so that its clock falls to its limit.
+    """Seconds of kernels that repeat without a pause, at the clock of the power limit.
 
     Args:
         time_s: Seconds in a burst.

@@ -33,8 +33,8 @@ class DeviceRates:
         power_limit_watts: The limit in force; NaN likewise.
         burst_fraction: Part of the peak that large products reach for some 30 ms after idling.
         sustained_fraction: Part of the peak that ``power_watts`` lets them sustain.
-        kernel_start_s: Seconds of a queued kernel with next to nothing to do; NaN where nobody
-            measured it.
+        kernel_start_s: Seconds of a queued kernel with next to nothing to do; NaN if not
+            measured.
         quantize_start_s: Seconds more where its input is quantized first; NaN likewise.
         clock_hz: Clock of the cores, to which the start of a kernel and the special functions are
             bound.

@@ -203,7 +203,7 @@ def _tails_of(
     is_equal: BoolArray,
     capacities: Tiers,
 ) -> Tails:
-    """Share of bytes that lives in each deeper tier and below; spread like all if so."""
+    """Share of bytes that lives in each deeper tier and below; an equal spread if ``is_equal``."""
     start, end = where(is_equal, 0.0, before), where(is_equal, total, before + size)
     size = larger(end - start, _TINY)
     filled = running_sums(capacities[:-1])

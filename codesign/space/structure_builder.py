@@ -135,26 +135,22 @@ class StructureBuilder:
     ) -> tuple[Kind, tuple[Value, ...], str]:
         if record.catalog is not None:
             return "categorical", self._names(record, record.catalog, path), ""
-        if record.low is not None and record.high is not None:
-            return "integer", self._range(record, record.low, record.high, path), ""
+        low, high = record.low, record.high
+        if low is not None and high is not None:
+            where = self.where(*path)
+            if low > high:
+                raise InputError(f"low {low} is above high {high}", where)
+            if (high - low) % record.step:
+                raise InputError(f"steps of {record.step} from {low} do not reach {high}", where)
+            if (high - low) // record.step >= MAX_LEVELS:
+                raise InputError(f"more than {MAX_LEVELS} values: use a larger step", where)
+            if record.kind not in (None, "integer"):
+                raise InputError(f"low and high make an integer, not {record.kind}", where)
+            return "integer", tuple(range(low, high + 1, record.step)), ""
         where = self.where(*path, "values")
         with mistakes_at(where):
             values, unit = read_values(record.values or [], name)
         return _kind_of(values, record.kind, where), values, unit
-
-    def _range(
-        self, record: ParameterRecord, low: int, high: int, path: KeyPath
-    ) -> tuple[Value, ...]:
-        where = self.where(*path)
-        if low > high:
-            raise InputError(f"low {low} is above high {high}", where)
-        if (high - low) % record.step:
-            raise InputError(f"steps of {record.step} from {low} do not reach {high}", where)
-        if (high - low) // record.step >= MAX_LEVELS:
-            raise InputError(f"more than {MAX_LEVELS} values: use a larger step", where)
-        if record.kind not in (None, "integer"):
-            raise InputError(f"low and high make an integer, not {record.kind}", where)
-        return tuple(range(low, high + 1, record.step))
 
     def _names(self, record: ParameterRecord, catalog: str, path: KeyPath) -> tuple[Value, ...]:
         if catalog not in self.catalogs:

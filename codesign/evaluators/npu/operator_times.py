@@ -252,9 +252,22 @@ class Pass:
         m = table.rows_per_product(batch)
         n_products = table.n_products(batch)
         slots = column_slots(table.k, depth, organization, self.is_per_head)
-        cycles = self._cycles(m, n_products, depth, width, organization, dataflow, slots)
+        k, n, count = table.k, table.n, np.maximum(n_products, 1.0)
+        if is_padded:
+            flattened = padded_cycles(m, k, n, depth, width, slots)
+        else:
+            flattened = flattened_cycles(m, k, n * count, depth, width, slots) / count
+        systolic = np.select(
+            [dataflow == code for code in range(len(DATAFLOWS))],
+            [systolic_cycles(m, k, n, depth, width, flow) for flow in DATAFLOWS],
+        )
+        by_organization = (flattened, systolic, ideal_cycles(m, k, n, depth, width))
+        each = np.select(
+            [organization == code for code in range(len(ORGANIZATIONS))], by_organization
+        )
+        cycles = np.where(n_products > 0, each * n_products, 0.0)
         near_stationary, near_inputs, near_spills = array_passes(
-            m, table.k, table.n, depth, width, dataflow, organization, slots
+            m, k, n, depth, width, dataflow, organization, slots
         )
         # A tile of scores has BLEN rows, and the next one needs the keys and values again.
         is_scored = (self.operators.scores_in + self.operators.scores_out > 0) & is_local
@@ -269,41 +282,13 @@ class Pass:
             cycles=cycles,
             active_cycles=cycles * np.where(is_streamed, filled_rows(m, width), 1.0),
             rows=np.broadcast_to(m, cycles.shape),
-            per_product=np.broadcast_to(1.0 / np.maximum(n_products, 1.0), cycles.shape),
+            per_product=np.broadcast_to(1.0 / count, cycles.shape),
             weights_read=np.broadcast_to(table.weights_read(batch), cycles.shape),
-            first_columns=np.where(is_product, np.minimum(columns, table.n), columns / slots),
+            first_columns=np.where(is_product, np.minimum(columns, n), columns / slots),
             near_stationary=near_stationary,
             near_inputs=near_inputs,
             near_spills=near_spills,
         )
-
-    def _cycles(
-        self,
-        m: FloatArray,
-        n_products: FloatArray,
-        depth: FloatArray,
-        width: FloatArray,
-        organization: IntArray,
-        dataflow: IntArray,
-        slots: FloatArray,
-    ) -> FloatArray:
-        """(u, o) cycles of all products of one instance."""
-        k, n = self.table.k, self.table.n
-        if self.options.work == "padded":
-            flattened = padded_cycles(m, k, n, depth, width, slots)
-        else:
-            columns = n * np.maximum(n_products, 1.0)
-            flattened = flattened_cycles(m, k, columns, depth, width, slots)
-            flattened = flattened / np.maximum(n_products, 1.0)
-        systolic = np.select(
-            [dataflow == code for code in range(len(DATAFLOWS))],
-            [systolic_cycles(m, k, n, depth, width, flow) for flow in DATAFLOWS],
-        )
-        by_organization = (flattened, systolic, ideal_cycles(m, k, n, depth, width))
-        each = np.select(
-            [organization == code for code in range(len(ORGANIZATIONS))], by_organization
-        )
-        return np.where(n_products > 0, each * n_products, 0.0)
 
 
 class Stage:

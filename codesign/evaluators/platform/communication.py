@@ -101,19 +101,13 @@ def message_time_s(
     if message.collective == "all_reduce":
         return all_reduce_s(size, inner, outer, near, far, warm_up, options.all_reduce)
     if message.collective in ("dispatch", "combine"):
-        return _exchange_s(size, inner, outer, near, far) + np.where(inner * outer > 1, warm_up, 0)
+        # Tokens are written straight to all partners: one latency, links and network at once.
+        share_bytes = size / np.maximum(inner * outer - 1.0, 1.0)
+        within = near.latency_s + (inner - 1.0) * share_bytes / near.bandwidth_bytes_per_s
+        across = far.latency_s + (outer - 1.0) * inner * share_bytes / far.bandwidth_bytes_per_s
+        slower = np.maximum(np.where(inner > 1, within, 0.0), np.where(outer > 1, across, 0.0))
+        return slower + np.where(inner * outer > 1, warm_up, 0)
     return _OTHERS[message.collective](size, inner, outer, near, far, warm_up)
-
-
-def _exchange_s(
-    size: FloatArray, inner: FloatArray, outer: FloatArray, near: Link, far: Link
-) -> FloatArray:
-    """Tokens that are written straight to all partners: one latency, links and network at once."""
-    share = size / np.maximum(inner * outer - 1.0, 1.0)
-    within = near.latency_s + (inner - 1.0) * share / near.bandwidth_bytes_per_s
-    across = far.latency_s + (outer - 1.0) * inner * share / far.bandwidth_bytes_per_s
-    slower = np.maximum(np.where(inner > 1, within, 0.0), np.where(outer > 1, across, 0.0))
-    return np.asarray(slower)
 
 
 _Collective = Callable[[FloatArray, FloatArray, FloatArray, Link, Link, float], FloatArray]

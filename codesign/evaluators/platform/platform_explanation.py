@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -48,6 +48,13 @@ def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
             f"Every pass has {request.chunk_tokens} tokens of one prompt and a decode step of the "
             "batch; the batch is taken as given, whatever the rate at which requests come."
         )
+    ranges = dict(serving.rules.metric_ranges(serving.device_key, metrics))
+    rent = listed_rent(serving.device_key)
+    if rent is not None and options.device_usd_per_hour is None:
+        low, high = rent.spread  # the least and the largest rent that is listed
+        for name in PRICES:
+            if metrics[name] == metrics[name]:
+                ranges[name] = (low * metrics[name], high * metrics[name])
     return Explanation(
         metrics=metrics,
         violations=first_values(limits(serving)),
@@ -55,23 +62,8 @@ def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
         levels=list(_levels(serving)),
         power=_power(serving),
         notes=notes,
-        ranges=serving.rules.metric_ranges(serving.device_key, metrics) | _prices(serving, metrics),
+        ranges=ranges,
     )
-
-
-def _prices(
-    serving: PlatformServing, metrics: Mapping[str, float]
-) -> dict[str, tuple[float, float]]:
-    """Ranges of prices, from the least to the largest rent that is listed."""
-    rent = listed_rent(serving.device_key)
-    if rent is None or serving.options.device_usd_per_hour is not None:
-        return {}
-    low, high = rent.spread
-    return {
-        name: (low * metrics[name], high * metrics[name])
-        for name in PRICES
-        if metrics[name] == metrics[name]
-    }
 
 
 def _operators(serving: PlatformServing) -> Iterator[OperatorRow]:

@@ -143,11 +143,15 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         mean_answer = round(float(answers.sum() / classes.turns.sum()))
         decode = self._machine(factory, record, "decode", (0, mean_prompt, mean_answer))
         self.members = {None: decode}
-        self._keys = [
-            _states(classes.context_tokens[i], classes.new_tokens[i], classes.generated_tokens[i],
-                    self._reuse.shared_tokens)
-            for i in range(len(classes.turns))
-        ]  # fmt: skip
+        # Prefills of a turn if its context, only the shared prefix, or nothing is found.
+        self._keys = []
+        for context, prompt, generated in zip(
+            classes.context_tokens, prompts, classes.generated_tokens, strict=True
+        ):
+            length, reused = round(float(prompt)), round(float(context))
+            answer = max(round(float(generated)), 1)
+            cached_tokens = (reused, min(round(self._reuse.shared_tokens), reused), 0)
+            self._keys.append([_Prefill(n, length - n, answer) for n in cached_tokens])
         for key in dict.fromkeys(key for keys in self._keys for key in keys):
             tokens = key.cached_tokens, key.prompt_tokens, key.generated_tokens
             self.members[key] = self._machine(factory, record, "prefill", tokens, decode)
@@ -490,20 +494,6 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             notes=(*account.notes, "operators, power and levels are of a decode step; metrics are "
                    "of whole sessions"),
         )  # fmt: skip
-
-
-def _states(
-    context: float, new: float, generated: float, shared: float
-) -> tuple[_Prefill, _Prefill, _Prefill]:
-    """Prefills of a turn if its context, only the shared prefix, or nothing is found."""
-    tokens, reused = round(float(context + new)), round(float(context))
-    prefix = min(round(shared), reused)
-    answer = max(round(float(generated)), 1)
-    return (
-        _Prefill(reused, tokens - reused, answer),
-        _Prefill(prefix, tokens - prefix, answer),
-        _Prefill(0, tokens, answer),
-    )
 
 
 def _mean(weights: FloatArray, values: FloatArray) -> FloatArray:

@@ -55,7 +55,11 @@ def quantize_with_own_library(values: Any, element: ElementType, block_format: B
         largest = _largest(abs(blocks))
         scale = block_format.scale
         if isinstance(scale, SharedExponent):
-            stored = _scaled_by_power(blocks, largest, element, scale)
+            first, second = _halves(_exponents(largest, element, scale))
+            # The inverse of a power of two is one; two factors, so that neither is subnormal.
+            stored = rounded(blocks * (1.0 / first) * (1.0 / second), element) * first * second
+            if element.smallest < -element.largest:  # -2 times 2**127 is beyond float32
+                stored = stored.clip(-_FLOAT32_LARGEST, _FLOAT32_LARGEST)
         else:
             tensor_scale = _tensor_scale(blocks, element) if block_format.has_tensor_scale else None
             factor = _factor(largest, element, scale, tensor_scale)
@@ -72,15 +76,6 @@ def relative_noise(values: Any, block_format: BlockFormat) -> float:
     error = quantize(values, block_format) - values
     energy = float((values * values).sum())
     return float((error * error).sum()) / energy if energy else 0.0
-
-
-def _scaled_by_power(blocks: Any, largest: Any, element: ElementType, scale: SharedExponent) -> Any:
-    first, second = _halves(_exponents(largest, element, scale))
-    # The inverse of a power of two is one; two factors, so that neither is subnormal.
-    stored = rounded(blocks * (1.0 / first) * (1.0 / second), element) * first * second
-    if element.smallest < -element.largest:  # -2 times 2**127 is beyond float32
-        return stored.clip(-_FLOAT32_LARGEST, _FLOAT32_LARGEST)
-    return stored
 
 
 def _exponents(largest: Any, element: ElementType, scale: SharedExponent) -> Any:

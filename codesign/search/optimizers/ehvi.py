@@ -311,37 +311,25 @@ class GpEhvi(LearningOptimizer):
         best, best_value = rows[:1], float(values[0])
         visited = KeySet()
         for i in range(min(n_climbs, len(rows))):
-            row, value = self._climb(rows[i], values[i], acquisition, excluded, inflation, visited)
+            row, value = rows[i], values[i]
+            for _ in range(_LOCAL_STEPS):
+                space = self._space.space
+                key = space.keys(row[None, :])
+                if visited.contains(key)[0]:  # another climb has been here
+                    break
+                visited.add(key)
+                near = np.concatenate([space.neighbors(row), strides(space, row)])
+                near = self._space.distinct(self._space.unseen(near, self._seen), excluded)
+                if not len(near):
+                    break
+                nearby = self._values(near, acquisition, inflation, value)
+                highest = int(np.argmax(nearby))
+                if not nearby[highest] > value:
+                    break
+                row, value = near[highest], float(nearby[highest])
             if value > best_value:
                 best, best_value = row[None, :], value
         return best, best_value
-
-    def _climb(
-        self,
-        row: IntArray,
-        value: float,
-        acquisition: AcquisitionFunction,
-        excluded: KeySet,
-        inflation: float,
-        visited: KeySet,
-    ) -> tuple[IntArray, float]:
-        """(d,) the end of a climb and its value; it ends too where another climb has been."""
-        for _ in range(_LOCAL_STEPS):
-            space = self._space.space
-            key = space.keys(row[None, :])
-            if visited.contains(key)[0]:
-                break
-            visited.add(key)
-            near = np.concatenate([space.neighbors(row), strides(space, row)])
-            near = self._space.distinct(self._space.unseen(near, self._seen), excluded)
-            if not len(near):
-                break
-            values = self._values(near, acquisition, inflation, value)
-            best = int(np.argmax(values))
-            if not values[best] > value:
-                break
-            row, value = near[best], float(values[best])
-        return row, value
 
 
 def _share(history: Observations) -> float:

@@ -81,19 +81,20 @@ class Scale:
 
     def modeled(self, values: FloatArray) -> FloatArray:
         """Observations as the model sees them."""
-        raw = self.sign * np.log(self.sign * values) if self.sign else values
-        beyond = np.maximum(raw - self.knee, 0.0)
-        compressed = np.minimum(raw, self.knee) + self.width * np.log1p(beyond / self.width)
+        raw, stretch = self._stretched(values)
+        compressed = np.minimum(raw, self.knee) + self.width * stretch
         return np.asarray((compressed - self.intercept) / self.slope)
 
     def log_density(self, values: FloatArray) -> float:
         """Logarithm of what a density gains if observations replace values on this scale."""
         stretch = np.log(np.abs(values)).sum() if self.sign else 0.0
+        beyond = self._stretched(values)[1]
+        return float(-len(values) * np.log(self.slope) - stretch - beyond.sum())
+
+    def _stretched(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Values or their logarithms, and the logarithm by which each is compressed."""
         raw = self.sign * np.log(self.sign * values) if self.sign else values
-        beyond = np.maximum(raw - self.knee, 0.0)
-        return float(
-            -len(values) * np.log(self.slope) - stretch - np.log1p(beyond / self.width).sum()
-        )
+        return raw, np.log1p(np.maximum(raw - self.knee, 0.0) / self.width)
 
     def natural(self, values: FloatArray) -> FloatArray:
         """Observations from modeled values; the inverse of :meth:`modeled`."""

@@ -497,7 +497,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
             built = build_evaluator(
                 evaluator, results.definition.workload, choice.options | changes
             )
-            # Built anew, so that it is told the limits within which it is to choose.
+            # Rebuilt with the limits within which it chooses.
             reading = build_problem(
                 problem.space, built, list(map(str, problem.objectives)),
                 [constraint.text for constraint in problem.constraints], evaluator,

@@ -371,7 +371,7 @@ def _stream(
         return stream, workload
     rate = inf if rate is None else number("--requests-per-s", rate, "a rate", above=0)
     if stated.n_beams > 1:
-        raise InputError(f"expected 1 beam where requests arrive, got {stated.n_beams}")
+        raise InputError(f"expected --beams 1 where requests arrive, got {stated.n_beams}")
     generated = count("--generated-tokens", stated.generated)
     stream = poisson_arrivals(rate, requests.requests, stated.prompt, generated, requests.seed)
     return stream, workload

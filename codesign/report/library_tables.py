@@ -217,7 +217,7 @@ def models_table(models: Sequence[ModelAnswer]) -> Table:
         table.add_row(
             model.name,
             f"{model.parameters / 1e9:,.2f} G",
-            f"{model.active_parameters / 1e9:,.2f} G",
+            f"{model.active_parameters / 1e9:,.1f} G",
             str(model.layers),
             f"{model.kv_elements_per_token:,.0f}",
             model.attention,

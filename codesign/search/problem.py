@@ -206,7 +206,7 @@ class Problem:
             violations = dict(self.evaluator.known_violations(self.space.columns(rows)))
         except UnusableValueError as error:
             raise self.located(error) from None
-        except Exception as error:  # a stranger's code may fail in any way
+        except Exception as error:  # third-party code may fail in any way
             raise self._failed_on("known_violations", error) from error
         constraints = [constraint for constraint in self.constraints if constraint.is_known]
         return violations | self._violations_of(constraints, rows, {})
@@ -237,7 +237,7 @@ class Problem:
         """
         try:
             features = dict(self.evaluator.features(self.space.columns(rows)))
-        except Exception as error:  # a stranger's code may fail in any way
+        except Exception as error:  # third-party code may fail in any way
             raise self._failed_on("features", error) from error
         return {name: self._checked(name, values, len(rows)) for name, values in features.items()}
 
@@ -298,7 +298,7 @@ class Problem:
         sources = self.sources_of(names)
         try:
             predicted = dict(self.evaluator.predict(self.space.columns(rows), sources))
-        except Exception as error:  # a stranger's code may fail in any way
+        except Exception as error:  # third-party code may fail in any way
             raise self._failed_on("predict", error) from error
         own_sources = {
             name: self._checked(name, predicted[name], len(rows))
@@ -413,7 +413,7 @@ class Problem:
             return self.evaluator.evaluate(columns, self.sources_of(metrics))
         except JobError:  # no design's fault
             raise
-        except (Exception, SystemExit) as error:  # a stranger's code may fail in any way
+        except (Exception, SystemExit) as error:  # third-party code may fail in any way
             if n == 1:
                 return Evaluation({}, {}, {0: plugins.described(error, self.evaluator)})
         first, second = (self._attempt(half, metrics) for half in (rows[: n // 2], rows[n // 2 :]))

@@ -59,7 +59,7 @@ class Farm:
         """
         try:
             return self.executor.submit(self.task, row[None, :])
-        except Exception as error:  # a stranger's executor may fail in any way
+        except Exception as error:  # third-party executor may fail in any way
             raise ExecutorGoneError(error) from error
 
     def check_alive(self, loss: BaseException) -> None:

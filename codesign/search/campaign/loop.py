@@ -85,7 +85,7 @@ def explained(run: Run) -> Iterator[None]:
         yield
     except CodesignError:
         raise
-    except Exception as error:  # a stranger's optimizer may fail in any way
+    except Exception as error:  # third-party optimizer may fail in any way
         raise JobError(f"the optimizer of run {run} failed: {_located(error)}") from error
 
 

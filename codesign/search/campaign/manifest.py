@@ -1,7 +1,7 @@
 """The manifest of a folder of results: digests of its files and of their inputs.
 
 ``manifest.json`` has an entry for each file that a command finished. An entry says which inputs,
-code and results the file was made from, so that a stranger can check a table against the store
+code and results the file was made from, so that anybody can check a table against the store
 beside it. The store itself is listed by its observations: their digest does not depend on how
 SQLite lays them out.
 """

@@ -82,7 +82,7 @@ def carried_out(
             inputs = arguments(number)
             try:
                 tasks[executor.submit(function, *inputs)] = number
-            except Exception as error:  # a stranger's executor may fail in any way
+            except Exception as error:  # third-party executor may fail in any way
                 raise ExecutorGoneError(error) from error
         for future in wait(tasks, return_when=FIRST_COMPLETED).done:
             number = tasks.pop(future)
@@ -196,7 +196,7 @@ def open_executor(text: str, places: int) -> Executor:
         executor: Executor = factory(argument or None, places)
     except CodesignError:
         raise
-    except Exception as error:  # a stranger's executor may fail in any way
+    except Exception as error:  # third-party executor may fail in any way
         words = " ".join(str(error).split())
         raise JobError(f"executor {text!r} does not start: {words}") from error
     return executor

@@ -94,7 +94,10 @@ def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
 
 def spaces_table(spaces: Mapping[str, DesignSpace]) -> Table:
     """One line per design space."""
-    rows = ((name, size_text(x), x.description.strip()) for name, x in spaces.items())
+    rows = (
+        (name, size_text(x) if x.size < 1e15 else f"{x.size:.3g}", x.description.strip())
+        for name, x in spaces.items()
+    )
     return plain_table("Design spaces", ["name", "designs", "description"], ["designs"], rows)
 
 

@@ -52,18 +52,21 @@ def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[Render
     ]
     titles = _titles(entries)
     rows = [{"title": title, **vars(x)} for title, x in zip(titles, entries, strict=True)]
-    fields = "devices racks board_power_watts=power usd_per_million_tokens:=USD/_Mtoken"
-    fields += " tokens_per_joule:=token/J time_to_first_token_s=first_token"
-    fields = f"title=deployment {fields} time_per_output_token_s=output_token"
+    fields = (
+        "title=deployment devices racks board_power_watts=power"
+        " usd_per_million_tokens:=USD/_Mtoken tokens_per_joule:=token/J"
+        " time_to_first_token_s=first_token time_per_output_token_s=output_token"
+    )
     table = record_table("Deployments, the best first", rows, fields, digits=3)
     table.caption = "Served tokens are those of prompts and answers; power is the boards' rating."
     fields = (
-        "machines usd_per_hour:=USD/h requests_per_s:=requests/s tokens_per_s:=token/s"
-        " output_tokens_per_s:=output_token/s usd_per_million_output_tokens:=USD/_Moutput"
+        "title=deployment machines usd_per_hour:=USD/h requests_per_s:=requests/s"
+        " tokens_per_s:=token/s output_tokens_per_s:=output_token/s"
+        " usd_per_million_output_tokens:=USD/_Moutput"
     )
     if any(entry.attainment is not None for entry in entries):
         fields += " attainment:%=in_time_%"
-    rates = record_table("Rates and rents", rows, f"title=deployment {fields}")
+    rates = record_table("Rates and rents", rows, fields)
     pools = (
         (t, _pool_words(pool)) for t, x in zip(titles, entries, strict=True) for pool in x.pools
     )

@@ -91,6 +91,7 @@ class _Totals(NamedTuple):
 
 
 _N_WIDTHS = 6
+"""Sums of bytes by the width of operands."""
 _N_TOTALS = 2 * _N_WIDTHS + len(_Totals._fields) - 2
 """Rows of the tables of totals."""
 

@@ -1,7 +1,5 @@
 """What every test gets: each document that ``--json`` prints is checked against its schema."""
 
-from __future__ import annotations
-
 import gc
 import json
 import os

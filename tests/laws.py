@@ -1,7 +1,5 @@
 """Laws over floats: comparisons up to rounding, which differs by CPU, and cases in turn."""
 
-from __future__ import annotations
-
 import itertools
 
 import numpy as np

@@ -3,8 +3,6 @@
 ``make snapshots`` writes them anew. Numbers that others publish are in ``golden/tables`` instead.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import os

@@ -1,7 +1,5 @@
 """What several tests of the command line need."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import signal

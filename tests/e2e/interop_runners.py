@@ -3,8 +3,6 @@
 ``python interop_runners.py NAME FILE...`` prints one line of JSON, the last of its output.
 """
 
-from __future__ import annotations
-
 import csv
 import json
 import sys

@@ -1,7 +1,5 @@
 """The command line as a user meets it: reports, JSON, exit codes, start-up."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """Results name the evaluator and its profile; a design is evaluated again as its campaign did."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

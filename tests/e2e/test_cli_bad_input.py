@@ -72,19 +72,19 @@ class Case:
     code: int = 2
 
 
-def _technology(old: str, new: str, *said: str) -> Case:
+def _technology(old, new, *said):
     assert old in _TECHNOLOGY
     return Case(
         ["list", "memories", "a.yaml"], list(said), {"a.yaml": _TECHNOLOGY.replace(old, new)}
     )
 
 
-def _space(old: str, new: str, *said: str) -> Case:
+def _space(old, new, *said):
     assert old in _SPACE
     return Case(["list", "spaces", "a.yaml"], list(said), {"a.yaml": _SPACE.replace(old, new)})
 
 
-def _campaign(old: str, new: str, *said: str) -> Case:
+def _campaign(old, new, *said):
     assert old in _CAMPAIGN
     return Case(["run", "a.yaml"], list(said), {"a.yaml": _CAMPAIGN.replace(old, new)})
 
@@ -390,7 +390,7 @@ CASES = {
 }  # fmt: skip
 
 
-def _content(folder: Path) -> dict[str, bytes]:
+def _content(folder):
     """Every file but the lock, which is not a result."""
     return {
         str(path.relative_to(folder)): path.read_bytes()
@@ -400,9 +400,7 @@ def _content(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_bad_input_is_refused_in_a_line_with_exit_code_2(
-    case: Case, tmp_path: Path, monkeypatch, capsys
-):
+def test_bad_input_is_refused_in_a_line_with_exit_code_2(case, tmp_path, monkeypatch, capsys):
     for name, content in case.files.items():
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -426,7 +424,7 @@ def test_bad_input_is_refused_in_a_line_with_exit_code_2(
 
 
 @pytest.mark.parametrize("name", ["an unknown technology", "a key given twice", "no workload"])
-def test_with_json_the_error_still_goes_to_stderr(name, tmp_path: Path, monkeypatch, capsys):
+def test_with_json_the_error_still_goes_to_stderr(name, tmp_path, monkeypatch, capsys):
     case = CASES[name]
     for path, content in case.files.items():
         (tmp_path / path).write_text(textwrap.dedent(str(content)), encoding="utf-8")
@@ -438,7 +436,7 @@ def test_with_json_the_error_still_goes_to_stderr(name, tmp_path: Path, monkeypa
 
 
 def test_a_file_that_cannot_be_used_does_not_keep_the_others_from_being_listed(
-    tmp_path: Path, monkeypatch, capsys
+    tmp_path, monkeypatch, capsys
 ):
     for folder in ("memtech", "spaces", "runs"):
         (tmp_path / folder).mkdir()
@@ -454,7 +452,7 @@ def test_a_file_that_cannot_be_used_does_not_keep_the_others_from_being_listed(
 
 
 def test_a_mixture_that_forecast_does_not_know_is_found_in_the_file_of_the_space(
-    tmp_path: Path, monkeypatch, capsys
+    tmp_path, monkeypatch, capsys
 ):
     shipped = Path(__file__).parents[2]
     text = (shipped / "spaces" / "forecast-edge.yaml").read_text("utf-8")

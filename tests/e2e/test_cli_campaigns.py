@@ -1,7 +1,5 @@
 """A campaign from the command line: run, look, export, draw, evaluate again, stop, go on."""
 
-from __future__ import annotations
-
 import csv
 import json
 import os
@@ -35,7 +33,7 @@ workers: 1
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     """A working folder in which the campaign ``trial`` was run."""
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
@@ -135,7 +133,7 @@ def test_the_front_is_limited_on_request(capsys):
 
 
 def test_the_table_folds_what_is_within_the_tolerance_of_a_cheaper_design(capsys):
-    def shown(*arguments: str) -> str:
+    def shown(*arguments):
         assert main(["status", "front", "trial", *arguments]) == 0
         return capsys.readouterr().out.split("Optimizers")[0]
 
@@ -163,7 +161,7 @@ def test_each_export_holds_the_same_designs(form, scope, capsys):
     assert len(_tdps(Path(path))) == n
 
 
-def _tdps(path: Path) -> list[float]:
+def _tdps(path):
     text = None if path.suffix == ".parquet" else path.read_text(encoding="utf-8")
     if path.suffix == ".csv":
         return [float(line["tdp_watts"]) for line in csv.DictReader(text.splitlines())]
@@ -250,7 +248,7 @@ def test_a_corrupt_store_is_refused_and_kept(tmp_path, monkeypatch, capsys):
     assert store.read_bytes() == damaged
 
 
-def _interrupted(folder: Path, budget: int) -> subprocess.CompletedProcess:
+def _interrupted(folder, budget):
     (folder / "runs").mkdir(exist_ok=True)
     (folder / "runs" / "trial.yaml").write_text(_CAMPAIGN.format(budget=budget), encoding="utf-8")
     process = subprocess.Popen(
@@ -293,7 +291,7 @@ def test_progress_bars_are_shown_on_a_terminal_only(tmp_path):
         assert part in bars
 
 
-def _read_all(terminal: int) -> bytes:
+def _read_all(terminal):
     """What is written to a terminal until the last writer closes it."""
     parts = []
     while True:

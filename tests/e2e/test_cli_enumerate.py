@@ -1,7 +1,5 @@
 """The exact front from the command line: print, store, find again, export, use as 100 %."""
 
-from __future__ import annotations
-
 import csv
 import json
 import re

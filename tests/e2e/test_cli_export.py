@@ -217,7 +217,7 @@ def test_the_file_and_the_screen_say_what_one_memory_cannot_express(tmp_path, ca
 def _tables_of_markdown(text):
     """Tables, lines, cells, as a parser of Markdown sees them."""
     parser = pytest.importorskip("markdown_it").MarkdownIt("commonmark").enable("table")
-    tables: list[list[list[str]]] = []
+    tables = []
     for token in parser.parse(text):
         if token.type == "table_open":
             tables.append([])

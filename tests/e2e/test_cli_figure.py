@@ -1,7 +1,5 @@
 """Figures from the command line, and the live view of a campaign."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

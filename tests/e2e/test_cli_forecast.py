@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,8 +15,7 @@ _LLAMA = ["forecast", "llama-2-7b"]
 
 def document(capsys, *words):
     assert main([*_LLAMA, *words, "--json"]) == 0
-    found: dict[str, Any] = json.loads(capsys.readouterr().out)
-    return found
+    return json.loads(capsys.readouterr().out)
 
 
 def test_a_prefill_of_life_is_that_of_table_6(capsys):

@@ -1,7 +1,5 @@
 """``codesign explain`` as a user calls it."""
 
-from __future__ import annotations
-
 import json
 import os
 from functools import partial

@@ -1,11 +1,8 @@
 """Every document of ``--json`` follows its published schema."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -172,7 +169,7 @@ LISTS = {
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory) -> Path:
+def folder(tmp_path_factory):
     """A working folder in which ``trial`` was run and its space enumerated; ``begun`` was not."""
     folder = tmp_path_factory.mktemp("work")
     files = {
@@ -200,7 +197,7 @@ def _there(folder, monkeypatch):
     monkeypatch.chdir(folder)
 
 
-def _printed(capsys, *arguments: str) -> Any:
+def _printed(capsys, *arguments):
     capsys.readouterr()
     assert main(list(arguments)) == 0
     return json.loads(capsys.readouterr().out)

@@ -1,7 +1,5 @@
 """What people get of a front with plateaus, and what programs get."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """``codesign serve-model`` on real and on bad input."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """``codesign size`` on real and on bad input: demands, instances, prices, varied numbers."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import fields

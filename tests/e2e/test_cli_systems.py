@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
@@ -217,7 +216,7 @@ def test_an_export_that_one_pool_refuses_writes_nothing(tmp_path):
         path.write_text(machine, encoding="utf-8")
         return (path,)
 
-    system: Any = SimpleNamespace(pools={"prefill": "npu", "decode": "device"})
+    system = SimpleNamespace(pools={"prefill": "npu", "decode": "device"})
     with pytest.raises(InputError, match="has no array"):
         write_machines(write, system, tmp_path / "a" / "m.cfg")
     assert not list(tmp_path.iterdir())

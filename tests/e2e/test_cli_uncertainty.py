@@ -1,7 +1,5 @@
 """Uncertainty from the command line: intervals, tornado, robust fronts, bad input."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

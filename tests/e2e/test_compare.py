@@ -1,7 +1,5 @@
 """Comparisons from the command line: run, run again, look, and everything that can be wrong."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

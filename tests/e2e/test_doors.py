@@ -3,23 +3,19 @@
 ``docs/contributing.md`` has the table. A package with entry points is in ``test_stranger.py``.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
 from codesign import api
-from codesign.base.columns import Column, Columns, FloatArray, column_of
+from codesign.base.columns import Column, column_of
 from codesign.base.errors import InputError
-from codesign.base.evaluator import Evaluation, Evaluator
+from codesign.base.evaluator import Evaluator
 from codesign.base.metrics import ALL_METRICS, METRICS, Metric
 from codesign.cli import main
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
@@ -28,7 +24,7 @@ from codesign.evaluators.platform.serving_steps import cache_tokens
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.models.deployments.parallelism import TENSOR_PARALLEL
 from codesign.models.deployments.queueing import EngineLimits
-from codesign.models.hardware.accelerator import AcceleratorBatch, build_accelerators
+from codesign.models.hardware.accelerator import build_accelerators
 from codesign.models.workload import Request, load_model
 from codesign.report.machine import machine_of
 from codesign.search.derived_metrics import MetricDefinition
@@ -40,13 +36,13 @@ REQUEST = Request(model="llama-3.3-70b", trace="osworld", phase="decode", batch=
 
 
 @pytest.fixture(autouse=True)
-def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def _folder(tmp_path, monkeypatch):
     for name in ("memtech", "spaces", "runs"):
         (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path)
 
 
-def _write(path: str, contents: Mapping[str, Any]) -> None:
+def _write(path, contents):
     Path(path).write_text(yaml.safe_dump(dict(contents), sort_keys=False), encoding="utf-8")
 
 
@@ -81,7 +77,7 @@ STATE_BYTES = 5e9
 
 
 @pytest.fixture
-def blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+def blocks(monkeypatch):
     folder = Path.cwd() / "packages"
     distribution = folder / "own_blocks-1.0.dist-info"
     distribution.mkdir(parents=True)
@@ -93,13 +89,13 @@ def blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "own_blocks", raising=False)
 
 
-def _with_blocks(*definitions: Mapping[str, Any]) -> str:
+def _with_blocks(*definitions):
     model = load_model("llama-3.3-70b").model_dump(mode="json", exclude_none=True)
     _write("own.yaml", model | {"blocks": list(definitions)})
     return "./own.yaml"
 
 
-def _results(model: str) -> dict[str, Mapping[str, FloatArray]]:
+def _results(model):
     """Metrics of four devices by evaluator; of one under ``forecast``, which knows no others."""
     space = api.load_space("memexplorer-parallel")
     columns = space.columns(space.encode(space.designs["D1x4"]))
@@ -120,7 +116,7 @@ def _results(model: str) -> dict[str, Mapping[str, FloatArray]]:
 
 
 @pytest.mark.usefixtures("blocks")
-def test_a_kind_of_operator_reaches_every_machine() -> None:
+def test_a_kind_of_operator_reaches_every_machine():
     before, after = _results("llama-3.3-70b"), _results(_with_blocks({"name": "mixing"}))
     rate = "throughput_tokens_per_s"
     # Each device reads 80 x 8192 x 8192 weights more beside its quarter of 70e9; one, beside all.
@@ -133,12 +129,12 @@ def test_a_kind_of_operator_reaches_every_machine() -> None:
 
 
 @pytest.mark.usefixtures("blocks")
-def test_a_state_of_every_request_reaches_memory_capacity_and_batch_everywhere() -> None:
+def test_a_state_of_every_request_reaches_memory_capacity_and_batch_everywhere():
     memory = {"name": "memory", "stored_bytes": STATE_BYTES, "moved_bytes": STATE_BYTES}
     model = _with_blocks(memory)
     before, after = _results("llama-3.3-70b"), _results(model)
 
-    def added(machine: str, metric: str) -> float:
+    def added(machine, metric):
         return float(after[machine][metric][0] - before[machine][metric][0])
 
     used = "memory_used_bytes"
@@ -174,7 +170,7 @@ def test_a_state_of_every_request_reaches_memory_capacity_and_batch_everywhere()
 
 
 @pytest.mark.usefixtures("blocks")
-def test_a_state_that_nobody_stores_is_refused() -> None:
+def test_a_state_that_nobody_stores_is_refused():
     model = _with_blocks({"name": "memory", "stored_bytes": 0.0, "moved_bytes": STATE_BYTES})
     with pytest.raises(InputError, match="operator own_memory: expected stored_bytes_per_request"):
         _results(model)
@@ -189,29 +185,27 @@ def test_a_state_that_nobody_stores_is_refused() -> None:
 IDLE = Metric("offchip_background_watts", "minimize", "W", "Off-chip memory at rest")
 
 
-def _idle_watts(hardware: AcceleratorBatch) -> FloatArray:
+def _idle_watts(hardware):
     return np.asarray(hardware.levels.background_watts[1:].sum(axis=0))
 
 
 class MetricsWithIdlePower(DesignMetrics):
     @property
-    def offchip_background_watts(self) -> FloatArray:
+    def offchip_background_watts(self):
         return _idle_watts(self.chosen.designs.listed) * self.part.n_devices
 
 
 class NpuWithIdlePower(NpuEvaluator):
     """``npu`` with one metric more, and a bound of it: which tiers there are is decided first."""
 
-    def __init__(self, workload: Request, options: NpuOptions | None = None) -> None:
+    def __init__(self, workload, options=None):
         super().__init__(workload, options)
         self.metrics += (IDLE,)
 
-    def metrics_of(self, chosen: Any) -> DesignMetrics:
+    def metrics_of(self, chosen):
         return MetricsWithIdlePower(chosen)
 
-    def best_case(
-        self, designs: Columns, undecided: Mapping[str, Any], metrics: Sequence[str]
-    ) -> Mapping[str, FloatArray]:
+    def best_case(self, designs, undecided, metrics):
         best = dict(super().best_case(designs, undecided, metrics))
         if IDLE.name in metrics:
             n = len(designs["pe_array"])
@@ -224,11 +218,11 @@ class NpuWithIdlePower(NpuEvaluator):
 class WithoutBounds(NpuWithIdlePower):
     """The same; nothing is bounded, so every design is evaluated."""
 
-    def best_case(self, *inputs: Any) -> Mapping[str, FloatArray]:
+    def best_case(self, *inputs):
         return {}
 
 
-def test_a_metric_of_ones_own_is_bounded_and_searched_exactly() -> None:
+def test_a_metric_of_ones_own_is_bounded_and_searched_exactly():
     formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "mxint8")
     space = api.load_space("memexplorer").fix(
         {**formats, "pe_array": [2048, 256], "vector_length": 2048, "storage_priority": "equal",
@@ -258,15 +252,13 @@ RUN = {
 }  # fmt: skip
 
 
-def test_a_metric_of_the_package_is_a_record_and_a_property(
-    monkeypatch: pytest.MonkeyPatch, capsys: Any
-) -> None:
+def test_a_metric_of_the_package_is_a_record_and_a_property(monkeypatch, capsys):
     for table in (METRICS, ALL_METRICS):  # both are made of the records of one file
         monkeypatch.setitem(table, BUILT_IN.name, BUILT_IN)
     share = property(lambda self: self.memory_used_bytes / self.silicon.memory_capacity_bytes)
     monkeypatch.setattr(DesignMetrics, BUILT_IN.name, share, raising=False)
 
-    def document(*words: str) -> Any:
+    def document(*words):
         capsys.readouterr()
         assert main([*words, "--json"]) == 0
         return json.loads(capsys.readouterr().out)
@@ -291,7 +283,7 @@ DENSITY = {
 }  # fmt: skip
 
 
-def test_a_metric_computed_from_others_is_a_key_of_a_campaign(capsys: Any) -> None:
+def test_a_metric_computed_from_others_is_a_key_of_a_campaign(capsys):
     formats = dict.fromkeys(("weight_format", "activation_format", "kv_format"), "mxint8")
     sizes = {"pe_array": [2048, 256], "vector_length": 2048, "sram_dies": 1, "sram_3d_layers": 0}
     rest = {"storage_priority": "equal", "bandwidth_priority": "equal", "dataflow": "ws"}
@@ -327,7 +319,7 @@ def test_a_metric_computed_from_others_is_a_key_of_a_campaign(capsys: Any) -> No
     assert "okens per s per mm2" in Path("runs/density/report.html").read_text(encoding="utf-8")
 
 
-def test_a_metric_computed_from_others_is_a_record_in_python() -> None:
+def test_a_metric_computed_from_others_is_a_record_in_python():
     space = api.load_space("memexplorer")
     goals = ["maximize density", "minimize tdp_watts"]
     metrics = {"density": MetricDefinition(**DENSITY)}
@@ -340,7 +332,7 @@ def test_a_metric_computed_from_others_is_a_record_in_python() -> None:
 # --- memory technologies: a file each ------------------------------------------------------------
 
 
-def _technology(name: str, **changes: Any) -> None:
+def _technology(name, **changes):
     numbers = {
         "latency": "10 ns", "capacity": "2 GB", "bandwidth": "16 TB/s",
         "background_power": "1 W/GB", "read_energy": "0.5 pJ/bit", "write_energy": "0.5 pJ/bit",
@@ -362,7 +354,7 @@ ON_CHIP = {
 }
 
 
-def test_an_on_chip_technology_is_a_file() -> None:
+def test_an_on_chip_technology_is_a_file():
     _technology("own_sram", place="on-chip")
     designs = {"Own": {"based_on": "Base", "values": {"sram_technology": "own_sram"}, "source": ""}}
     _write("spaces/own.yaml", {"based_on": "memexplorer", **ON_CHIP, "designs": designs})
@@ -373,7 +365,7 @@ def test_an_on_chip_technology_is_a_file() -> None:
     assert added == pytest.approx(2e9 - 0.256e9)
 
 
-def test_a_memory_that_is_bonded_onto_the_die_takes_no_edge(capsys: Any) -> None:
+def test_a_memory_that_is_bonded_onto_the_die_takes_no_edge(capsys):
     _technology("bonded_dram", place="off-chip", shoreline="0 mm", capacity="8 GB")
     _write("spaces/bonded.yaml", {
         "based_on": "memexplorer",
@@ -414,7 +406,7 @@ def test_a_memory_that_is_bonded_onto_the_die_takes_no_edge(capsys: Any) -> None
 TIERS = ["hbm4_12h", "gddr7", "lpddr6", "hbf"]
 
 
-def _four_tiers(technologies: Sequence[str] = TIERS) -> None:
+def _four_tiers(technologies=TIERS):
     tiers = {f"tier{i}_technology": name for i, name in enumerate(technologies, start=1)}
     counts = {f"tier{i}_stacks": 1 for i in range(1, 5)}
     four = {"Four": {"based_on": "Base", "values": {**tiers, **counts}, "source": "ours"}}
@@ -436,9 +428,7 @@ def _four_tiers(technologies: Sequence[str] = TIERS) -> None:
 
 
 @pytest.mark.parametrize("topology", ["staged", "parallel"])
-def test_a_front_with_four_tiers_is_that_of_brute_force(
-    topology: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_front_with_four_tiers_is_that_of_brute_force(topology, monkeypatch):
     monkeypatch.setenv(compiled.SWITCH, "0")  # a loop over four tiers is compiled in 18 s
     # One that is fast and soon full, so that the bound counts what the others read together.
     _technology("small", place="off-chip", shoreline="10 mm", bandwidth="4 TB/s", capacity="4 GB")
@@ -464,7 +454,7 @@ def test_a_front_with_four_tiers_is_that_of_brute_force(
     assert 0.9 < share.max() <= 1.0
 
 
-def test_a_fourth_tier_is_explained_simulated_and_listed() -> None:
+def test_a_fourth_tier_is_explained_simulated_and_listed():
     _four_tiers()
     space = api.load_space("four")
     columns = space.columns(space.encode(space.designs["Four"]))
@@ -485,7 +475,7 @@ def test_a_fourth_tier_is_explained_simulated_and_listed() -> None:
     assert [level.title for level in machine.tiers] == [f"tier {i}" for i in range(1, 5)]
 
 
-def test_a_sixth_tier_is_refused_in_one_line(capsys: Any) -> None:
+def test_a_sixth_tier_is_refused_in_one_line(capsys):
     _four_tiers()
     text = Path("spaces/four.yaml").read_text(encoding="utf-8").replace("maximum: 4", "maximum: 6")
     Path("spaces/four.yaml").write_text(text, encoding="utf-8")
@@ -498,7 +488,7 @@ def test_a_sixth_tier_is_refused_in_one_line(capsys: Any) -> None:
 # --- a machine: a file ---------------------------------------------------------------------------
 
 
-def test_a_machine_is_a_file_and_serves_as_those_that_come_with_codesign(capsys: Any) -> None:
+def test_a_machine_is_a_file_and_serves_as_those_that_come_with_codesign(capsys):
     device = {
         "name": "A machine of our own", "vendor": "us", "device_class": "gpu",
         "peak": {"fp16": "2000 TFLOP/s", "fp8": "4000 TFLOP/s"},
@@ -528,20 +518,20 @@ class FewestThatHold(Evaluator):
     optional_parameters = NpuEvaluator.optional_parameters - {TENSOR_PARALLEL}
     degrees = (1, 2, 4, 8)
 
-    def __init__(self, workload: Request, options: NpuOptions) -> None:
+    def __init__(self, workload, options):
         self.npu = NpuEvaluator(workload, options)
         self.metrics = self.npu.metrics
 
-    def known_violations(self, designs: Columns) -> Mapping[str, Any]:
+    def known_violations(self, designs):
         return self.npu.known_violations(self.deployed(designs))
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         return self.npu.evaluate(self.deployed(designs), metrics)
 
-    def provenance(self) -> Mapping[str, Any]:
+    def provenance(self):
         return {**self.npu.provenance(), "devices": "the fewest that hold the model"}
 
-    def deployed(self, designs: Columns) -> Columns:
+    def deployed(self, designs):
         """The designs with the degree of parallelism that the policy gives each."""
         degree = np.full(len(designs["pe_array"]), len(self.degrees) - 1)
         for code in reversed(range(len(self.degrees))):
@@ -550,7 +540,7 @@ class FewestThatHold(Evaluator):
         return {**designs, TENSOR_PARALLEL: Column(self.degrees, degree)}
 
 
-def test_a_deployment_policy_is_a_class_over_an_evaluator() -> None:
+def test_a_deployment_policy_is_a_class_over_an_evaluator():
     space = api.load_space("memexplorer").fix({"tier3_technology": None})
     designs = space.columns(space.sample(np.random.default_rng(1), 60))
     policy = FewestThatHold(REQUEST, NpuOptions())

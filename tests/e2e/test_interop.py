@@ -240,7 +240,7 @@ def test_optuna_dashboard_draws_the_study_without_a_javascript_error(journal):
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("no Chromium on the path")
-    errors: list[str] = []
+    errors = []
     with _dashboard(journal) as ask, sync.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": 1400, "height": 1500})

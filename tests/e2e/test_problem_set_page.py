@@ -36,7 +36,7 @@ def test_an_example_runs_and_its_score_grows(name, capsys):
     for text, shorter in SHORTER[name]:
         assert text in code
         code = code.replace(text, shorter)
-    names: dict[str, object] = {}
+    names = {}
     exec(compile(code, name, "exec"), names)
     shares = [float(text) for text in re.findall(r": ([\d.]+)%", capsys.readouterr().out)]
     assert len(shares) == 3 and shares == sorted(shares)

@@ -1,7 +1,5 @@
 """The sliders of the page look up the answers that Python worked out."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

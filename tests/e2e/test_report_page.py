@@ -219,8 +219,8 @@ def _opened(browser, folder, name, width=1280, scheme="light"):
     context.set_default_timeout(_HANG_MS)
     context.set_offline(True)
     page = context.new_page()
-    errors: list[str] = []
-    requests: list[str] = []
+    errors = []
+    requests = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda said: errors.append(said.text) if said.type == "error" else None)
     page.on("request", lambda request: requests.append(request.url))

@@ -69,7 +69,7 @@ def page(browser, served):
     """One page for all tests: to open it takes longer than any of them."""
     page = browser.new_page(viewport={"width": 1280, "height": 900})
     page.set_default_timeout(_HANG_MS)
-    errors: list[str] = []
+    errors = []
     page.on("pageerror", lambda error: errors.append(str(error)))
     page.on("console", lambda item: errors.append(item.text) if item.type == "error" else None)
     page.goto(served[1])

@@ -1,7 +1,5 @@
 """Folders that are copied while a run writes, that cannot be written, or that are very full."""
 
-from __future__ import annotations
-
 import csv
 import shutil
 import subprocess

@@ -6,8 +6,6 @@ is a command and what follows is its output, in which ``...`` stands for anythin
 spaces and line ends is one space. Of a command that fails, the output is its error.
 """
 
-from __future__ import annotations
-
 import doctest
 import re
 import shlex

@@ -4,8 +4,6 @@
 needs gfloat and torchao, which nothing else here does.
 """
 
-from __future__ import annotations
-
 import json
 from importlib.metadata import version
 from pathlib import Path

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -21,7 +20,7 @@ EVALUATOR = NpuEvaluator(Request(model=TABLE["model"], trace=TABLE["trace"], pha
 
 
 def throughput(tiers):
-    design: dict[str, Any] = {**TABLE["design"], "pe_array": tuple(TABLE["design"]["pe_array"])}
+    design = {**TABLE["design"], "pe_array": tuple(TABLE["design"]["pe_array"])}
     for number in (1, 2, 3):
         technology, stacks = tiers[number - 1] if number <= len(tiers) else (None, None)
         design |= {f"tier{number}_technology": technology, f"tier{number}_stacks": stacks}

@@ -1,7 +1,5 @@
 """Epoch's tables against our numbers (validation/studies/data/epoch.yaml)."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

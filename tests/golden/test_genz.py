@@ -1,7 +1,5 @@
 """GenZ's public tool, answer by answer, and the numbers of its paper's text."""
 
-from __future__ import annotations
-
 import pytest
 
 from codesign.base.errors import InputError

@@ -1,7 +1,5 @@
 """MemExplorer's tables against our numbers (``studies/validation/data/memexplorer_*.yaml``)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Block formats, bit for bit as gfloat and torchao have them."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The space ``accelerator``: process, topology and clock as parameters, and published chips."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

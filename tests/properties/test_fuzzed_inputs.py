@@ -79,7 +79,7 @@ def _counted(path):
     return summary(load_model(path))
 
 
-_SPACES: list[object] = []
+_SPACES = []
 
 
 def _shared_space():

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 from scipy.optimize import linprog
 
-from codesign.base.columns import Column, column_of, taken
+from codesign.base.columns import column_of, taken
 from codesign.base.resources import find
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.npu.operator_times import Stage
@@ -38,7 +37,7 @@ ROUNDING = 1e-12
 RATE, TIME = "throughput_tokens_per_s", "time_per_output_token_s"
 
 MODELS = {"qwen3-32b": "osworld", "mixtral-8x7b": "gsm8k", "qwen3-next-80b-a3b": "bfcl"}
-WAYS: dict[str, dict[str, Any]] = {
+WAYS = {
     "staged": {"profile": "plain", "topology": "staged"},
     "parallel": {"profile": "plain", "topology": "parallel"},
     "calibrated": {"profile": "memexplorer", "batch": "best"},
@@ -259,7 +258,7 @@ def test_how_a_design_lists_its_tiers_makes_no_difference():
     one = evaluator("mixtral-8x7b")
     expected = one.evaluate(designs()).metrics
     for order in ORDERS[1:]:
-        mixed: dict[str, Column] = dict(designs())
+        mixed = dict(designs())
         for part in ("technology", "stacks"):
             for tier, place in enumerate(order, 1):
                 mixed[f"tier{tier}_{part}"] = designs()[f"tier{place + 1}_{part}"]

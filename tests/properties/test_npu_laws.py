@@ -4,24 +4,20 @@ profiles, both phases."""
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterable
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 
-from codesign.base.columns import Column, Columns, FloatArray, IntArray
-from codesign.base.evaluator import Explanation
+from codesign.base.columns import Column
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator
-from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.npu_evaluator import CHUNK
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.models.hardware.formula_operations import inverse
 from codesign.models.memtech import Range, TechnologyLibrary, load_library
 from codesign.models.workload import Request
-from codesign.space import DesignSpace, load_space
+from codesign.space import load_space
 from tests.laws import ROUNDING, in_turn, is_at_most
 
 MODELS = {
@@ -45,17 +41,17 @@ every_case = pytest.mark.parametrize(
 
 
 @pytest.fixture
-def case(model: str, profile: str, phase: str) -> tuple[str, str, str]:
+def case(model, profile, phase):
     return model, profile, phase
 
 
 @cache
-def space() -> DesignSpace:
+def space():
     return load_space("memexplorer", {"memtech": LIBRARY.catalog()})
 
 
 @cache
-def designs(n: int = N) -> Columns:
+def designs(n=N):
     """Random designs, the published ones among them."""
     published = [space().encode(design) for design in space().designs.values()]
     sampled = space().sample(np.random.default_rng(0), n - len(published))
@@ -67,7 +63,7 @@ Change = tuple[tuple[str, ...], str, float]
 
 
 @cache
-def library(*changes: Change) -> TechnologyLibrary:
+def library(*changes):
     """The technologies with some attributes multiplied."""
     technologies = dict(LIBRARY)
     for names, attribute, factor in changes:
@@ -79,38 +75,36 @@ def library(*changes: Change) -> TechnologyLibrary:
 
 
 @cache
-def evaluator(
-    model: str, profile: str, phase: str, batch: int | str = "capacity", **options: Any
-) -> NpuEvaluator:
+def evaluator(model, profile, phase, batch="capacity", **options):
     request = Request(model=model, phase=phase, trace=MODELS[model], batch=batch)
     return NpuEvaluator(request, NpuOptions(profile=profile, **options), library=LIBRARY)
 
 
-def with_values(name: str, change: Callable[[Any], Any], base: Columns) -> Columns:
+def with_values(name, change, base):
     """The designs with one parameter changed where they have it."""
     old = base[name]
     return {**base, name: Column(tuple(change(value) for value in old.values), old.codes)}
 
 
-def take(columns: Columns, positions: IntArray) -> Columns:
+def take(columns, positions):
     return {name: Column(item.values, item.codes[positions]) for name, item in columns.items()}
 
 
-def assert_never_lower(better: FloatArray, base: FloatArray, what: object) -> None:
+def assert_never_lower(better, base, what):
     worst = np.max(1.0 - better / base)
     assert worst <= ROUNDING, (
         f"{what} made design {np.argmax(1.0 - better / base)} worse by {worst:g}"
     )
 
 
-MORE_MEMORY: list[Change] = [
+MORE_MEMORY = [
     (names, attribute, factor)
     for names in (*((name,) for name in EVERY_TECHNOLOGY), ON_CHIP, TIER_TECHNOLOGIES)
     for attribute, factor in (("bandwidth", 2.0), ("capacity", 2.0), ("latency", 0.5))
 ]
 
 
-def larger_designs() -> dict[str, Columns]:
+def larger_designs():
     more = {"an SRAM die": with_values("sram_dies", lambda _: 1, designs())}
     more["a 3D layer"] = with_values("sram_3d_layers", lambda layers: layers + 1, designs())
     for tier in (1, 2, 3):
@@ -119,7 +113,7 @@ def larger_designs() -> dict[str, Columns]:
     return more
 
 
-def most_slowdown_s(one: NpuEvaluator, chosen: Chosen) -> FloatArray:
+def most_slowdown_s(one, chosen):
     """(n,) by how much more memory may lengthen a pass: known shortfalls of ``plain``.
 
     Staged, an order of the tiers is left out by the bytes that pass the tiers, or by their
@@ -154,7 +148,7 @@ def most_slowdown_s(one: NpuEvaluator, chosen: Chosen) -> FloatArray:
     return np.where(has_choice, one.pass_.table.count.sum() * n_streams * fill_s, 0.0)
 
 
-def assert_more_memory_never_slows(one: NpuEvaluator) -> tuple[float, int]:
+def assert_more_memory_never_slows(one):
     """Up to the known shortfalls; returns the largest, relative, and how many changes help."""
     names = ["throughput_tokens_per_s"]
     chosen = one.choose(designs())
@@ -163,9 +157,7 @@ def assert_more_memory_never_slows(one: NpuEvaluator) -> tuple[float, int]:
     is_decode = one.workload.phase == "decode"
     requests = chosen.batch_size if is_decode else np.ones(N)
     tokens_in_pass = requests * one.workload.tokens_of_phase / one.pass_.table.n_passes
-    changed: list[tuple[object, NpuEvaluator, Columns]] = [
-        (change, one.replace_library(library(change)), designs()) for change in MORE_MEMORY
-    ]
+    changed = [(change, one.replace_library(library(change)), designs()) for change in MORE_MEMORY]
     changed += [(what, one, more) for what, more in larger_designs().items()]
     most, n_helpful = 0.0, 0
     for what, improved, columns in changed:
@@ -186,24 +178,22 @@ def assert_more_memory_never_slows(one: NpuEvaluator) -> tuple[float, int]:
     return most, n_helpful
 
 
-WAYS: dict[str, dict[str, Any]] = {
+WAYS = {
     "staged": {"profile": "plain", "topology": "staged"},
     "parallel": {"profile": "plain", "topology": "parallel"},
     "calibrated": {"profile": "memexplorer"},
 }
-DEAR_WRITES: Change = (EVERY_TECHNOLOGY, "write_energy", 10.0)
+DEAR_WRITES = (EVERY_TECHNOLOGY, "write_energy", 10.0)
 LARGEST_SLOWDOWNS = {"staged": 0.006, "parallel": 2e-4, "calibrated": 0.006}
 """Relative. Measured: staged 0.44 % (Qwen3-Next) and 0.38 % (LLaDA) in passes of milliseconds,
 0.16 % in all other cases; parallel 3e-5, or 1.5e-4 with 8 requests in flight."""
-BATCHES: list[tuple[str, int | str]] = [
+BATCHES = [
     ("prefill", 4), ("prefill", "best"), ("decode", 1), ("decode", 4), ("decode", "best")
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("way", "work", "model"), in_turn(WAYS, BATCHES, MODELS))
-def test_more_memory_never_slows_a_design(
-    way: str, work: tuple[str, int | str], model: str
-) -> None:
+def test_more_memory_never_slows_a_design(way, work, model):
     phase, batch = work
     one = evaluator(model, phase=phase, batch=batch, **WAYS[way])
     most, n_helpful = assert_more_memory_never_slows(one)
@@ -212,7 +202,7 @@ def test_more_memory_never_slows_a_design(
 
 
 @pytest.mark.parametrize("phase", PHASES)
-def test_more_memory_never_slows_a_design_that_waits_for_power(phase: str) -> None:
+def test_more_memory_never_slows_a_design_that_waits_for_power(phase):
     one = evaluator("llada-8b", phase=phase, batch=4, **WAYS["staged"])
     dear = one.replace_library(library(DEAR_WRITES))
     names = ["throughput_tokens_per_s"]
@@ -224,7 +214,7 @@ def test_more_memory_never_slows_a_design_that_waits_for_power(phase: str) -> No
         assert_never_lower(after, before, (names_, attribute))
 
 
-CHOICES: dict[str, dict[str, Any]] = {
+CHOICES = {
     "shared": {"bandwidth_sharing": "shared"},
     "in-flight": {"requests_in_flight": 8.0},
     "systolic": {"array": "systolic"},
@@ -237,15 +227,13 @@ CHOICES: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize(("choice", "way", "phase"), in_turn(CHOICES, WAYS, PHASES))
-def test_more_memory_never_slows_a_design_under_any_choice(
-    choice: str, way: str, phase: str
-) -> None:
+def test_more_memory_never_slows_a_design_under_any_choice(choice, way, phase):
     one = evaluator("mixtral-8x7b", phase=phase, batch=4, **WAYS[way], **CHOICES[choice])
     assert assert_more_memory_never_slows(one)[0] <= LARGEST_SLOWDOWNS["staged"]
 
 
 @every_case
-def test_a_better_machine_never_lowers_the_throughput(model: str, profile: str, phase: str) -> None:
+def test_a_better_machine_never_lowers_the_throughput(model, profile, phase):
     base = designs()
     faster_clock = {**base, "clock_hz": Column((1.5e9,), np.zeros(N, dtype=np.int64))}
     longer = with_values("vector_length", lambda length: 2 * length, base)
@@ -259,9 +247,7 @@ def test_a_better_machine_never_lowers_the_throughput(model: str, profile: str, 
 
 @pytest.mark.parametrize("format_name", ["weight_format", "activation_format", "kv_format"])
 @every_case
-def test_a_narrower_format_never_lowers_throughput_or_raises_energy(
-    case: tuple[str, str, str], format_name: str
-) -> None:
+def test_a_narrower_format_never_lowers_throughput_or_raises_energy(case, format_name):
     half = {"mxfp16": "mxfp8", "mxint16": "mxint8", "mxfp8": "mxfp4", "mxint8": "mxint4"}
     narrower = with_values(format_name, lambda name: half.get(name, name), designs())
     names = ["throughput_tokens_per_s", "tokens_per_joule"]
@@ -277,7 +263,7 @@ def test_a_narrower_format_never_lowers_throughput_or_raises_energy(
 
 
 @every_case
-def test_more_capacity_never_lowers_the_batch_size(model: str, profile: str, phase: str) -> None:
+def test_more_capacity_never_lowers_the_batch_size(model, profile, phase):
     names = ["batch_size"]
     before = evaluator(model, profile, phase).evaluate(designs(), names).metrics["batch_size"]
     for factor in (1.001, 1.5, 8.0):
@@ -289,9 +275,7 @@ def test_more_capacity_never_lowers_the_batch_size(model: str, profile: str, pha
 
 
 @every_case
-def test_the_batch_is_the_largest_power_of_two_that_fits(
-    model: str, profile: str, phase: str
-) -> None:
+def test_the_batch_is_the_largest_power_of_two_that_fits(model, profile, phase):
     result = evaluator(model, profile, phase).evaluate(designs())
     batch, used = result.metrics["batch_size"], result.metrics["memory_used_bytes"]
     capacity, fits = result.metrics["memory_capacity_bytes"], result.violations["capacity"] <= 0
@@ -306,9 +290,7 @@ def test_the_batch_is_the_largest_power_of_two_that_fits(
 
 
 @every_case
-def test_metrics_keep_their_bounds_and_their_definitions(
-    model: str, profile: str, phase: str
-) -> None:
+def test_metrics_keep_their_bounds_and_their_definitions(model, profile, phase):
     got = evaluator(model, profile, phase).evaluate(designs())
     metric = got.metrics
     assert all(np.isfinite(values).all() for values in (*metric.values(), *got.violations.values()))
@@ -328,13 +310,13 @@ def test_metrics_keep_their_bounds_and_their_definitions(
 
 
 @pytest.mark.parametrize(("profile", "phase"), [*zip(PROFILES, PHASES, strict=True)])
-def test_the_evaluator_keeps_its_contract(profile: str, phase: str) -> None:
+def test_the_evaluator_keeps_its_contract(profile, phase):
     one = evaluator("qwen3-next-80b-a3b", profile, phase, batch="best")
     check_evaluator(one, take(designs(), np.arange(16)), n_single=4)
 
 
 @every_case
-def test_a_batch_is_its_designs_one_by_one_wherever_they_stand(case: tuple[str, str, str]) -> None:
+def test_a_batch_is_its_designs_one_by_one_wherever_they_stand(case):
     one = evaluator(*case)
     whole = one.evaluate(designs())
     rng = np.random.default_rng(0)
@@ -350,7 +332,7 @@ def test_a_batch_is_its_designs_one_by_one_wherever_they_stand(case: tuple[str, 
                 assert values.tobytes() == expected[name][positions].tobytes(), name
 
 
-def test_a_batch_longer_than_a_chunk_is_its_parts() -> None:
+def test_a_batch_longer_than_a_chunk_is_its_parts():
     one = evaluator("llama-3.3-70b", "plain", "prefill")
     positions = np.random.default_rng(0).integers(0, N, 2 * CHUNK + 3)
     small = one.evaluate(designs())
@@ -361,7 +343,7 @@ def test_a_batch_longer_than_a_chunk_is_its_parts() -> None:
         assert values.tobytes() == small.violations[name][positions].tobytes(), name
 
 
-def test_what_is_known_before_evaluation_is_what_evaluation_reports() -> None:
+def test_what_is_known_before_evaluation_is_what_evaluation_reports():
     one = evaluator("llama-3.3-70b", "plain", "decode")
     known, told = one.known_violations(designs()), one.evaluate(designs(), []).violations
     assert known.keys() == told.keys()
@@ -370,7 +352,7 @@ def test_what_is_known_before_evaluation_is_what_evaluation_reports() -> None:
     assert (known["capacity"] > 0).any() and (known["capacity"] <= 0).any()
 
 
-def expected_tdp(design: dict[str, Any]) -> float:
+def expected_tdp(design):
     """MemExplorer Eq. 6 at the peak, component by component, from the technology files."""
     bits = {"mxfp4": 4, "mxint4": 4, "mxfp8": 8, "mxint8": 8, "mxfp16": 16, "mxint16": 16}
     depth, width = design["pe_array"]
@@ -387,7 +369,7 @@ def expected_tdp(design: dict[str, Any]) -> float:
     return watts
 
 
-def test_thermal_design_power_is_the_sum_of_its_components() -> None:
+def test_thermal_design_power_is_the_sum_of_its_components():
     one = evaluator("llama-3.3-70b", "plain", "prefill")
     got = one.evaluate(designs(), ["tdp_watts"]).metrics["tdp_watts"]
     values = {name: column.to_list() for name, column in designs().items()}
@@ -395,11 +377,11 @@ def test_thermal_design_power_is_the_sum_of_its_components() -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-12)
 
 
-def test_every_added_part_adds_thermal_design_power() -> None:
+def test_every_added_part_adds_thermal_design_power():
     one = evaluator("llama-3.3-70b", "plain", "prefill")
     base = designs()
     before = one.evaluate(base, ["tdp_watts"]).metrics["tdp_watts"]
-    changes: list[tuple[str, Callable[[Any], Any]]] = [
+    changes = [
         ("pe_array", lambda dims: (dims[0] * 2, dims[1])),
         ("vector_length", lambda length: length + 1),
         ("sram_3d_layers", lambda layers: layers + 1),
@@ -414,8 +396,8 @@ def test_every_added_part_adds_thermal_design_power() -> None:
         assert (more[~has_it] == before[~has_it]).all(), name
 
 
-def test_thermal_design_power_counts_the_rows_that_a_phase_can_fill() -> None:
-    def watts(case: tuple[str, str, str], **options: Any) -> FloatArray:
+def test_thermal_design_power_counts_the_rows_that_a_phase_can_fill():
+    def watts(case, **options):
         one = evaluator(*case, **options)
         return one.evaluate(designs(), ["tdp_watts"]).metrics["tdp_watts"]
 
@@ -432,7 +414,7 @@ def test_thermal_design_power_counts_the_rows_that_a_phase_can_fill() -> None:
 EXPLAINED = (0, 3, 5, 20, 40, 60, 80)
 
 
-def explanations(case: tuple[str, str, str], **options: Any) -> Iterable[tuple[Explanation, float]]:
+def explanations(case, **options):
     """Explanations of some designs, each with the seconds of one pass."""
     one = evaluator(*case, **options)
     n_passes = one.workload.operators().n_passes
@@ -443,7 +425,7 @@ def explanations(case: tuple[str, str, str], **options: Any) -> Iterable[tuple[E
 
 
 @every_case
-def test_the_operators_times_sum_to_the_time_of_a_pass(case: tuple[str, str, str]) -> None:
+def test_the_operators_times_sum_to_the_time_of_a_pass(case):
     one_by_one = explanations(case, vector="serial")
     side_by_side = explanations(case, vector="overlapped")
     for (told, seconds), (_, overlapped_s) in zip(one_by_one, side_by_side, strict=True):
@@ -462,9 +444,7 @@ def test_the_operators_times_sum_to_the_time_of_a_pass(case: tuple[str, str, str
 
 @pytest.mark.parametrize("topology", ["staged", "parallel"])
 @every_case
-def test_the_operators_traffic_and_energy_sum_to_those_of_a_pass(
-    case: tuple[str, str, str], topology: str
-) -> None:
+def test_the_operators_traffic_and_energy_sum_to_those_of_a_pass(case, topology):
     for told, seconds in explanations(case, topology=topology):
         for level in told.levels:
             moved = sum(row["traffic_bytes"][level["name"]] for row in told.operators)
@@ -485,16 +465,14 @@ def test_the_operators_traffic_and_energy_sum_to_those_of_a_pass(
         )
 
 
-LIMIT: tuple[Change, ...] = (
+LIMIT = (
     (EVERY_TECHNOLOGY, "bandwidth", 1e30),
     (EVERY_TECHNOLOGY, "latency", 0.0),
 )
 
 
 @every_case
-def test_infinite_bandwidth_and_no_latency_leave_the_time_of_the_array(
-    model: str, profile: str, phase: str
-) -> None:
+def test_infinite_bandwidth_and_no_latency_leave_the_time_of_the_array(model, profile, phase):
     limit = evaluator(model, profile, phase).replace_library(library(*LIMIT))
     for position in EXPLAINED:
         told = limit.explain(take(designs(), np.array([position])))
@@ -508,9 +486,9 @@ def test_infinite_bandwidth_and_no_latency_leave_the_time_of_the_array(
 
 
 @every_case
-def test_with_everything_on_chip_the_tiers_do_not_matter(case: tuple[str, str, str]) -> None:
-    spacious: Change = (ON_CHIP, "capacity", 1e7)
-    slow: Change = (TIER_TECHNOLOGIES, "bandwidth", 0.01)
+def test_with_everything_on_chip_the_tiers_do_not_matter(case):
+    spacious = (ON_CHIP, "capacity", 1e7)
+    slow = (TIER_TECHNOLOGIES, "bandwidth", 0.01)
     names = ["throughput_tokens_per_s", "offchip_bytes_per_token"]
     near, far = (
         evaluator(*case, 1).replace_library(library(*changes)).evaluate(designs(), names).metrics
@@ -527,9 +505,7 @@ def test_with_everything_on_chip_the_tiers_do_not_matter(case: tuple[str, str, s
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("phase", PHASES)
-def test_no_component_draws_more_than_its_thermal_design_power(
-    phase: str, model: str, way: str
-) -> None:
+def test_no_component_draws_more_than_its_thermal_design_power(phase, model, way):
     n_limited = 0
     for batch, options in ((1, {}), ("best", {}), (4, CHOICES["shared"]), (4, CHOICES["unfused"])):
         one = evaluator(model, phase=phase, batch=batch, **WAYS[way], **options)
@@ -538,7 +514,7 @@ def test_no_component_draws_more_than_its_thermal_design_power(
     assert n_limited > 0  # some memory would have drawn more
 
 
-def assert_within_thermal_design_power(one: NpuEvaluator) -> int:
+def assert_within_thermal_design_power(one):
     """In total and by component; returns how many designs wait for a memory at its limit."""
     chosen = one.choose(designs())
     metrics = one.metrics_of(chosen)
@@ -554,11 +530,11 @@ def assert_within_thermal_design_power(one: NpuEvaluator) -> int:
     return int((metrics.matrix_s > metrics.operators_s).sum())
 
 
-def assert_at_most(values: FloatArray, limit: FloatArray) -> None:
+def assert_at_most(values, limit):
     assert (values <= limit * (1 + 1e-9)).all(), np.max(values / limit)
 
 
-def test_an_explanation_has_the_power_of_each_component() -> None:
+def test_an_explanation_has_the_power_of_each_component():
     for told, seconds in explanations(("mixtral-8x7b", "plain", "decode")):
         watts = {row["name"]: row["average_watts"] for row in told.power}
         limits = {row["name"]: row["tdp_watts"] for row in told.power}
@@ -568,7 +544,7 @@ def test_an_explanation_has_the_power_of_each_component() -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
-def test_an_explanation_names_the_memory_that_waits_for_power(way: str) -> None:
+def test_an_explanation_names_the_memory_that_waits_for_power(way):
     options = {**WAYS[way], "vector": "serial", "bandwidth_sharing": "shared"}
     one = evaluator("mixtral-8x7b", phase="prefill", batch=1, **options)
     one = one.replace_library(library(DEAR_WRITES))

@@ -4,8 +4,6 @@ The operands are counted here from the shapes of the products, and from what ele
 read and write; the evaluator and the simulation count bytes in ways of their own.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

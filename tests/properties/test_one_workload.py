@@ -42,7 +42,7 @@ profile ``epoch``           no norms, biases, embedding, rotated part of latent 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -60,7 +60,6 @@ from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import SustainedDevice
 from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
-from codesign.evaluators.forecast.operator_work import PassWork
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.pass_messages import list_messages
@@ -195,7 +194,7 @@ def _streams(serving, phase):
 
 def _added(items):
     """By operator; attention to the prompt and to what was generated is one."""
-    found: dict[str, float] = {}
+    found = {}
     for name, value in items:
         own = name.split("_of_")[0]
         found[own] = found.get(own, 0.0) + float(value)
@@ -206,7 +205,7 @@ def _forecast(model, phase, profile="plain"):
     request = ForecastRequest.model_validate({"model": model, "batch": _batch(phase), **TOKENS})
     options = ForecastOptions.model_validate({"profile": profile, "variant": FORMATS})
     found = ForecastEvaluator(request, options).forecast({})
-    work: PassWork = found.prefill if phase == "prefill" else found.decode
+    work = found.prefill if phase == "prefill" else found.decode
 
     def by_name(quantity):
         return dict(zip(work.names, work.of(quantity).tolist(), strict=True))
@@ -221,7 +220,7 @@ def _forecast(model, phase, profile="plain"):
     )
 
 
-VIEWS: dict[str, Callable[..., Count]] = {
+VIEWS = {
     "npu": _npu,
     "platform": _platform,
     "forecast": _forecast,

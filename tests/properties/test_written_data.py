@@ -1,7 +1,5 @@
 """Storage priority ``written``: what a pass writes is kept off memories that wear."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np

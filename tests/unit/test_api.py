@@ -1,7 +1,5 @@
 """codesign from Python in a few lines."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """The examples in the documentation of the code are run, and give what they say."""
 
-from __future__ import annotations
-
 import doctest
 import importlib
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The README stays short, and the commands that pages show exist with their options."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -11,7 +11,7 @@ VAGUE = {
     "one", "said", "found", "given", "asked", "told", "made", "shown", "whole", "at", "what",
     "other", "both", "these",
 }  # fmt: skip
-ALLOWED: frozenset[str] = frozenset()
+ALLOWED = frozenset()
 """Files, from the root of the package, in which such names may stay. There are none."""
 ROOT = Path(codesign.__file__).parent
 

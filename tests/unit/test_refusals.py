@@ -7,10 +7,8 @@ import re
 import sqlite3
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -45,12 +43,12 @@ from codesign.testing import _require
 ROOT = Path(__file__).resolve().parents[2]
 MEMORY = ROOT / "memtech" / "hbf.yaml"
 SIMULATOR = next(iter(SIMULATORS.values()))
-STAND_IN: Any = SimpleNamespace
+STAND_IN = SimpleNamespace
 """A record of any type, with the fields alone that a refusal reads."""
 N_UNNAMED = 26
 
 
-def _store_without_description() -> Store:
+def _store_without_description():
     connection = sqlite3.connect(":memory:")
     connection.execute("CREATE TABLE meta (key, value)")
     connection.execute("CREATE TABLE runs (run, optimizer, seed)")
@@ -67,11 +65,11 @@ COMMANDS = {
 }
 
 
-def space(text: str) -> Any:
+def space(text):
     return parse_space(text, {}, "a.yaml")
 
 
-def output(**source: Any) -> float:
+def output(**source):
     """A number of what a program wrote in a folder."""
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "a.csv").write_text("x\n1\n", encoding="utf-8")
@@ -81,10 +79,10 @@ def output(**source: Any) -> float:
         return Outputs(Path(folder), run).number(NumberSource(**source, unit="s"), "s")
 
 
-def sqlite_error(name: str, code: int) -> Callable[[], None]:
+def sqlite_error(name, code):
     """Raise what SQLite raises with an error code."""
 
-    def fail() -> None:
+    def fail():
         error = sqlite3.OperationalError(name)
         error.sqlite_errorcode = code
         with explained(Path("a.sqlite")):
@@ -93,7 +91,7 @@ def sqlite_error(name: str, code: int) -> Callable[[], None]:
     return fail
 
 
-CALLS: dict[str, Callable[[], object]] = {
+CALLS = {
     r"--factors: expected numbers such as 1,2,4, got 'b'": lambda: numbers(
         "--factors", "1,b", above=0.0
     ),
@@ -171,25 +169,23 @@ CALLS: dict[str, Callable[[], object]] = {
 
 
 @pytest.mark.parametrize("words", COMMANDS)
-def test_a_command_that_contradicts_itself_is_refused(
-    words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_command_that_contradicts_itself_is_refused(words, capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert main(words.split()) == 2
     assert COMMANDS[words] in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("message", CALLS)
-def test_a_value_that_cannot_be_used_is_refused(message: str) -> None:
+def test_a_value_that_cannot_be_used_is_refused(message):
     with pytest.raises(Exception, match=message):
         CALLS[message]()
 
 
-def _words(text: str) -> str:
+def _words(text):
     return " ".join(re.findall(r"[A-Za-z_]+", text)).lower()
 
 
-def _fragments(call: ast.Call) -> list[str]:
+def _fragments(call):
     """Fixed texts of a message, in words."""
     texts = [
         node.value
@@ -199,7 +195,7 @@ def _fragments(call: ast.Call) -> list[str]:
     return [words for words in map(_words, texts) if len(words.split()) > 1]
 
 
-def _refusals() -> Iterator[tuple[str, list[str]]]:
+def _refusals():
     """Place and fixed texts of every message that the package raises."""
     for path in sorted((ROOT / "codesign").rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -209,13 +205,13 @@ def _refusals() -> Iterator[tuple[str, list[str]]]:
                     yield f"{path.relative_to(ROOT)}:{node.lineno}", fragments
 
 
-def _is_named(fragment: str, tests: str) -> bool:
+def _is_named(fragment, tests):
     """True if three words in a row of a message, or all of a short one, stand in a test."""
     words = fragment.split()
     return any(" ".join(words[i : i + 3]) in tests for i in range(max(1, len(words) - 2)))
 
 
-def test_the_message_of_each_refusal_stands_in_a_test() -> None:
+def test_the_message_of_each_refusal_stands_in_a_test():
     texts = [path.read_text(encoding="utf-8") for path in sorted((ROOT / "tests").rglob("*.py"))]
     tests = _words(" ".join(texts))
     unnamed = [

@@ -1,7 +1,5 @@
 """What packages register is read once, and found wherever it was installed in the meantime."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
@@ -57,8 +56,7 @@ def numbers_of(document):
 
 
 def device_file(name):
-    document: dict[str, Any] = yaml.safe_load((DEVICES / f"{name}.yaml").read_text("utf-8"))
-    return document
+    return yaml.safe_load((DEVICES / f"{name}.yaml").read_text("utf-8"))
 
 
 @pytest.mark.parametrize("name", list_devices())

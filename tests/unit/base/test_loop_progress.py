@@ -1,7 +1,5 @@
 """Whoever asks hears of the outermost loop that runs, and of none after its end."""
 
-from __future__ import annotations
-
 import pytest
 
 from codesign.base.loop_progress import LoopProgress, counted, running_loop

@@ -1,7 +1,5 @@
 """What is maximized is negated in one place of the package."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

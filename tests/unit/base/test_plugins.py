@@ -1,7 +1,5 @@
 """What goes wrong in a plug-in is said of the plug-in: its package, its file and its line."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """Mistakes about keys that flags filled, worded with the flags."""
 
-from __future__ import annotations
-
 import math
 
 import pytest

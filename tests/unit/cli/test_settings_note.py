@@ -1,7 +1,5 @@
 """What `codesign evaluate --set` says of settings that the space moves."""
 
-from __future__ import annotations
-
 import pytest
 
 from codesign.cli.evaluation import _say_what_moved

@@ -7,7 +7,6 @@ import platform
 import subprocess
 import sys
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -30,7 +29,7 @@ LIBRARY = load_library()
 needs_numba = pytest.mark.skipif(not compiled.has_numba(), reason="numba is not installed")
 
 MODELS = {"llama-3.3-70b": "osworld", "mixtral-8x7b": "gsm8k", "deepseek-v3": "bfcl"}
-OPTIONS: list[dict[str, Any]] = [
+OPTIONS = [
     {},
     {"profile": "memexplorer"},
     {"blocking": "array"},

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from typing import ClassVar
 
 import numpy as np
@@ -190,7 +189,7 @@ def raises(*_):
 
 counter = itertools.count()
 
-FAULTS: list[tuple[str, Callable[[], Evaluator], str]] = [
+FAULTS = [
     ("changes its designs", ChangesItsDesigns, "changed the designs"),
     ("counts its calls", CountsItsCalls, "same for the same designs"),
     ("normalizes by the batch",

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
 import numpy as np
 import pytest
 
 from codesign import api
-from codesign.base.columns import FloatArray, column_of
-from codesign.base.evaluator import Evaluation, Evaluator, Offer
+from codesign.base.columns import column_of
+from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.testing import check_evaluator
@@ -87,7 +85,7 @@ class Helpful(Evaluator):
 
 def test_an_honest_evaluator_with_hints_and_bounds_passes():
     check_evaluator(Helpful(), designs())
-    methods: tuple[Offer, ...] = ("features", "predict", "best_case")
+    methods = ("features", "predict", "best_case")
     assert all(map(Helpful().offers, methods))
 
 
@@ -133,7 +131,7 @@ class CountsItsCalls(Helpful):
 
 class HandsOutItsMemory(Helpful):
     def __init__(self):
-        self.kept: dict[bytes, Mapping[str, FloatArray]] = {}
+        self.kept = {}
 
     def features(self, designs):
         return self.kept.setdefault(designs["x"].codes.tobytes(), super().features(designs))
@@ -186,7 +184,7 @@ class NeedsWhatIsUndecided(Helpful):
         return self.evaluate(designs, metrics).metrics
 
 
-FAULTS: list[tuple[str, Callable[[], Evaluator], str]] = [
+FAULTS = [
     ("raises when asked for features", having(features=raises),
      "features raised ZeroDivisionError"),
     ("changes the designs for features", meddling("features"), "features changed the designs"),

@@ -1,7 +1,5 @@
 """Deployments: the search against brute force, and laws of its answers."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

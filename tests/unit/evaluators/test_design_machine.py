@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -21,19 +19,19 @@ ARRIVALS = Arrivals(np.zeros(1), np.array([100]), np.array([10]))
 SPACE = load_space("memexplorer", {"memtech": load_library().catalog()})
 
 
-def evaluator(**more: Any) -> NpuEvaluator:
-    asked: dict[str, Any] = {"model": "llama-3-8b", "trace": "chat", "phase": "decode"}
+def evaluator(**more):
+    asked = {"model": "llama-3-8b", "trace": "chat", "phase": "decode"}
     return NpuEvaluator(Request(**(asked | more)))
 
 
 @pytest.mark.parametrize("more", [{}, {"tensor_parallel": 4}])
 @pytest.mark.parametrize("model", ["llama-3-8b", "qwen3-next-80b-a3b"])
-def test_the_cache_fills_the_part_of_the_memory(model: str, more: dict[str, int]) -> None:
+def test_the_cache_fills_the_part_of_the_memory(model, more):
     own, design = evaluator(model=model), SPACE.designs["D1"] | more
     machine = design_machine(own, design, LIMITS, ARRIVALS, 0.9)
     room = machine.limits.cache_tokens
 
-    def used_part(tokens: int) -> float:
+    def used_part(tokens):
         """Part of the memory of 8 requests that share so many tokens."""
         names = ["memory_used_bytes", "memory_capacity_bytes"]
         metrics = evaluate_requests(own, design, "decode", tokens // 8 - 1, [8], names).metrics
@@ -44,7 +42,7 @@ def test_the_cache_fills_the_part_of_the_memory(model: str, more: dict[str, int]
     assert machine.n_devices == more.get("tensor_parallel", 1)
 
 
-def test_devices_together_take_as_many_watts() -> None:
+def test_devices_together_take_as_many_watts():
     design = SPACE.designs["D1"]
     watts = [
         design_machine(evaluator(), design | {"tensor_parallel": n}, LIMITS, ARRIVALS, 0.9)
@@ -65,9 +63,7 @@ def test_devices_together_take_as_many_watts() -> None:
         ({}, {"tier1_stacks": 40}, 0.9, "the design breaks shoreline"),
     ],
 )
-def test_a_design_that_cannot_serve_is_refused(
-    request_: dict[str, Any], settings: dict[str, Any], fraction: float, words: str
-) -> None:
+def test_a_design_that_cannot_serve_is_refused(request_, settings, fraction, words):
     with pytest.raises(InputError, match=words):
         design_machine(
             evaluator(**request_), SPACE.designs["D1"] | settings, LIMITS, ARRIVALS, fraction

@@ -1,7 +1,5 @@
 """Step times of accelerator designs: tables beside whole passes, and a fleet of them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Epoch's economics: passes by hand, speculation, prices, the frontier, the contract."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +10,6 @@ import pytest
 from codesign.api import build_evaluator
 from codesign.base.columns import Column, column_of
 from codesign.base.errors import CodesignError, InputError
-from codesign.base.evaluator import Evaluator
 from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN
 from codesign.evaluators.forecast.performance import Efficiencies, ForecastMachine, demand
@@ -78,7 +76,7 @@ AUTOREGRESSIVE = [
     for name in list_models()
     if not load_model(name).is_diffusion and describe_unlike_attention(load_model(name)) is None
 ]
-WORKLOAD: dict[str, Any] = {
+WORKLOAD = {
     "model": "llama-2-7b",
     "prompt_tokens": 1024,
     "generated_tokens": 64,
@@ -86,7 +84,7 @@ WORKLOAD: dict[str, Any] = {
 
 
 def evaluator(options=None, **workload):
-    built: Evaluator = build_evaluator("forecast", {**WORKLOAD, **workload}, options or {})
+    built = build_evaluator("forecast", {**WORKLOAD, **workload}, options or {})
     assert isinstance(built, ForecastEvaluator)
     return built
 
@@ -101,7 +99,7 @@ def metric(built, name, designs):
 
 
 def some_designs(n, seed=0):
-    values: dict[str, tuple[Any, ...]] = {
+    values = {
         "peak_ops_per_s": tuple(np.linspace(1e13, 1e14, 40).tolist()),
         "bandwidth_bytes_per_s": tuple(np.linspace(1e10, 1e12, 40).tolist()),
         "compute_efficiency": (0.25, 0.5, 1.0),
@@ -380,7 +378,7 @@ def test_work_is_counted_once_per_variant_however_many_machines(
     monkeypatch,
 ):
     built = evaluator()
-    counts: list[Any] = []
+    counts = []
     count = ForecastEvaluator._count
 
     def counting(self, settings):

@@ -1,7 +1,5 @@
 """What would fit a memory: advice that helps when it is followed."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

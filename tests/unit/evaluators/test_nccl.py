@@ -1,7 +1,5 @@
 """NCCL's collectives by protocol, against the equations that Epoch prints."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The npu evaluator's parts against brute force, and two operators worked out by hand."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

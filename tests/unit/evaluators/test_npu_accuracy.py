@@ -1,7 +1,5 @@
 """Accuracy as a metric of the npu evaluator: published or estimated, bounded, on exact fronts."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ from codesign.space import load_space, parse_space
 from tests.laws import is_at_most
 
 MIXTURE = "0.75*mxfp4+0.25*mxfp8"
-OPTIONS: list[dict[str, Any]] = [
+OPTIONS = [
     {},
     {"profile": "memexplorer"},
     {"topology": "parallel", "requests_in_flight": 16.0},

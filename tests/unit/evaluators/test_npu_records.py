@@ -1,7 +1,5 @@
 """The way of one design through the evaluator, as the docstring of its package tells it."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import re

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from codesign import api
 from codesign.base import resources
-from codesign.base.columns import FloatArray, column_of
+from codesign.base.columns import column_of
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.metrics import PLATFORM_METRICS
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
@@ -52,8 +52,7 @@ def designs(**values):
 
 
 def metric(evaluator, name, **values):
-    found: FloatArray = evaluator.evaluate(designs(**values), [name]).metrics[name]
-    return found
+    return evaluator.evaluate(designs(**values), [name]).metrics[name]
 
 
 @pytest.mark.parametrize(
@@ -449,7 +448,7 @@ def test_narrow_formats_use_the_device_s_faster_rate_where_it_has_one():
     }
 
     def rates(**values):
-        peaks: FloatArray = build().platform(designs(**values)).products.peak_flop_per_s
+        peaks = build().platform(designs(**values)).products.peak_flop_per_s
         return peaks.tolist()
 
     assert rates(**formats) == [989.4e12, 1978.9e12, 1978.9e12]  # no 4-bit rate: the 8-bit one

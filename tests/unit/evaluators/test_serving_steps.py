@@ -1,7 +1,5 @@
 """Step times of devices: tables beside whole passes, room for the cache, options without steps."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

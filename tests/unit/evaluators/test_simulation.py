@@ -1,14 +1,11 @@
 """The simulation against closed forms, sums done by hand, and the evaluator's contract."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 
-from codesign.base.columns import Columns, column_of
+from codesign.base.columns import column_of
 from codesign.evaluators.conformance import check_evaluator
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
@@ -24,20 +21,18 @@ from codesign.models.machines.simulation.tiles import (
     steps,
     tiles,
 )
-from codesign.models.memtech import MemoryTechnology, Range, load_library
+from codesign.models.memtech import Range, load_library
 from codesign.models.workload import Request
 from codesign.space import load_space
 
 SPACE = load_space("memexplorer", {"memtech": load_library().catalog()})
 
 
-def base(**changes: Any) -> Columns:
+def base(**changes):
     return SPACE.columns(SPACE.encode({**SPACE.designs["Base"], **changes}))
 
 
-def machine(
-    bandwidth: list[float], latency: list[float], own: list[float], **changes: Any
-) -> SimulatedNpu:
+def machine(bandwidth, latency, own, **changes):
     return replace(
         SimulatedNpu(
             clock_hz=1.0,
@@ -53,7 +48,7 @@ def machine(
     )
 
 
-def only(n: int, **moved: float) -> Steps:
+def only(n, **moved):
     """``n`` equal steps that move what is named, in all."""
     names = (
         "cycles", "active_cycles", "array_reads", "array_writes", "weight_reads", "kv_reads",
@@ -82,7 +77,7 @@ _TAKE = ("on_chip", "matrix read")
 # Events.
 
 
-def test_a_resource_serves_one_at_a_time_in_order_of_arrival() -> None:
+def test_a_resource_serves_one_at_a_time_in_order_of_arrival():
     schedule = Schedule(2)
     first = schedule.add(0, 2.0)
     late = schedule.add(0, 1.0, earliest_s=1.5)
@@ -92,7 +87,7 @@ def test_a_resource_serves_one_at_a_time_in_order_of_arrival() -> None:
     assert [schedule.starts[i] for i in (first, early, late, after)] == [0.0, 2.0, 3.0, 2.5]
 
 
-def test_transactions_that_wait_for_one_another_are_an_error() -> None:
+def test_transactions_that_wait_for_one_another_are_an_error():
     schedule = Schedule(1)
     schedule.add(0, 1.0)
     schedule._followers[0].append((0, 0.0))
@@ -104,38 +99,38 @@ def test_transactions_that_wait_for_one_another_are_an_error() -> None:
 # Closed forms.
 
 
-def test_one_level_takes_its_bytes_over_its_bandwidth_and_its_latency() -> None:
+def test_one_level_takes_its_bytes_over_its_bandwidth_and_its_latency():
     run = simulate(only(50, weight_reads=1000.0), machine([1e15, 4.0], [0.0, 7.0], [1.0]), True)
     assert run.time_s == pytest.approx(1000.0 / 4.0 + 7.0, rel=1e-12)
 
 
-def test_two_levels_share_the_port_of_the_upper_one() -> None:
+def test_two_levels_share_the_port_of_the_upper_one():
     # Steady (x1 + x2) / B1 and x2 / B2; the first of 2000 steps fills the hierarchy.
     hardware = machine([1e15, 4.0, 1.0], [0.0, 0.0, 0.0], [0.74, 0.26])
     run = simulate(only(2000, weight_reads=1.0), hardware, True)
     assert run.time_s == pytest.approx(0.315, rel=2e-3)
 
 
-def test_a_level_that_owns_nothing_takes_no_time() -> None:
+def test_a_level_that_owns_nothing_takes_no_time():
     deep = machine([1e15, 4.0, 1e-6], [0.0, 1.0, 50.0], [1.0, 0.0])
     alone = machine([1e15, 4.0], [0.0, 1.0], [1.0])
     moved = only(20, weight_reads=100.0, activation_writes=10.0)
     assert simulate(moved, deep, True).time_s == simulate(moved, alone, True).time_s
 
 
-def test_interfaces_side_by_side_take_the_slowest_of_them() -> None:
+def test_interfaces_side_by_side_take_the_slowest_of_them():
     hardware = machine([1e15, 4.0, 1.0], [0.0, 0.5, 2.0], [0.6, 0.4], is_staged=False)
     run = simulate(only(1, weight_reads=100.0), hardware, True)
     assert run.time_s == pytest.approx(max(60.0 / 4.0 + 0.5, 40.0 / 1.0 + 2.0), rel=1e-12)
 
 
-def test_infinite_bandwidth_leaves_the_compute() -> None:
+def test_infinite_bandwidth_leaves_the_compute():
     hardware = machine([1e30, 1e30], [0.0, 0.0], [1.0])
     run = simulate(only(30, cycles=600.0, weight_reads=1e3, array_reads=1e4), hardware)
     assert run.time_s == pytest.approx(600.0, rel=1e-12)
 
 
-def test_compute_and_transfers_overlap_but_for_the_first_and_last_step() -> None:
+def test_compute_and_transfers_overlap_but_for_the_first_and_last_step():
     hardware = machine([1e30, 1.0], [0.0, 0.0], [1.0])
     run = simulate(only(100, cycles=500.0, weight_reads=1000.0), hardware)
     assert run.time_s == pytest.approx(1000.0 + 5.0, rel=1e-9)
@@ -143,7 +138,7 @@ def test_compute_and_transfers_overlap_but_for_the_first_and_last_step() -> None
     assert run.time_s == pytest.approx(1000.0 + 5.0, rel=1e-9)
 
 
-def test_one_landing_buffer_cannot_hide_the_array() -> None:
+def test_one_landing_buffer_cannot_hide_the_array():
     # With a single buffer the next step's bytes set off when the array has taken this one's.
     hardware = machine([1.0, 1.0], [0.0, 0.0], [1.0], landing_steps=1)
     run = simulate(only(100, weight_reads=100.0, array_reads=100.0), hardware)
@@ -154,7 +149,7 @@ def test_one_landing_buffer_cannot_hide_the_array() -> None:
     assert double.time_s == pytest.approx(201.0, rel=0.02)
 
 
-def test_the_array_takes_operands_for_two_steps_at_most() -> None:
+def test_the_array_takes_operands_for_two_steps_at_most():
     moved = only(9, cycles=90.0, weight_reads=9.0, array_reads=9.0)
     run = simulate(moved, machine([1e3, 1e3], [0.0, 0.0], [1.0]), keeps_transactions=True)
     worked = {item.step: item.end_s for item in run.transactions if item.activity == "work"}
@@ -163,7 +158,7 @@ def test_the_array_takes_operands_for_two_steps_at_most() -> None:
     assert all(item.start_s >= worked[item.step - 2] for item in taken if item.step > 1)
 
 
-def test_streams_of_fixed_shares_overlap_and_those_of_one_port_take_turns() -> None:
+def test_streams_of_fixed_shares_overlap_and_those_of_one_port_take_turns():
     shares = machine([1e30, 4.0], [0.0, 0.0], [1.0], stream_share=(0.75, 0.25))
     moved = only(100, weight_reads=300.0, activation_reads=50.0)
     assert simulate(moved, shares, True).time_s == pytest.approx(300.0 / 3.0)
@@ -174,7 +169,7 @@ def test_streams_of_fixed_shares_overlap_and_those_of_one_port_take_turns() -> N
 # Conservation.
 
 
-def test_what_leaves_a_level_is_what_it_owns_and_what_came_from_below() -> None:
+def test_what_leaves_a_level_is_what_it_owns_and_what_came_from_below():
     hardware = machine([9.0, 4.0, 2.0, 1.0], [0.1, 0.2, 0.3, 0.4], [0.5, 0.3, 0.2])
     moved = only(
         7, weight_reads=70.0, activation_reads=30.0, activation_writes=40.0,
@@ -188,7 +183,7 @@ def test_what_leaves_a_level_is_what_it_owns_and_what_came_from_below() -> None:
     assert run.off_chip_bytes == pytest.approx(140.0)
 
 
-def test_two_chunks_by_hand() -> None:
+def test_two_chunks_by_hand():
     # Two steps of 4 bytes, half of each from tier 1 (2 byte/s) and half from tier 2 (1 byte/s),
     # onto a port of 8 byte/s; each then keeps the array for one second.
     hardware = machine([8.0, 2.0, 1.0], [0.0, 0.0, 0.0], [0.5, 0.5])
@@ -203,7 +198,7 @@ def test_two_chunks_by_hand() -> None:
     assert joules == 16 * 1 + 8 * 10 + 4 * 100 + 8 * 2 + 4 * 20
 
 
-def test_a_run_repeats_itself() -> None:
+def test_a_run_repeats_itself():
     hardware = machine([9.0, 4.0, 2.0], [0.1, 0.2, 0.3], [0.5, 0.5])
     moved = only(40, weight_reads=70.0, activation_reads=30.0, cycles=9.0, array_reads=90.0)
     one, two = (simulate(moved, hardware, keeps_transactions=True) for _ in range(2))
@@ -221,9 +216,7 @@ HEAD = replace(GEMM, is_per_head=True, inner=9.0)
 @pytest.mark.parametrize(("work", "slots"), [(GEMM, 1.0), (HEAD, 3.0)])
 @pytest.mark.parametrize("organization", ORGANIZATIONS)
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
-def test_counted_visits_stream_what_the_closed_form_says(
-    work: OperatorWork, slots: float, organization: Any, dataflow: Any
-) -> None:
+def test_counted_visits_stream_what_the_closed_form_says(work, slots, organization, dataflow):
     got = steps(work, replace(TILING, dataflow=dataflow, organization=organization), 1000)
     codes = np.array([[DATAFLOWS.index(dataflow)]]), np.array([[ORGANIZATIONS.index(organization)]])
     near = array_passes(
@@ -236,7 +229,7 @@ def test_counted_visits_stream_what_the_closed_form_says(
     assert got.array_writes.sum() == pytest.approx(5000 + sums)
 
 
-def test_a_visit_of_a_flattened_array_takes_a_cycle_for_each_column_of_its_block() -> None:
+def test_a_visit_of_a_flattened_array_takes_a_cycle_for_each_column_of_its_block():
     got = steps(GEMM, TILING, 1000)
     assert got.cycles == pytest.approx([16.0] * (7 * 3 * 4))
     # Of a head, 48 positions are worked on in the same time.
@@ -253,20 +246,18 @@ def test_a_visit_of_a_flattened_array_takes_a_cycle_for_each_column_of_its_block
         ("os", [46 + 32, 32, 6], 4 * 4),
     ],
 )
-def test_the_visits_of_a_systolic_fold_load_the_grid_and_stream_past_it(
-    dataflow: Any, fold: list[float], n_folds: int
-) -> None:
+def test_the_visits_of_a_systolic_fold_load_the_grid_and_stream_past_it(dataflow, fold, n_folds):
     got = steps(GEMM, replace(TILING, dataflow=dataflow, organization="systolic"), 1000)
     assert got.cycles == pytest.approx(fold * n_folds)
 
 
-def test_an_ideal_array_works_in_every_cycle() -> None:
+def test_an_ideal_array_works_in_every_cycle():
     got = steps(GEMM, replace(TILING, organization="ideal"), 1000)
     assert got.cycles.sum() == pytest.approx(100 * 70 * 50 / (32 * 16))
 
 
 @pytest.mark.parametrize("dataflow", DATAFLOWS)
-def test_counted_blocks_come_from_off_chip_as_often_as_the_closed_form_says(dataflow: Any) -> None:
+def test_counted_blocks_come_from_off_chip_as_often_as_the_closed_form_says(dataflow):
     got = steps(GEMM, replace(TILING, dataflow=dataflow, on_chip_bytes=2000.0), 1000)
     weight_passes, input_passes = blocked_passes(
         np.array([[100.0]]), np.array([50.0]), np.array([[3500.0]]), np.array([[7000.0]]),
@@ -276,7 +267,7 @@ def test_counted_blocks_come_from_off_chip_as_often_as_the_closed_form_says(data
     assert got.activation_reads.sum() == pytest.approx(7000 * float(input_passes[0, 0]))
 
 
-def test_coarser_steps_move_the_same() -> None:
+def test_coarser_steps_move_the_same():
     work = replace(GEMM, rows=5000.0, input_bytes=350_000.0, output_bytes=250_000.0)
     fine, coarse = steps(work, TILING, 10**6), steps(work, TILING, 20)
     assert len(coarse.cycles) < 60 < len(fine.cycles)
@@ -284,7 +275,7 @@ def test_coarser_steps_move_the_same() -> None:
         assert getattr(coarse, name).sum() == pytest.approx(values.sum())
 
 
-def test_steps_begin_and_end_with_single_visits() -> None:
+def test_steps_begin_and_end_with_single_visits():
     sizes = np.diff(step_ends(1e6, 256), prepend=0.0)
     assert sizes[0] == pytest.approx(1.0)
     assert sizes[-1] == pytest.approx(1.0)
@@ -292,12 +283,12 @@ def test_steps_begin_and_end_with_single_visits() -> None:
     assert sizes.sum() == pytest.approx(1e6)
 
 
-def test_tiles_cover_what_they_cut() -> None:
+def test_tiles_cover_what_they_cut():
     assert tiles(70.0, 32.0).tolist() == [32.0, 32.0, 6.0]
     assert tiles(0.5, 4.0).tolist() == [0.5]
 
 
-def test_bytes_at_first_use_come_in_the_first_sweep() -> None:
+def test_bytes_at_first_use_come_in_the_first_sweep():
     tiling = replace(TILING, dataflow="os", is_paced=False)
     got = steps(GEMM, tiling, 1000)
     n = len(got.cycles)  # seven sweeps, one per tile of rows
@@ -309,7 +300,7 @@ def test_bytes_at_first_use_come_in_the_first_sweep() -> None:
 
 
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_the_evaluator_keeps_the_contract(phase: Any) -> None:
+def test_the_evaluator_keeps_the_contract(phase):
     request = Request(
         model="llama-3-8b", phase=phase, prompt_tokens=64, generated_tokens=16, batch=2
     )
@@ -318,12 +309,12 @@ def test_the_evaluator_keeps_the_contract(phase: Any) -> None:
     check_evaluator(evaluator, designs, n_single=2)
 
 
-def gsm8k() -> SimulationEvaluator:
+def gsm8k():
     request = Request(model="llama-3-8b", trace="gsm8k", phase="prefill")
     return SimulationEvaluator(request, SimulationOptions(most_steps=16))
 
 
-def test_what_it_tells_in_advance_is_what_npu_has(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_it_tells_in_advance_is_what_npu_has(monkeypatch):
     monkeypatch.setattr(
         "codesign.evaluators.simulation.simulation_evaluator.simulate", None
     )  # not needed
@@ -345,7 +336,7 @@ def test_what_it_tells_in_advance_is_what_npu_has(monkeypatch: pytest.MonkeyPatc
             assert np.array_equal(values, second[name][::-1])
 
 
-def test_a_memory_at_its_power_limit_waits() -> None:
+def test_a_memory_at_its_power_limit_waits():
     dear_write = Range(low=1e-9, typical=1e-9, high=1e-9)
     technologies = {
         name: item.model_copy(update={"write_energy": dear_write})
@@ -369,7 +360,7 @@ def test_a_memory_at_its_power_limit_waits() -> None:
     assert power["average_watts"] == pytest.approx(power["tdp_watts"], rel=1e-9)
 
 
-def test_predictions_are_near_what_is_simulated() -> None:
+def test_predictions_are_near_what_is_simulated():
     evaluator = gsm8k()
     designs = SPACE.columns(SPACE.sample(np.random.default_rng(3), 30))
     names = ["tdp_watts", "throughput_tokens_per_s", "energy_joules_per_token"]
@@ -378,14 +369,14 @@ def test_predictions_are_near_what_is_simulated() -> None:
         assert np.median(np.abs(predicted[name] / values - 1)) < 0.02
 
 
-def decode_operator(library: dict[str, MemoryTechnology] | None = None) -> dict[str, Any]:
+def decode_operator(library=None):
     request = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
     evaluator = SimulationEvaluator(request, library=library)
     rows = evaluator.explain(base(tier1_stacks=1, sram_3d_layers=1)).operators
     return dict(next(row for row in rows if row["name"] == "down_projection"))
 
 
-def by_hand() -> tuple[float, float]:
+def by_hand():
     """Seconds and joules of the down projection, one HBM3E stack at half its bandwidth.
 
     With 1.256 GB on chip of which half is shared evenly: what the kinds hold is in the
@@ -403,14 +394,14 @@ def by_hand() -> tuple[float, float]:
     return seconds, memory + array
 
 
-def test_time_and_energy_of_an_operator_worked_out_by_hand() -> None:
+def test_time_and_energy_of_an_operator_worked_out_by_hand():
     row = decode_operator()
     seconds, joules = by_hand()
     assert row["time_s"] / 80 == pytest.approx(seconds, rel=3e-3)
     assert row["energy_joules"] / 80 == pytest.approx(joules, rel=1e-6)
 
 
-def test_a_tenth_less_bandwidth_would_be_noticed() -> None:
+def test_a_tenth_less_bandwidth_would_be_noticed():
     library = dict(load_library())
     rate = library["hbm3e_8h"].bandwidth
     slower = rate.model_copy(update={"typical": 0.9 * rate.typical})
@@ -419,7 +410,7 @@ def test_a_tenth_less_bandwidth_would_be_noticed() -> None:
     assert decode_operator(library)["time_s"] / 80 == pytest.approx(seconds / 0.9, rel=1e-2)
 
 
-def test_read_and_write_energy_are_not_swapped() -> None:
+def test_read_and_write_energy_are_not_swapped():
     library = dict(load_library())
     stack = library["hbm3e_8h"]
     swapped = {"read_energy": stack.write_energy, "write_energy": stack.read_energy}
@@ -428,7 +419,7 @@ def test_read_and_write_energy_are_not_swapped() -> None:
     assert decode_operator(library)["energy_joules"] / 80 > 1.02 * joules
 
 
-def test_finer_steps_converge() -> None:
+def test_finer_steps_converge():
     request = Request(
         model="llama-3-8b", phase="prefill", prompt_tokens=512, generated_tokens=64, batch=1
     )
@@ -442,7 +433,7 @@ def test_finer_steps_converge() -> None:
     assert abs(times[1] / times[2] - 1.0) <= abs(times[0] / times[2] - 1.0)
 
 
-def test_simulation_and_closed_form_share_what_does_not_move() -> None:
+def test_simulation_and_closed_form_share_what_does_not_move():
     request = Request(model="llama-3-8b", trace="chat", phase="decode")
     names = ["batch_size", "tdp_watts", "memory_used_bytes", "shoreline_mm"]
     simulated = SimulationEvaluator(request).evaluate(base(), names).metrics
@@ -450,7 +441,7 @@ def test_simulation_and_closed_form_share_what_does_not_move() -> None:
     assert {name: simulated[name][0] for name in names} == {name: closed[name][0] for name in names}
 
 
-def test_the_simulation_has_the_accuracy_of_the_closed_form() -> None:
+def test_the_simulation_has_the_accuracy_of_the_closed_form():
     request = Request(model="llama-3-8b", trace="gsm8k", phase="decode", batch=1)
     names = ["accuracy_recovery", "accuracy_recovery_low"]
     evaluator = SimulationEvaluator(request, SimulationOptions(accuracy=True, most_steps=8))
@@ -459,7 +450,7 @@ def test_the_simulation_has_the_accuracy_of_the_closed_form() -> None:
     assert evaluator.explain(base()).metrics["accuracy_recovery"] == closed["accuracy_recovery"][0]
 
 
-def test_an_explanation_has_the_limits_of_the_evaluation() -> None:
+def test_an_explanation_has_the_limits_of_the_evaluation():
     request = Request(model="llama-3-8b", trace="gsm8k", phase="decode", batch=1)
     designs = {**base(), "expert_parallel": column_of([8])}  # a dense model has one expert
     evaluator = SimulationEvaluator(request, SimulationOptions(most_steps=8))

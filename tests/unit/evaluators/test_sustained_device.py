@@ -1,7 +1,5 @@
 """Devices as the economics meet them: their file's figures, or those that the user chose."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What systems cost: prices of tokens, ports of links and ranges, against hand arithmetic."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

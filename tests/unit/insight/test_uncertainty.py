@@ -1,7 +1,5 @@
 """Ranges of technologies: intervals, swings and shares against hand arithmetic."""
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from types import SimpleNamespace

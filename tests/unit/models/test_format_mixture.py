@@ -1,7 +1,5 @@
 """Mixtures of formats are read from their names, and refused where they are none."""
 
-from __future__ import annotations
-
 import pytest
 
 from codesign.base.errors import UnusableValueError

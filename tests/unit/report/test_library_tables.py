@@ -1,7 +1,5 @@
 """What plug-ins say of themselves."""
 
-from __future__ import annotations
-
 from codesign.answers.json_values import plain_value
 from codesign.answers.library import PluginEntry
 from codesign.base import plugins

@@ -1,7 +1,5 @@
 """The machine that an evaluated design describes."""
 
-from __future__ import annotations
-
 import dataclasses
 
 import codesign

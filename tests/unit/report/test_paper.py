@@ -1,7 +1,5 @@
 """Figures as files: the same drawing gives the same bytes."""
 
-from __future__ import annotations
-
 from codesign.report.paper import save_svg
 
 _LETTERS = (

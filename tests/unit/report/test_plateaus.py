@@ -1,7 +1,5 @@
 """Tables and exports for people fold plateaus; numbers stay those of the whole front."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

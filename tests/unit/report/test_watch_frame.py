@@ -1,7 +1,5 @@
 """The live view: what is shown where there is little room, and how long it still takes."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

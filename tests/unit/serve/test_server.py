@@ -1,7 +1,5 @@
 """Who may ask the served page, and what it answers; without a socket, but for ports."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

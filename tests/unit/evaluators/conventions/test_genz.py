@@ -1,7 +1,5 @@
 """A tool's conventions are rules of their own, and the physics of platforms knows none of them."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Another package's conventions are a profile by their name, as those of the package itself are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from pydantic import ValidationError

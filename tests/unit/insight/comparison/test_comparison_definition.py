@@ -102,7 +102,7 @@ def test_the_comparison_of_fidelities_differs_in_nothing_but_the_use_of_predicti
 
 def test_shipped_comparisons_agree_on_what_optimizers_were_tuned_on():
     files = [read_document(path).data for path in SHIPPED]
-    tuned_on: dict[str, set[str]] = {}
+    tuned_on = {}
     for data in files:
         for label, names in data.get("tuned_on", {}).items():
             tuned_on.setdefault(label, set()).update(names)

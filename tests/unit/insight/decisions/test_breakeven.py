@@ -1,7 +1,5 @@
 """Values that a memory must reach, against paper and all designs of a sub-space."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import partial
@@ -48,7 +46,7 @@ class _Idle(_Watts):
 
     required_parameters = frozenset({"memory", "lanes"})
 
-    def evaluate(self, designs, metrics=None) -> Evaluation:
+    def evaluate(self, designs, metrics=None):
         """Power by the memory that a design names."""
         lanes = designs["lanes"].lookup(float)
         idle = designs["memory"].lookup(lambda x: self._library[x].background_power.typical)
@@ -59,7 +57,7 @@ class _Idle(_Watts):
         return _Idle(library)
 
 
-def _planted(values: str):
+def _planted(values):
     text = f"parameters:\n  memory: {{from: memtech, values: [{values}]}}\n  lanes: [1, 2]\n"
     space = parse_space(text, {"memtech": _LIBRARY.catalog()})
     return build_problem(space, _Idle(), ["maximize rate", "minimize watts"], ())

@@ -1,7 +1,5 @@
 """Decisions over the ranges of constants, against flips on paper and brute force."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Fronts without each kind of memory, against the designs that are left."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import numpy as np

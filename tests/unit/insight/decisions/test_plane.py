@@ -1,7 +1,5 @@
 """Maps of memories over two constants, against a border on paper and dense samples."""
 
-from __future__ import annotations
-
 import csv
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What binds a design, by the rows of its explanation."""
 
-from __future__ import annotations
-
 from codesign import api
 from codesign.insight.explanation.binding import binding_shares
 from codesign.models.memtech import load_library

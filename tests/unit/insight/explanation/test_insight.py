@@ -1,7 +1,5 @@
 """Explained fronts against answers by hand, in closed form, and by brute force."""
 
-from __future__ import annotations
-
 import pickle
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Fronts under moved limits, against those of all designs of a small space."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import numpy as np

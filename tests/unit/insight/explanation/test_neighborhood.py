@@ -1,7 +1,5 @@
 """What is one move away from a front."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What one more dollar, square millimetre, kelvin and year buys, against all designs."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -1,7 +1,5 @@
 """Ends of ranges on a front, and the effect of one value beyond."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

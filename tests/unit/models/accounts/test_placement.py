@@ -1,7 +1,5 @@
 """Floorplans: whole, without overlaps, with all interfaces on the sides of the base."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

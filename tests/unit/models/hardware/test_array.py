@@ -1,7 +1,5 @@
 """Cycles of the array against loops over its blocks and a simulation of its registers."""
 
-from __future__ import annotations
-
 import itertools
 import math
 

@@ -1,7 +1,5 @@
 """Collectives against their closed forms, and against steps counted one by one."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -54,7 +54,7 @@ def test_files_of_one_architecture_agree(name):
 
 
 def test_devices_of_a_chip_share_its_measured_kernels_and_a_changed_copy_keeps_them():
-    chips: dict[str, set[str]] = {}
+    chips = {}
     for key in list_devices():
         device = load_device(key)
         chips.setdefault(device.measured_name, set()).add(key)
@@ -168,7 +168,7 @@ def test_measurements_names_lead_to_their_device():
 
 
 def test_no_name_means_two_devices():
-    owners: dict[str, str] = {}
+    owners = {}
     for stem in list_devices():
         for name in (stem, load_device(stem).name, *load_device(stem).also_called):
             assert owners.setdefault(name.lower(), stem) == stem

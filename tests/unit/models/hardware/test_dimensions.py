@@ -6,12 +6,9 @@ hand: Pint's quantities do not survive the selections of NumPy that these formul
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import pytest
 
-from codesign.base.columns import FloatArray
 from codesign.models.hardware.hierarchy import (
     inflight_bandwidth_bytes_per_s,
     inverse,
@@ -31,7 +28,7 @@ def times(values, factor):
     return [value * factor for value in values]
 
 
-FORMULAS: dict[str, tuple[Callable[[float, float], FloatArray], float]] = {
+FORMULAS = {
     "staged_time_s_at": (
         lambda byte, second: staged_time_s_at(
             times(CROSSING, byte), times(SECONDS_PER_BYTE, second / byte), times(LATENCY, second),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ from codesign.models.hardware.hierarchy import (
 )
 from tests.laws import is_at_most
 
-Numbers: TypeAlias = Sequence[FloatArray] | Sequence[float]
+Numbers = Sequence[FloatArray] | Sequence[float]
 
 N_SLOTS = 2
 """Double buffering: chunks that have landed in a level, or are landing, and not yet moved on."""
@@ -44,12 +43,12 @@ class Simulation:
             N_SLOTS + int(np.ceil(latency[i] / self.service[i])) for i in range(n)
         ]
         self.to_send = [[j for j, owner in enumerate(owners) if owner >= i] for i in range(n)]
-        self.landed: list[set[int]] = [set() for _ in range(n)]
+        self.landed = [set() for _ in range(n)]
         self.landing = [0] * n
-        self.waiting: list[list[int]] = [[] for _ in range(n)]
+        self.waiting = [[] for _ in range(n)]
         self.outstanding = [0] * n
         self.is_busy = [False] * n
-        self.events: list[tuple[float, int, str, int, int]] = []
+        self.events = []
         self.n_events = 0
         self.now = 0.0
 

@@ -1,7 +1,5 @@
 """Accelerators from columns, and their power, worked out by hand."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The plain roofline: units, broadcasting, and that launches overlap with nothing."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

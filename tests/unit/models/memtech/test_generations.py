@@ -1,7 +1,5 @@
 """The memory library by generation: status, year, payload and efficiency by access pattern."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

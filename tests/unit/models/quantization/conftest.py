@@ -1,7 +1,5 @@
 """The decoder over bytes that the tests measure, and its held-out text."""
 
-from __future__ import annotations
-
 import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING

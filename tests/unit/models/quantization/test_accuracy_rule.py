@@ -1,7 +1,5 @@
 """Published scores, and the rule that estimates what nobody published."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

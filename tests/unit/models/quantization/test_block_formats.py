@@ -1,7 +1,5 @@
 """Block formats: their arithmetic, their names, the corners of the specification."""
 
-from __future__ import annotations
-
 import ml_dtypes
 import numpy as np
 import pytest

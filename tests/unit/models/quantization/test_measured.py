@@ -1,7 +1,5 @@
 """Tables of codesign accuracy quantize: read, looked up, put together from parts, searched."""
 
-from __future__ import annotations
-
 import json
 import math
 from functools import cache

@@ -69,7 +69,7 @@ def output_error(weights, stored, moment):
 @pytest.fixture(scope="module")
 def inputs(byte_model, sequences):
     """Inputs of every product over the calibration text."""
-    kept: dict[str, torch.Tensor] = {}
+    kept = {}
     with torch.no_grad():
         byte_model.logits(sequences.calibration, lambda name, values: kept.update({name: values}))
     return kept
@@ -205,7 +205,7 @@ def test_a_table_is_resumed_and_equals_an_uninterrupted_one(tmp_path, held_out):
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
     measure_table(settings(held_out), choices, whole)
     measure_table(settings(held_out), choices[:1], parts)
-    steps: list[int] = []
+    steps = []
     measure_table(
         settings(held_out),
         choices,
@@ -399,7 +399,7 @@ def test_a_mixture_that_was_killed_goes_on_and_writes_the_same_bytes(tmp_path, h
         # The bits without scales of its value for a space are its bits but a quarter.
         bits = bits_per_weight(mixture["weight_format"], "plain")
         assert bits == pytest.approx(mixture["average_bits"] - 0.25, abs=1e-5)
-    steps: list[int] = []
+    steps = []
 
     def die_at_the_fifth():
         steps.append(1)
@@ -408,7 +408,7 @@ def test_a_mixture_that_was_killed_goes_on_and_writes_the_same_bytes(tmp_path, h
 
     with pytest.raises(KillError):
         mixture_table(settings, [5.0, 6.0], 0.5, parts, advance=die_at_the_fifth)
-    totals: list[int] = []
+    totals = []
     again = mixture_table(
         settings, [5.0, 6.0], 0.5, parts, lambda *n: totals.extend(n), lambda: totals.append(1)
     )

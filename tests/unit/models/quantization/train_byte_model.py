@@ -4,8 +4,6 @@
 of one core. ``argparse.py`` is held out, to measure on. It is small enough to ship, not to be good.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sysconfig

@@ -1,7 +1,5 @@
 """Chunks of a prompt, lowered one after the other, are the prompt."""
 
-from __future__ import annotations
-
 import pytest
 
 from codesign.models.workload import load_model, lower

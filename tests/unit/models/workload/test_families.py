@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,7 +27,7 @@ from codesign.models.workload.model import UNQUANTIZED_PARTS, describe_unlike_at
 from codesign.models.workload.storage import kv_elements
 
 _TABLE = Path(__file__).parents[3] / "golden" / "tables" / "models_families.yaml"
-ROWS: list[dict[str, Any]] = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))["models"]
+ROWS = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))["models"]
 TOLERANCE = 0.01
 EVERY_ROW = pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
 
@@ -100,7 +99,7 @@ def test_block_scales_that_make_no_sense_are_none(size, tmp_path):
     assert read(tmp_path, SHAPES | {"quantization_config": quantized}).weight_block_size is None
 
 
-CHECKPOINTS: list[tuple[dict[str, Any], str]] = [
+CHECKPOINTS = [
     # As the classes of Transformers 5.24 and the tools beside it write them.
     ({"quant_method": "bitsandbytes", "load_in_8bit": False, "load_in_4bit": True,
       "_load_in_4bit": True, "bnb_4bit_quant_type": "nf4"}, "bitsandbytes load_in_4bit nf4"),

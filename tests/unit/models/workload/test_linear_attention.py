@@ -1,7 +1,5 @@
 """Models whose layers differ in their attention: what they hold, and formulas written by hand."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -19,10 +19,9 @@ from codesign.models.workload import (
     parameter_count,
     parameters_by_part,
 )
-from codesign.models.workload.lowering import Phase
 from codesign.models.workload.operators import NUMERIC_COLUMNS
 
-PHASES: tuple[Phase, Phase] = ("prefill", "decode")
+PHASES = ("prefill", "decode")
 EVERY_MODEL = pytest.mark.parametrize("name", list_models())
 EVERY_PHASE = pytest.mark.parametrize("phase", PHASES)
 

@@ -1,7 +1,5 @@
 """Reading models, formats and requests; what they refuse and how they say so."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

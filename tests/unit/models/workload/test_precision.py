@@ -1,7 +1,5 @@
 """What weights of a mixture of formats occupy, and how wide they multiply."""
 
-from __future__ import annotations
-
 import pytest
 
 from codesign.base.errors import UnknownNameError, UnusableValueError

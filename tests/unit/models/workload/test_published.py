@@ -1,17 +1,13 @@
 """Models and their work against numbers that others published (tests/golden/tables/models_*)."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import yaml
 
 from codesign.models.workload import (
-    OperatorTable,
     active_parameter_count,
     kv_elements_per_token,
     list_models,
@@ -25,38 +21,38 @@ from codesign.models.workload import (
 TABLES = Path(__file__).parents[3] / "golden" / "tables"
 
 
-def table(name: str) -> Any:
+def table(name):
     return yaml.safe_load((TABLES / f"models_{name}.yaml").read_text(encoding="utf-8"))
 
 
-def flop(operators: OperatorTable) -> Any:
+def flop(operators):
     return 2 * operators.count * operators.mac_per_request
 
 
-def vector_ops(operators: OperatorTable, name: str) -> float:
+def vector_ops(operators, name):
     position = operators.names.index(name)
     return float((operators.count * operators.vector_ops_per_request)[position])
 
 
-def agrees(got: float, printed: float, rounded_to: float) -> bool:
+def agrees(got, printed, rounded_to):
     return abs(got - printed) <= rounded_to / 2
 
 
 @pytest.mark.parametrize("row", table("parameters")["counts"], ids=lambda row: row["model"])
-def test_the_parameter_count_is_the_published_one(row: dict[str, Any]) -> None:
+def test_the_parameter_count_is_the_published_one(row):
     got = parameter_count(load_model(row["model"]))
     assert agrees(got, row["total"], row.get("rounded_to", 1) if "rounded_to" in row else 0)
 
 
 @pytest.mark.parametrize("row", table("parameters")["active"], ids=lambda row: row["model"])
-def test_the_active_parameters_round_to_the_published_ones(row: dict[str, Any]) -> None:
+def test_the_active_parameters_round_to_the_published_ones(row):
     model = load_model(row["model"])
     got = active_parameter_count(model)
     got -= sum(parameters_by_part(model)[part] for part in row.get("without", ()))
     assert agrees(got, row["active"], row["rounded_to"])
 
 
-def test_every_bundled_model_has_a_published_count_in_its_file_and_in_the_table() -> None:
+def test_every_bundled_model_has_a_published_count_in_its_file_and_in_the_table():
     listed = {row["model"] for row in table("parameters")["counts"]}
     assert listed == set(list_models())
     for name in list_models():
@@ -70,16 +66,14 @@ def test_every_bundled_model_has_a_published_count_in_its_file_and_in_the_table(
 
 
 @pytest.mark.parametrize("row", table("kv_bytes")["rows"], ids=lambda row: row["model"])
-def test_kv_cache_and_state_take_the_published_bytes(row: dict[str, Any]) -> None:
+def test_kv_cache_and_state_take_the_published_bytes(row):
     model = load_model(row["model"])
     assert 2 * kv_elements_per_token(model) == row["bytes"]
     assert state_bytes(model) == row.get("state_bytes", 0)
 
 
 @pytest.mark.parametrize("row", table("configs")["models"], ids=lambda row: row["name"])
-def test_a_hugging_face_config_gives_the_published_count(
-    row: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_hugging_face_config_gives_the_published_count(row, tmp_path):
     file = tmp_path / "config.json"
     scaling = {"type": "yarn", "factor": 8.0, "original_max_position_embeddings": 2**20}
     extra = {"architectures": ["X"], "torch_dtype": "bfloat16", "rope_scaling": scaling}
@@ -92,16 +86,14 @@ def test_a_hugging_face_config_gives_the_published_count(
 @pytest.mark.parametrize(
     "row", table("transformers")["models"], ids=lambda row: row["config"]["model_type"]
 )
-def test_a_file_that_transformers_5_wrote_gives_the_count_of_its_class(
-    row: dict[str, Any], tmp_path: Path
-) -> None:
+def test_a_file_that_transformers_5_wrote_gives_the_count_of_its_class(row, tmp_path):
     file = tmp_path / "config.json"
     file.write_text(json.dumps(row["config"]), encoding="utf-8")
     assert parameter_count(load_model(str(file))) == pytest.approx(row["total"], rel=0.005)
 
 
 @pytest.mark.parametrize(("batch", "prompt", "expected"), table("work")["genz"]["prefill"])
-def test_a_prefill_does_the_arithmetic_of_genz(batch: int, prompt: int, expected: float) -> None:
+def test_a_prefill_does_the_arithmetic_of_genz(batch, prompt, expected):
     operators = lower(
         load_model("llama-2-7b"), "prefill", prompt, 1, causal=False, logits="all",
         embedding="dense",
@@ -110,15 +102,13 @@ def test_a_prefill_does_the_arithmetic_of_genz(batch: int, prompt: int, expected
 
 
 @pytest.mark.parametrize(("batch", "context", "expected"), table("work")["genz"]["decode"])
-def test_a_decode_step_does_the_arithmetic_of_genz(
-    batch: int, context: int, expected: float
-) -> None:
+def test_a_decode_step_does_the_arithmetic_of_genz(batch, context, expected):
     operators = lower(load_model("llama-2-7b"), "decode", 1, 1, context=context)
     assert batch * flop(operators).sum() / 1e6 == pytest.approx(expected, rel=1e-12)
 
 
 @pytest.mark.parametrize("row", table("work")["life"]["prefill"], ids=lambda row: row[0])
-def test_a_prefill_divides_its_operations_as_in_life(row: list[float]) -> None:
+def test_a_prefill_divides_its_operations_as_in_life(row):
     prompt, operations, gemm, bmm, softmax, kv = row
     operators = lower(
         load_model("llama-2-7b"), "prefill", int(prompt), 1, causal=False, logits="all"
@@ -138,14 +128,14 @@ def test_a_prefill_divides_its_operations_as_in_life(row: list[float]) -> None:
 
 
 @pytest.mark.parametrize(("prompt", "expected"), table("work")["life"]["decode"])
-def test_a_decode_step_does_the_operations_of_life(prompt: int, expected: float) -> None:
+def test_a_decode_step_does_the_operations_of_life(prompt, expected):
     operators = lower(load_model("llama-2-7b"), "decode", prompt, 400)
     got = flop(operators).sum() + vector_ops(operators, "softmax")
     assert got / 1e9 == pytest.approx(expected, abs=0.01)
 
 
 @pytest.mark.parametrize("row", table("work")["transformers"], ids=lambda row: str(row))
-def test_hybrid_attention_does_the_arithmetic_of_transformers(row: dict[str, Any]) -> None:
+def test_hybrid_attention_does_the_arithmetic_of_transformers(row):
     phase, tokens = row["phase"], row["tokens"]
     model = load_model(row["model"])
     if phase == "decode":

@@ -1,7 +1,5 @@
 """Sparse latent attention: work of the indexer and what it saves, by hand."""
 
-from __future__ import annotations
-
 import pytest
 
 from codesign.base.errors import InputError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +19,7 @@ EVERY_MODEL = pytest.mark.parametrize("name", list_models())
 @EVERY_MODEL
 def test_every_pass_stores_the_same(name):
     model = load_model(name)
-    passes: list[dict[str, Any]] = [
+    passes = [
         {"phase": "decode"}, {"phase": "prefill"}, {"phase": "decode", "embedding": "dense"},
         {"phase": "prefill", "logits": "all"},
     ]  # fmt: skip

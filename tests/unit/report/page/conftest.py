@@ -1,7 +1,5 @@
 """Results of a campaign that was not run: designs drawn at random, evaluated in one batch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Explained designs of a page, and the room that they take."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """The file: what it says of the campaign, and that it is whole."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

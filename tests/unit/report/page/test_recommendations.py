@@ -1,7 +1,5 @@
 """The recommended designs of a page: which they are, how sure, and what is around them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

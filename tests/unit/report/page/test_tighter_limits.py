@@ -1,7 +1,5 @@
 """Answers of the sliders: they are the filter and the rules of Python, looked up."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Worker processes whose parent is gone before it has said what to do."""
 
-from __future__ import annotations
-
 from multiprocessing import Pipe
 
 import pytest

@@ -107,7 +107,7 @@ if __name__ == "__main__":
 @pytest.mark.usefixtures("gp")
 def test_another_process_with_other_threads_and_hash_seed_suggests_the_same():
     names = {name: QUICK.get(name, {}) for name in plugins.names("optimizers")}
-    here: dict = {"__name__": "here"}
+    here = {"__name__": "here"}
     exec(SCRIPT, here)
     expected = here["suggest"](names)
     import torch

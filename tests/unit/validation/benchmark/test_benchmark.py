@@ -1,7 +1,5 @@
 """The benchmark measures what it says, and tells when the machine is slow and not the designs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

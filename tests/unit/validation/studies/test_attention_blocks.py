@@ -1,7 +1,5 @@
 """Measured blocks of attention: the same sum of kernels that the platform evaluator gives."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

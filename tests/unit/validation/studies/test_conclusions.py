@@ -7,7 +7,6 @@ import pytest
 
 from codesign.insight.explanation import Variation
 from codesign.insight.explanation.absence import recoded
-from codesign.models.workload.lowering import Phase
 from codesign.search.pareto import non_dominated
 from validation.__main__ import main as run_validation
 from validation.conclusions import CLAIMS, answer_claims, conclusions_page
@@ -124,10 +123,10 @@ def test_the_best_shared_memory_is_that_of_all_designs(profile, measure):
             ("tier2_stacks", 8),
         ),
     )
-    tokens: dict[Phase, float] = {"prefill": 90_000.0, "decode": 8_000.0}
+    tokens = {"prefill": 90_000.0, "decode": 8_000.0}
     problems = {phase: problem_of(base, phase) for phase in tokens}
     shared = Sharing(problems, tokens).best(measure, 400.0)
-    least: dict[tuple[int, ...], float] = {}
+    least = {}
     memory = [
         i
         for i, name in enumerate(problems["prefill"].space.names)
@@ -139,7 +138,7 @@ def test_the_best_shared_memory_is_that_of_all_designs(profile, measure):
         rate, tdp = (found.metrics[name] for name in ("throughput_tokens_per_s", "tdp_watts"))
         costs = cost_of(measure, tokens[phase], rate, tdp)
         inside = found.feasible & problem.admits(rows) & (tdp <= 400.0)
-        mine: dict[tuple[int, ...], float] = {}
+        mine = {}
         for row, cost in zip(rows[inside][:, memory].tolist(), costs[inside].tolist(), strict=True):
             mine[tuple(row)] = min(cost, mine.get(tuple(row), np.inf))
         least = (

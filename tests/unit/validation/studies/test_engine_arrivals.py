@@ -1,7 +1,5 @@
 """Requests that engines served beside the simulation."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 

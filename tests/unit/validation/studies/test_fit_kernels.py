@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codesign.base.errors import UnknownNameError
-from codesign.base.schema import Record, read_document
+from codesign.base.schema import read_document
 from codesign.models.machines.device.absorbing import AbsorbingConstants
 from codesign.models.machines.device.attention import AttentionConstants
 from codesign.models.machines.device.collectives import CollectiveConstants
@@ -20,7 +20,7 @@ from codesign.models.machines.device.scan import ScanConstants
 from validation.studies import fit_kernels
 from validation.studies.kernel_families import engine
 
-RECORDS: dict[str, type[Record]] = {
+RECORDS = {
     "gemm": GemmConstants,
     "attention": AttentionConstants,
     "mla": AttentionConstants,
@@ -36,7 +36,7 @@ RECORDS: dict[str, type[Record]] = {
 
 def shipped(family, device_class):
     file = fit_kernels.file_of(family)
-    constants: Record = load_constants(file, RECORDS[family], device_class)
+    constants = load_constants(file, RECORDS[family], device_class)
     return constants.model_dump()
 
 

@@ -1,7 +1,5 @@
 """The study of measured kernels, on one row in 250."""
 
-from __future__ import annotations
-
 import gzip
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The study of LIFE's tables."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """The study of MemExplorer's tables."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Throughput at saturation that others published: the table, the predictor, and its command."""
 
-from __future__ import annotations
-
 import csv
 import json
 import shlex

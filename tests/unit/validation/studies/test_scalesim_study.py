@@ -1,7 +1,5 @@
 """Cycles of the systolic array against SCALE-Sim's kept answers."""
 
-from __future__ import annotations
-
 import re
 import sys
 from pathlib import Path

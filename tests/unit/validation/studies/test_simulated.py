@@ -1,7 +1,5 @@
 """The study analytical versus simulated, small, and its timeline."""
 
-from __future__ import annotations
-
 import json
 from itertools import pairwise, product
 

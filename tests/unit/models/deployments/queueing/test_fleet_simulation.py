@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -316,6 +315,6 @@ def test_limits_without_room_are_refused(limits, words):
 def test_a_pool_without_machines_is_refused():
     with pytest.raises(InputError, match="decode: expected at least 1 machine, got 0"):
         split(CacheLink(), n_decode=0)
-    pools: Sequence[MachinePool] = split(CacheLink()).pools
+    pools = split(CacheLink()).pools
     with pytest.raises(InputError, match="expected 1 or 2 pools, got 4"):
         Fleet((*pools, *pools))

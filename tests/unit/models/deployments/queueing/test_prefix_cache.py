@@ -71,7 +71,7 @@ def trace(n, seed, gap_s=100.0, n_sessions=12):
 
 def replayed(arrivals, capacities):
     """Tokens of each prompt found in levels of so many blocks, by one list in order of use."""
-    used: OrderedDict[int, None] = OrderedDict()
+    used = OrderedDict()
     ends = np.cumsum(capacities)
     found = np.zeros((len(capacities), len(arrivals)), dtype=int)
     for r, blocks in enumerate(arrivals.blocks.hashes):

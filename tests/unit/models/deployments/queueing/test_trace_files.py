@@ -1,7 +1,5 @@
 """Trace files of requests, and arrivals that are drawn."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -65,8 +64,7 @@ def rates_of(name):
 
 
 def shipped():
-    constants: AttentionConstants = load_constants("attention", AttentionConstants, "gpu")
-    return constants
+    return load_constants("attention", AttentionConstants, "gpu")
 
 
 def seconds(shape, rates=MACHINE, **how):
@@ -160,7 +158,7 @@ def test_no_call_beats_the_datasheet(name, shape):
 @pytest.mark.parametrize("field", ["sequences", "new_tokens", "past_tokens", "query_heads"])
 def test_more_work_never_takes_less_time(name, shape, field):
     value = getattr(shape, field)
-    more: Any = value * np.arange(1, 40) if value else np.arange(0, 40_000, 997)
+    more = value * np.arange(1, 40) if value else np.arange(0, 40_000, 997)
     for is_cached in (False, True):
         rates = replace(rates_of(name), cache_bytes=50e6)
         times = attention_time_s(

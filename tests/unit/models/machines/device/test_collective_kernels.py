@@ -1,7 +1,5 @@
 """Laws of collectives and of the exchange of tokens: hand arithmetic, bounds, directions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

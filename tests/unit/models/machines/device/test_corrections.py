@@ -1,7 +1,5 @@
 """Measured corrections of the laws of kernels."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

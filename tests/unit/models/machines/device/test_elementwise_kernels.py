@@ -1,7 +1,5 @@
 """Laws of kernels that only move data: hand arithmetic, bounds, directions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

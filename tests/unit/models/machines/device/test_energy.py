@@ -1,7 +1,5 @@
 """Energy of kernels and the clock that a power limit leaves: hand arithmetic, and an H100."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

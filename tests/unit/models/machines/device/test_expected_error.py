@@ -1,7 +1,5 @@
 """What users are told to expect: of measured devices, of measured kernels, and of neither."""
 
-from __future__ import annotations
-
 import pytest
 
 from codesign.models.hardware.device import list_devices

@@ -1,7 +1,5 @@
 """Laws of the experts of one device: hand arithmetic, bounds, directions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a device multiplies in, for every pair of formats that users and measurements name."""
 
-from __future__ import annotations
-
 import pytest
 
 from codesign.base.errors import UnknownNameError

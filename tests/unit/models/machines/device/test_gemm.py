@@ -56,8 +56,7 @@ def rates_of(name):
 
 
 def shipped(name):
-    constants: GemmConstants = load_constants("gemm", GemmConstants, load_device(name).device_class)
-    return constants
+    return load_constants("gemm", GemmConstants, load_device(name).device_class)
 
 
 def sizes(n_products=400):

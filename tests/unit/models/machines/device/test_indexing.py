@@ -1,7 +1,5 @@
 """The kernels of an indexer: bounds of the datasheet, and what nothing may break."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from codesign.base.columns import FloatArray
 from codesign.models.hardware.device import load_device
 from codesign.models.machines.device.absorbing import (
     Absorbing,
@@ -53,7 +51,7 @@ def rates_of(name):
 
 
 def times_s(shape, rates, **how):
-    laws: dict[type, tuple[Callable[..., FloatArray], str, type]] = {
+    laws = {
         Convolution: (convolution_time_s, "scan", ScanConstants),
         Scan: (scan_time_s, "scan", ScanConstants),
         Absorbing: (absorbing_time_s, "absorbing", AbsorbingConstants),

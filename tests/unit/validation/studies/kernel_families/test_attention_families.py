@@ -1,7 +1,5 @@
 """Measured attention, latent attention, absorbing products and scans: what the rows ask for."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Corrections of laws are judged on geometries that they have not seen."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

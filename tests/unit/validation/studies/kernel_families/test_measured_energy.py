@@ -1,7 +1,5 @@
 """Measured watts: work and traffic counted by hand, and what is left out."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,7 +1,5 @@
 """Measured products: what is left out and why, and how well the shipped constants predict."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

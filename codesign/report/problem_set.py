@@ -26,8 +26,8 @@ def list_table(records: Mapping[str, ProblemRecord]) -> Table:
         for record in records.values()
     ]
     fields = (
-        "label=problem kind n_designs=designs feasible_share=feasible objectives limits "
-        "front_points=front hypervolume"
+        "label=problem kind n_designs=designs feasible_share=feasible objectives=objec-_tives "
+        "limits front_points=front hypervolume=hyper-_volume"
     )
     return record_table("Problems with proven fronts", rows, fields, digits=6, folds=True)
 

@@ -135,8 +135,8 @@ def _headline(explanation: FrontExplanation, name: str, reading: Fields) -> str:
         return line
     return (
         f"{line} {_count(n_folded, 'point')} of these {'is' if n_folded == 1 else 'are'} folded: "
-        f"better by at most {100 * explanation.tolerance:g} % than a cheaper one. What follows is "
-        f"about the other {len(explanation.kept):,}, unless it says otherwise."
+        f"a cheaper point is at most {100 * explanation.tolerance:g} % worse. The rest describes "
+        f"the other {len(explanation.kept):,}, unless it says otherwise."
     )
 
 

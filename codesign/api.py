@@ -431,6 +431,9 @@ def write_report(
     from codesign.report.page.html_page import write_page
 
     path = Path(path or campaign.folder / "report.html")
+    if (ending := ending_of(path)) not in {"", "html", "htm", *SHEET_FORMATS}:
+        listed = ", ".join(f".{name}" for name in ("html", *SHEET_FORMATS))
+        raise InputError(f"expected a file that ends in {listed}, got .{ending}", path.name)
     # The state first: what is stored after it was asked for does no harm.
     status = campaign.status()
     is_searched = campaign.store_path.exists()
@@ -438,7 +441,7 @@ def write_report(
     is_joined = is_searched and results.exact is not None
     marked, explainer = evaluate_named(results.problem), _explainer(results)
     exact, judge = campaign.front_results(results) if is_joined else None, _judge(results, samples)
-    if ending_of(path) in SHEET_FORMATS:
+    if ending in SHEET_FORMATS:
         write_sheet(path, exact or results, marked, explainer, tolerance, judge)
     else:
         kept = campaign.stored_kept_front()

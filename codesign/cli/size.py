@@ -199,13 +199,18 @@ class _Fleet:
 
         evaluator = self.evaluator
         tokens = evaluator.workload.prompt, evaluator.workload.generated
-        usd = evaluator.options.device_usd_per_hour
+        usd, limit = evaluator.options.device_usd_per_hour, evaluator.options.power_limit
+        devices = evaluator.devices
+        if limit is not None:
+            devices = {
+                name: device.model_copy(update={"power": limit}) for name, device in devices.items()
+            }
         deployments = self.deployments(ranked_by)
         simulated: list[tuple[Deployment, JsonObject]] = [(each, {}) for each in deployments]
         if self.demand.requests_per_s is not None:
             simulated = self._simulated(deployments)
         entries = [
-            DeploymentEntry.describe(deployment, evaluator.devices, tokens, usd, **fields)
+            DeploymentEntry.describe(deployment, devices, tokens, usd, **fields)
             for deployment, fields in simulated
         ]
 

@@ -58,7 +58,9 @@ def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[Render
         " time_to_first_token_s=first_token time_per_output_token_s=output_token"
     )
     table = record_table("Deployments, the best first", rows, fields, digits=3)
-    table.caption = "Served tokens are those of prompts and answers; power is the boards' rating."
+    table.caption = (
+        "Served tokens are those of prompts and answers; power is the limit of the boards."
+    )
     fields = (
         "title=deployment machines usd_per_hour:=USD/h requests_per_s:=requests/s"
         " tokens_per_s:=token/s output_tokens_per_s:=output_token/s"

@@ -42,6 +42,8 @@ def test_a_demand_is_answered_by_deployments_the_best_first(capsys):
         assert each["tokens_per_s"] == pytest.approx(served)
         price = each["usd_per_hour"] / 3600 / served * 1e6
         assert each["usd_per_million_tokens"] == pytest.approx(price)
+    limited = answer(capsys, *words, "--power-limit", "400")["deployments"]
+    assert all(each["board_power_watts"] == 400.0 * each["devices"] for each in limited)
     needed = found["requirements"]
     assert needed["capacity_bytes"] == needed["weight_bytes"] + needed["kv_bytes"]
     assert main([*words, "--launch", "all"]) == 0

@@ -138,6 +138,8 @@ def test_a_slide_without_its_writer_is_refused_in_one_line_before_anything_is_wo
     assert main(["report", "small", "--output", "none.pptx"]) == 2
     assert "needs an optional part: pip install 'codesign[slides]'" in capsys.readouterr().err
     assert not (folder / "none.pptx").exists()
+    assert main(["report", "small", "--output", "none.ppt"]) == 2
+    assert "expected a file that ends in .html, .png, .svg" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -78,12 +78,12 @@ class FrontDistance(Entry):
             rows: (p, d) a design of each point.
         """
         natural = np.array([[metrics[name] for name in problem.objective_names]], dtype=float)
-        point, measure = problem.flipped(natural), Measure.of(front, problem.senses)
+        point, measure = problem.flipped(natural), Measure.build(front, problem.senses)
         regret = float(measure.regret(point)[0])
         places = measure.dominating(point[0]) if measure.matters(regret) else ()
         fields: JsonObject = {"dominator": None, "objectives": None}
         if len(places):
-            leads = [measure.between(point[0], front[k]).max() for k in places]
+            leads = [measure.gaps_between(point[0], front[k]).max() for k in places]
             place = places[int(np.argmax(leads))]
             (design,) = problem.space.decode(rows[[place]])
             values = problem.flipped(front[place]).tolist()

@@ -313,7 +313,7 @@ def _designs(
     words, values = api.design_of_campaign(campaign, design)
     stores: Mapping[str, int] = {}
     if sessions:
-        values, stores = sessions.without_caches(values)
+        values, stores = sessions.split_caches(values)
     lengths = {"beyond_context": getattr(stated.workload, "beyond_context", False), **lengths}
     stream, _ = _stream(evaluator.workload.model, request, requests, lengths)
     with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):

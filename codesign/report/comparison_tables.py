@@ -159,7 +159,7 @@ def _distance_table(
     rows = []
     for problem in outcome.problems:
         # A run without a feasible design is infinitely far away.
-        distances = ([distance(run) for run in problem.of(label)] for label in outcome.labels)
+        distances = ([distance(run) for run in problem.runs_of(label)] for label in outcome.labels)
         medians = [
             float(np.median([np.inf if x is None else x for x in each])) for each in distances
         ]

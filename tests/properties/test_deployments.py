@@ -182,7 +182,7 @@ def test_imported_caches_wear_a_device_as_much_as_its_own_requests_write():
     """A decode writes once, to each device, what it holds of the prompts of its own batch."""
     columns = designs(300)
     for parallelism in (Parallelism(), Parallelism(1, 4), Parallelism(1, 1, 8)):
-        evaluator = npu("qwen3-next-80b-a3b", "decode").of(parallelism)
+        evaluator = npu("qwen3-next-80b-a3b", "decode").group_of(parallelism)
         results = evaluator.metrics_of(evaluator.choose(columns))
         tokens = evaluator.workload.tokens
         prompt_share = tokens.prompt_tokens / (tokens.prompt_tokens + tokens.generated_tokens)

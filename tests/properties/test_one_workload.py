@@ -208,7 +208,7 @@ def _forecast(model, phase, profile="plain"):
     work = found.prefill if phase == "prefill" else found.decode
 
     def by_name(quantity):
-        return dict(zip(work.names, work.of(quantity).tolist(), strict=True))
+        return dict(zip(work.names, work.sums(quantity).tolist(), strict=True))
 
     held = found.inference.kv_bytes(PROMPT + GENERATED) * _batch(phase)
     return Count(

@@ -119,9 +119,9 @@ class FrontStore:
             self.progress.expect(1)
             label = f"{phase}, {setting.profile} {setting.label}"
             fronts = self._fronts(setting, phase)
-            front = fronts.of(key[2], label)
+            front = fronts.find(key[2], label)
             if front is not None:
-                theirs, ours = key[2].of(fronts.problem).space, fronts.problem.space
+                theirs, ours = key[2].apply(fronts.problem).space, fronts.problem.space
                 front = replace(front, rows=recoded(front.rows, theirs, ours))
             self._exact_fronts[key] = front
         return self._exact_fronts[key]

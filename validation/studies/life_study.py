@@ -45,8 +45,8 @@ def attention_bytes(inference: Inference, contexts: Sequence[float]) -> FloatArr
     steps = inference.decode(np.asarray(contexts, dtype=np.float64))
     is_attention = np.array([group == "attention" for group in steps.groups])
     is_product = np.array([class_name in ("bmm", "softmax") for class_name in steps.classes])
-    held = steps.of("weight_bytes", "kv_read_bytes")[:, is_attention].sum(axis=1)
-    moved = steps.of("activation_read_bytes", "activation_written_bytes")[:, is_product]
+    held = steps.sums("weight_bytes", "kv_read_bytes")[:, is_attention].sum(axis=1)
+    moved = steps.sums("activation_read_bytes", "activation_written_bytes")[:, is_product]
     return np.asarray((held + moved.sum(axis=1)) / inference.model.num_hidden_layers)
 
 
@@ -147,7 +147,7 @@ def _prefill(cell: LifeCell) -> float:
     total = float(work.total(*OPS))
     if cell.quantity.endswith("_percent"):
         kind = cell.quantity.removesuffix("_percent")
-        return 100.0 * float(work.of(*OPS)[np.array(work.classes) == kind].sum()) / total
+        return 100.0 * float(work.sums(*OPS)[np.array(work.classes) == kind].sum()) / total
     values = {
         "tera_ops": total / 1e12,
         "read_gib": float(work.total(*READ)) / _GIB,
@@ -181,7 +181,7 @@ def _dispatches(cell: LifeCell) -> float:
     variant = Variant(
         weight_format="int4", fused_projections=cell.row.get("fused_projections", False)
     )
-    inference = Inference.of(_model(cell.row["model"]), variant, "life")
+    inference = Inference.build(_model(cell.row["model"]), variant, "life")
     return float(inference.decode([1.0]).total("dispatches")[0])
 
 
@@ -197,7 +197,7 @@ def _attention(cell: LifeCell) -> float:
         kv_format=cell.row["kv_format"],
         attention=cell.quantity.removesuffix("_mib"),
     )
-    inference = Inference.of(_model(_MODEL), variant, "life")
+    inference = Inference.build(_model(_MODEL), variant, "life")
     context = cell.row["prompt_tokens"] + cell.row["token"] - 1
     return float(attention_bytes(inference, [context])[0]) / _MIB
 
@@ -207,7 +207,7 @@ def _lora(cell: LifeCell) -> float:
     model = _model(_MODEL)
     if cell.row["matrix"] == _ALL_LAYERS:
         variant = Variant(lora="inline", lora_rank=rank)
-        return lora_update_ops(Inference.of(model, variant, "life")) / 1e9
+        return lora_update_ops(Inference.build(model, variant, "life")) / 1e9
     heads = {"q_proj": model.num_attention_heads, "o_proj": model.num_attention_heads,
              "k_proj": model.num_key_value_heads, "v_proj": model.num_key_value_heads}  # fmt: skip
     matrix = cell.row["matrix"]
@@ -229,7 +229,7 @@ _ROWS: Mapping[str, Callable[[LifeCell], float]] = {
 
 @cache
 def _inference(model: str, variant: str) -> Inference:
-    return Inference.of(_model(model), VARIANTS[variant], "life")
+    return Inference.build(_model(model), VARIANTS[variant], "life")
 
 
 def _model(name: str) -> LanguageModel:

@@ -45,13 +45,13 @@ def operator_rows(work: PassWork, machine: ForecastMachine) -> list[JsonObject]:
     """One row per operator: its work and times, all layers together."""
     times = machine.times(operator_demand(work, machine.efficiencies))
     quantities = {
-        "ops": work.of(*OPS),
-        "ops_share": work.of(*OPS) / max(float(work.total(*OPS)), 1.0),
-        "read_bytes": work.of(*READ),
-        "written_bytes": work.of(*WRITTEN),
-        "kv_read_bytes": work.of("kv_read_bytes"),
-        "kv_written_bytes": work.of("kv_written_bytes"),
-        "dispatches": work.of("dispatches"),
+        "ops": work.sums(*OPS),
+        "ops_share": work.sums(*OPS) / max(float(work.total(*OPS)), 1.0),
+        "read_bytes": work.sums(*READ),
+        "written_bytes": work.sums(*WRITTEN),
+        "kv_read_bytes": work.sums("kv_read_bytes"),
+        "kv_written_bytes": work.sums("kv_written_bytes"),
+        "dispatches": work.sums("dispatches"),
         "compute_s": times.compute_s,
         "memory_s": times.memory_s,
     }

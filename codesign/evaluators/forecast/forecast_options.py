@@ -97,6 +97,6 @@ class ForecastOptions(Record):
             request_choices["is_causal"] = request.causal
         if "logits" in request.model_fields_set:
             request_choices["logits"] = request.logits
-        return Inference.of(
+        return Inference.build(
             request.language_model, variant, self.profile, **request_choices, tile=tile
         )

@@ -60,14 +60,14 @@ class PassWork:
     rules: tuple[OperatorRule, ...]
     values: FloatArray
 
-    def of(self, *quantities: str) -> FloatArray:
+    def sums(self, *quantities: str) -> FloatArray:
         """(..., o) the sum of these quantities by operator."""
         rows = [QUANTITIES.index(name) for name in quantities]
         return np.asarray(self.values[..., rows, :].sum(axis=-2))
 
     def total(self, *quantities: str) -> FloatArray:
         """(...) the sum over the operators as well."""
-        return np.asarray(self.of(*quantities).sum(axis=-1))
+        return np.asarray(self.sums(*quantities).sum(axis=-1))
 
     def substituted(self, values: FloatArray) -> PassWork:
         """The same operators with other work."""

@@ -112,5 +112,5 @@ def operator_demand(work: PassWork, efficiencies: Efficiencies) -> Demand:
         )
         for shares in (efficiencies.compute, efficiencies.memory)
     )
-    moved = work.of(*READ, *WRITTEN) / memory
-    return Demand(work.of(*OPS) / compute, moved, work.of("dispatches"))
+    moved = work.sums(*READ, *WRITTEN) / memory
+    return Demand(work.sums(*OPS) / compute, moved, work.sums("dispatches"))

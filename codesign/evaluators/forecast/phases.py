@@ -43,7 +43,7 @@ class Inference:
     tile: int = 1
 
     @classmethod
-    def of(
+    def build(
         cls, model: LanguageModel, variant: Variant, profile: str = "plain", **choices: Any
     ) -> Inference:
         """The inference of a model as it was published.

@@ -59,7 +59,7 @@ def lora_update_ops(inference: Inference) -> float:
         replace(inference, variant=inference.variant.model_copy(update={"lora": how}))
         for how in ("inline", "none")
     )
-    ops = inline.prefill(1).of("matrix_ops") - without.prefill(1).of("matrix_ops")
+    ops = inline.prefill(1).sums("matrix_ops") - without.prefill(1).sums("matrix_ops")
     return float(ops.sum())
 
 

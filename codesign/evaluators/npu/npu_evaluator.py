@@ -403,7 +403,7 @@ class NpuEvaluator(PhaseMachine):
     def explain(self, designs: Columns) -> Explanation:
         if has_variants(designs):
             ((parallelism, stated, _, columns),) = variants(designs)
-            group = self.of(parallelism, stated)
+            group = self.group_of(parallelism, stated)
             explanation = group.explain(columns)
             violations = {**explanation.violations, "devices": group.excess}
             return replace(explanation, violations=violations)
@@ -451,7 +451,7 @@ class NpuEvaluator(PhaseMachine):
         """Excess of devices over the heads, layers or experts that they divide; relative."""
         return self.part.excess(self.workload.language_model)
 
-    def of(self, parallelism: Parallelism, stated: Stated = ()) -> NpuEvaluator:
+    def group_of(self, parallelism: Parallelism, stated: Stated = ()) -> NpuEvaluator:
         """The evaluator of devices that serve the model together, with the options that they state.
 
         ``self`` for one device alone that states none.
@@ -486,7 +486,7 @@ class NpuEvaluator(PhaseMachine):
         n = n_designs(designs)
         values: dict[str, FloatArray] = {}
         for parallelism, stated, positions, columns in variants(designs):
-            for name, of_group in function(self.of(parallelism, stated), columns).items():
+            for name, of_group in function(self.group_of(parallelism, stated), columns).items():
                 values.setdefault(name, np.empty(n))[positions] = of_group
         return values
 

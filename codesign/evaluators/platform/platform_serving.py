@@ -86,7 +86,7 @@ class PlatformServing:
         ]
         total_s = sum((n * timed.total_s for n, timed in passes), np.zeros_like(self.platform.tp))
         share = np.minimum(BURST_S / np.maximum(total_s, BURST_S), 1.0)
-        return [(n, timed.after_burst(share)) for n, timed in passes]
+        return [(n, timed.mix_burst(share)) for n, timed in passes]
 
     @cached_property
     def decode_pass(self) -> TimedPass:

@@ -39,7 +39,7 @@ class TimedPass:
         """The pass in a steady state."""
         return self.repeated or self
 
-    def after_burst(self, share: FloatArray) -> TimedPass:
+    def mix_burst(self, share: FloatArray) -> TimedPass:
         """The pass of a prefill of which a share runs in a burst, the rest in a steady state.
 
         Args:

@@ -35,16 +35,16 @@ class ComposedEvaluator(Evaluator, Generic[E]):
     def profile(self) -> str | None:
         return self.first.profile
 
-    def _with(self, change: Callable[[E], Evaluator]) -> Self:
+    def _change_members(self, change: Callable[[E], Evaluator]) -> Self:
         evaluator = copy.copy(self)
         evaluator.members = {key: cast("E", change(x)) for key, x in self.members.items()}
         return evaluator
 
     def replace_library(self, library: Fields) -> Self:
-        return self._with(lambda member: member.replace_library(library))
+        return self._change_members(lambda member: member.replace_library(library))
 
     def replace_constants(self, values: Mapping[str, float]) -> Self:
-        return self._with(lambda member: member.replace_constants(values))
+        return self._change_members(lambda member: member.replace_constants(values))
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
         keys = (member.interchangeable(parameter, values) for member in self.members.values())

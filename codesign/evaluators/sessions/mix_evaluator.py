@@ -91,7 +91,7 @@ class MixWorkload(Record):
         return mix
 
     @property
-    def by_name(self) -> dict[str, MixedWorkload]:
+    def workloads_by_name(self) -> dict[str, MixedWorkload]:
         """The workloads by name."""
         return {_name(entry): entry for entry in self.mix}
 
@@ -115,10 +115,10 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
     def __init__(self, workload: MixWorkload, options: SessionsOptions | None = None) -> None:
         self.workload = workload
         self.options = options or SessionsOptions()
-        self._mix = workload.by_name
+        self._mix = workload.workloads_by_name
         self.members = {
             name: SessionsEvaluator(entry, self.options, True)
-            for name, entry in workload.by_name.items()
+            for name, entry in workload.workloads_by_name.items()
         }
         first = self.first
         self.required_parameters = first.required_parameters
@@ -130,7 +130,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
             SESSION_METRICS[_RATE], SESSION_METRICS[_USD], SESSION_METRICS[_JOULES],
             *(machine[name] for name in _ALIKE), WORST_LIMIT, *([REGRET] if has_best else []),
             *(replace(SESSION_METRICS[metric], name=f"{name}_{metric}")
-              for name in workload.by_name for metric in (_RATE, _USD)),
+              for name in workload.workloads_by_name for metric in (_RATE, _USD)),
         )  # fmt: skip
 
     def provenance(self) -> Fields:

@@ -219,7 +219,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             "machine": self.first.provenance(),
         }
 
-    def without_caches(self, design: Fields) -> tuple[Fields, dict[str, int]]:
+    def split_caches(self, design: Fields) -> tuple[Fields, dict[str, int]]:
         """The machine of a design, and the units of its outer caches by technology."""
         units = {
             str(design[f"cache{i}_technology"]): int(design[f"cache{i}_units"])

@@ -445,7 +445,7 @@ class SimulationEvaluator(PhaseMachine):
         """The metrics of one design."""
         _check_formats(designs)
         ((parallelism, stated, _, columns),) = variants(designs)
-        analytical = self.analytical.of(parallelism, stated)
+        analytical = self.analytical.group_of(parallelism, stated)
         chosen_choose = analytical.choose(columns)
         simulator = Simulator(chosen_choose.working, analytical.pass_, self.options)
         return SimulatedMetrics(simulator, chosen_choose)

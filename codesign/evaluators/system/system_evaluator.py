@@ -135,7 +135,7 @@ class SystemEvaluator(Evaluator):
         evaluator._tasks = pool_tasks(self.workload, pools)
         by_name = {pool.name: pool for pool in pools}
         evaluator.machines = {
-            name: pool_machine(by_name[name], task, self.workload, self.options.of(name))
+            name: pool_machine(by_name[name], task, self.workload, self.options.options_of(name))
             for name, task in evaluator._tasks.items()
         }
         evaluator._links, evaluator._exchanges = links_in_order(evaluator._tasks, links)

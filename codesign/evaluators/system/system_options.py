@@ -97,6 +97,6 @@ class SystemOptions(MachineOptions):
     measured of transfers beside the prompt on A100s, and 5 ms on H100s (ISCA 2024, section VI.A).
     It delays a request and takes nothing of the link's rate."""
 
-    def of(self, pool: str) -> MachineOptions:
+    def options_of(self, pool: str) -> MachineOptions:
         """The options of a pool."""
         return self.pools.get(pool, self)

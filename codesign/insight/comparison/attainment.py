@@ -29,7 +29,7 @@ def attainment_surfaces(
         problem: With two objectives.
         percentiles: Share of the runs, in percent.
     """
-    runs = problem.of(optimizer)
+    runs = problem.runs_of(optimizer)
     fronts = [run.front for run in runs if len(run.front)]
     surfaces = {level: np.empty((0, 2)) for level in percentiles}
     if not fronts:

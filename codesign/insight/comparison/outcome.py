@@ -113,7 +113,7 @@ class ProblemOutcome:
     hints: Mapping[str, HintUse] = field(default_factory=dict)
     uninformed: tuple[str, ...] = ()
 
-    def of(self, optimizer: str) -> tuple[RunOutcome, ...]:
+    def runs_of(self, optimizer: str) -> tuple[RunOutcome, ...]:
         """The runs of one optimizer, in the order of the seeds."""
         return tuple(run for run in self.runs if run.optimizer == optimizer)
 
@@ -125,7 +125,7 @@ class ProblemOutcome:
 
     def shares(self, optimizer: str) -> FloatArray:
         """(seeds, budget) share of the best hypervolume after each evaluation."""
-        return np.array([run.share for run in self.of(optimizer)])
+        return np.array([run.share for run in self.runs_of(optimizer)])
 
     def final_shares(self, optimizer: str) -> FloatArray:
         """(seeds,) share of the best hypervolume at the end."""
@@ -133,11 +133,11 @@ class ProblemOutcome:
 
     def areas(self, optimizer: str) -> FloatArray:
         """(seeds,) area under the curve of convergence."""
-        return np.array([run.area for run in self.of(optimizer)])
+        return np.array([run.area for run in self.runs_of(optimizer)])
 
     def suggestion_seconds(self, optimizer: str) -> FloatArray:
         """(suggestions,) wall time of each suggestion after the initial designs, over the seeds."""
-        seconds = [run.time.chosen_seconds for run in self.of(optimizer)]
+        seconds = [run.time.chosen_seconds for run in self.runs_of(optimizer)]
         return np.concatenate([np.empty(0), *seconds])
 
 

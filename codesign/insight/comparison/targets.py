@@ -56,7 +56,7 @@ def solved_share(
     evaluations = np.arange(1, budget + 1)
 
     def share_on(problem: ProblemOutcome) -> FloatArray:
-        times = np.concatenate([runtimes(problem.of(optimizer), target) for target in targets])
+        times = np.concatenate([runtimes(problem.runs_of(optimizer), target) for target in targets])
         reached = np.searchsorted(np.sort(times), evaluations, side="right")
         return np.asarray(reached / len(times), dtype=np.float64)
 
@@ -67,7 +67,7 @@ def target_record(
     problems: Sequence[ProblemOutcome], optimizer: str, target: float
 ) -> TargetRecord:
     """Speed and share with which an optimizer reached one target."""
-    runs = [run for problem in problems for run in problem.of(optimizer)]
+    runs = [run for problem in problems for run in problem.runs_of(optimizer)]
     times = runtimes(runs, target)
     reached = np.isfinite(times)
     spent = np.where(reached, times, [float(len(run.share)) for run in runs])

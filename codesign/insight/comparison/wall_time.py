@@ -61,7 +61,7 @@ def run_costs(outcome: Outcome) -> tuple[RunCost, ...]:
     """The cost of each optimizer."""
     costs = []
     for label in outcome.labels:
-        runs = [run for problem in outcome.problems for run in problem.of(label)]
+        runs = [run for problem in outcome.problems for run in problem.runs_of(label)]
         suggestion_s = float(sum(run.time.suggestion_seconds.sum() for run in runs))
         evaluation_s = float(sum(run.time.evaluation_seconds for run in runs))
         n_evaluated = sum(run.n_evaluated for run in runs)
@@ -103,7 +103,7 @@ def equal_time_shares(outcome: Outcome, costs_s: Sequence[float] | FloatArray) -
     def shares_on(problem: ProblemOutcome) -> FloatArray:
         """(costs, optimizers) mean over the seeds."""
         shares = []
-        for runs in zip(*(problem.of(label) for label in outcome.labels), strict=True):
+        for runs in zip(*(problem.runs_of(label) for label in outcome.labels), strict=True):
             ends = np.min([elapsed_seconds(run, costs)[:, -1] for run in runs], axis=0)
             shares.append([share_after(run, costs, ends) for run in runs])
         return np.asarray(np.mean(shares, axis=0).T)
@@ -132,7 +132,7 @@ def shares_over_time(
     costs = np.full(len(seconds), cost_s)
 
     def shares_on(problem: ProblemOutcome) -> FloatArray:
-        runs = problem.of(optimizer)
+        runs = problem.runs_of(optimizer)
         return np.asarray(np.mean([share_after(run, costs, seconds) for run in runs], axis=0))
 
     return np.asarray(kind_means(outcome.ranked, shares_on).mean(axis=0))

@@ -94,7 +94,7 @@ class Box:
         """(k,) the good ends, or the bad ones."""
         return np.where(self.good_is_low == is_good, self.low, self.high)
 
-    def at_end(self, k: int, side: int) -> FloatArray:
+    def ends_at(self, k: int, side: int) -> FloatArray:
         """(k,) typical values, one constant at its low (0) or high (1) end."""
         values = self.typical
         values[k] = self.ends[k, side]
@@ -296,7 +296,7 @@ class _Search:
         self.n_searches = self.n_bounded = 0
         base = box.burdens(row, box.typical)
         moved = [
-            [box.burdens(row, box.at_end(k, side))[0] for side in (0, 1)] for k in range(len(box))
+            [box.burdens(row, box.ends_at(k, side))[0] for side in (0, 1)] for k in range(len(box))
         ]
         swings = np.abs(relative_change(base, np.array(moved))).max(axis=(1, 2))
         order = np.argsort(-swings, kind="stable")
@@ -309,7 +309,7 @@ class _Search:
         Returns:
             None if they are too many however the box is split.
         """
-        rows = self._within(values)
+        rows = self._levels_within(values)
         if rows is not None:
             return [rows]
         following = next((k for k in self.order if k not in values), None)
@@ -323,7 +323,7 @@ class _Search:
             rivals += face
         return rivals
 
-    def _within(self, values: dict[int, float]) -> IntArray | None:
+    def _levels_within(self, values: dict[int, float]) -> IntArray | None:
         box = self.box
         good, bad = box.corner(is_good=True), box.corner(is_good=False)
         for k, value in values.items():

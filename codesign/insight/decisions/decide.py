@@ -292,7 +292,8 @@ class _Leads:
         return np.array(
             [
                 any(
-                    (box.burdens(row, box.at_end(k, side)) != self.base[0]).any() for side in (0, 1)
+                    (box.burdens(row, box.ends_at(k, side)) != self.base[0]).any()
+                    for side in (0, 1)
                 )
                 for k in range(len(box))
             ]
@@ -302,7 +303,7 @@ class _Leads:
         """Fill the (k, 2, g, 1 + c) changes as one constant goes to an end."""
         places = list(product(constants.tolist(), (0, 1)))
         for k, side in counted(places, "ends of constants"):
-            burdens = self.box.burdens(self.rows[self.first_row], self.box.at_end(k, side))
+            burdens = self.box.burdens(self.rows[self.first_row], self.box.ends_at(k, side))
             self.moved[k, side] = np.where(np.isfinite(burdens), burdens - self.base, np.inf)
 
     def _is_linear(self, corner: FloatArray, best: FloatArray) -> bool:
@@ -320,7 +321,7 @@ class _Leads:
                 return False
         return True
 
-    def with_and_without(self, has: BoolArray) -> tuple[BoolArray, BoolArray]:
+    def count_groups(self, has: BoolArray) -> tuple[BoolArray, BoolArray]:
         """(g,) groups that have a design with a decision, and that have one without it."""
         n = len(self.base)
         return np.bincount(self.group[has], minlength=n) > 0, np.bincount(
@@ -429,7 +430,7 @@ def _decision(leads: _Leads, trait: Trait) -> Decision:
     """A decision with the smallest change that flips it."""
     problem, row = leads.box.problem, leads.rows[0]
     row_has = trait.has(leads.rows, row)
-    has, lacks = leads.with_and_without(row_has)
+    has, lacks = leads.count_groups(row_has)
     ties = leads.rows[(leads.group == 0) & ~row_has][:_MOST_TIES]
     breaks = _flips_by_one(leads, row_has)
     flip: Flip | None = breaks[0] if breaks else None
@@ -455,7 +456,7 @@ def _decision(leads: _Leads, trait: Trait) -> Decision:
 
 def _flips_by_one(leads: _Leads, row_has: BoolArray) -> list[Flip]:
     """The flips along every constant, the smallest change first."""
-    has, lacks = leads.with_and_without(row_has)
+    has, lacks = leads.count_groups(row_has)
     ways = product(range(len(leads.box)), (0, 1))
     flips = [leads.flip((way,), has, lacks, row_has) for way in ways]
     return sorted(filter(None, flips), key=lambda flip: flip.share)

@@ -157,7 +157,7 @@ def leading_pairs(decided: DecidedDesign) -> list[tuple[str, str]]:
     ranked = []
     for k, number in enumerate(box.numbers):
         shares = [f.share for f in flips if number in [change.number for change in f.changes]]
-        ends = [float(box.burdens(row, box.at_end(k, side))[0, 0]) for side in (0, 1)]
+        ends = [float(box.burdens(row, box.ends_at(k, side))[0, 0]) for side in (0, 1)]
         reach = abs(np.log(ends[1] / ends[0])) if np.isfinite(ends).all() else np.inf
         ranked.append((min(shares, default=np.inf), -reach, constant_name(number)))
     ranks = list(enumerate(sorted(ranked)[:_LEADING]))

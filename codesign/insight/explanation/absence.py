@@ -164,8 +164,8 @@ class Absences:
         parameter = problem.space.parameters[column]
         variation = Variation(fixed=((parameter.name, value),))
         value_text = "none" if value is None else parameter.show(value)
-        front = self._fronts.of(variation, f"{parameter.name} = {value_text}", self._wanted)
-        space = variation.of(problem).space
+        front = self._fronts.find(variation, f"{parameter.name} = {value_text}", self._wanted)
+        space = variation.apply(problem).space
         if front is not None:
             front = replace(front, rows=recoded(front.rows, space, problem.space))
         return _Part(variation, space.size, front)
@@ -197,12 +197,12 @@ class Absences:
                 alone=measure.alone(objectives[None, :])[0],
                 point=point,
                 dominator=self._front.rows[similar],
-                better=measure.between(objectives, self._front.objectives[point]),
+                better=measure.gaps_between(objectives, self._front.objectives[point]),
             )
             return Absence(choice, value, n_designs, miss)
         problem = self._fronts.problem
         samples = [
-            _some(problem, space_slice.variation.of(problem).space) for space_slice in slices
+            _some(problem, space_slice.variation.apply(problem).space) for space_slice in slices
         ]
         broken = broken_limits(problem, np.concatenate(samples))
         return Absence(choice, value, n_designs, None, tuple(broken), sum(map(len, samples)))

@@ -57,7 +57,7 @@ class Measure:
     tolerance: float = 0.0
 
     @classmethod
-    def of(cls, front: FloatArray, senses: tuple[Sense, ...], tolerance: float = 0.0) -> Measure:
+    def build(cls, front: FloatArray, senses: tuple[Sense, ...], tolerance: float = 0.0) -> Measure:
         """Measure by factors if every objective of the front is positive in its natural sign."""
         is_positive = bool((flipped_columns(front, senses) > 0).all())
         kind: Kind = "factor" if is_positive else "share of range"
@@ -130,7 +130,7 @@ class Measure:
         better = ~nearly_matches(point, self.front, self.tolerance).all(axis=1)
         return np.flatnonzero(as_good & better if (as_good & better).any() else as_good)
 
-    def between(self, worse: FloatArray, better: FloatArray) -> FloatArray:
+    def gaps_between(self, worse: FloatArray, better: FloatArray) -> FloatArray:
         """(m,) by how much one point is better than another in each objective."""
         return self._natural_measure(self._raw(worse[None, None, :], better[None, None, :])[0, 0])
 

@@ -131,7 +131,7 @@ def explain_front(
     under = fold(front.objectives, cost_column(problem.objectives), tolerance)
     kept_places = kept_points(under)
     kept_front = front.only(kept_places)
-    measure = Measure.of(kept_front.objectives, problem.senses, tolerance)
+    measure = Measure.build(kept_front.objectives, problem.senses, tolerance)
     listed = choices_of(problem.space, front, kept_places)
     limits = limits_of(problem)
     movable, unpriced = limits.movable, dict(limits.others)
@@ -178,7 +178,7 @@ def _folded_values(
         for value in choice.folded:
             points = choice.where(value)
             lost = [
-                measure.between(front.objectives[point], front.objectives[under[point]]).max()
+                measure.gaps_between(front.objectives[point], front.objectives[under[point]]).max()
                 for point in points
             ]
             least = int(points[int(np.argmin(lost))])

@@ -271,7 +271,7 @@ class _Search:
         return Variation(constraints=tuple(pair for x in variations for pair in x.constraints))
 
     def _pool(self, variation: Variation) -> _CandidateSet:
-        varied = variation.of(self.campaign_problem)
+        varied = variation.apply(self.campaign_problem)
         problem = replace(varied, objectives=self.objectives)
         return _CandidateSet(problem, len(self.campaign_problem.objectives))
 

@@ -206,14 +206,14 @@ class _Pricing:
     def _loosened(self, limit: Limit, step: float | None, label: str) -> FloatArray | None:
         """(p, m) the front with a looser limit, or without it."""
         if self._moves_designs(limit):
-            return _points(self.fronts.of(limit.moved(step), label))
+            return _points(self.fronts.find(limit.moved(step), label))
         column = _bounded_column(self.fronts.problem, limit)
         points = self.front.objectives.copy()
         if column is not None:
             points[:, column] = -_FAR
         improvement = WantedPart(f"new of {limit} {step}", partial(_always, points), False)
         variation = replace(limit.moved(step), is_only_new=True)
-        fresh = self.fronts.of(variation, label, improvement)
+        fresh = self.fronts.find(variation, label, improvement)
         if fresh is None:
             return self.front.objectives
         union = np.unique(np.concatenate([self.front.objectives, fresh.objectives]), axis=0)
@@ -237,7 +237,7 @@ class _Pricing:
 
     def _tighter(self, limit: Limit) -> FloatArray | None:
         variation = limit.moved(-self.step)
-        varied = variation.of(self.fronts.problem)
+        varied = variation.apply(self.fronts.problem)
         rows = self.front.rows
         is_admitted = varied.admits(rows)
         is_admitted[is_admitted] = varied.evaluate(
@@ -252,7 +252,7 @@ class _Pricing:
             # is gone dominated only what is gone as well.
             self.fronts.progress.end()
             return self.front.objectives[points]
-        return _points(self.fronts.of(variation, f"{limit.text}, tighter"))
+        return _points(self.fronts.find(variation, f"{limit.text}, tighter"))
 
     def _move(self, limit: Limit, front: FloatArray | None, step: float) -> Move:
         number = limit.bound_loosened_by(step)

@@ -85,7 +85,7 @@ def _ends(
         return
     for entry in range(n_entries or 1):
         levels = sorted({value[entry] for value in values})
-        for level, beyond in _beyond(levels):
+        for level, beyond in _next_levels(levels):
             codes = [code for code, value in enumerate(values) if value[entry] == level]
             is_end = np.isin(listed.rows[:, columns], codes).any(axis=1)
             n_points = len(np.unique(listed.point[is_end]))
@@ -100,7 +100,7 @@ def _ends(
             yield end
 
 
-def _beyond(levels: list[float]) -> Iterator[tuple[float, float | None]]:
+def _next_levels(levels: list[float]) -> Iterator[tuple[float, float | None]]:
     """Both ends of increasing levels, each with the next level by their steps or their ratio."""
     if len(levels) < 2:
         return

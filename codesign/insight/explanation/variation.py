@@ -55,7 +55,7 @@ class Variation:
     slack: tuple[tuple[str, float], ...] = ()
     is_only_new: bool = False
 
-    def of(self, problem: Problem) -> Problem:
+    def apply(self, problem: Problem) -> Problem:
         """The problem varied."""
         space = problem.space.fix(dict(self.fixed)) if self.fixed else problem.space
         if self.space_constraints:
@@ -175,7 +175,7 @@ class Fronts:
     _executor: LocalExecutor | None = None
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
-    def of(
+    def find(
         self, variation: Variation, label: str, varied_part: WantedPart | None = None
     ) -> ExactFront | None:
         """The exact front of a variation; None if it holds no feasible design that is wanted.
@@ -189,7 +189,7 @@ class Fronts:
             InputError: The designs cannot be listed, or the folder cannot be written.
             JobError: The enumeration failed.
         """
-        varied = variation.of(self.problem)
+        varied = variation.apply(self.problem)
         self.progress.begin(label, varied.space.size)
         try:
             if self._executor is None:
@@ -268,7 +268,7 @@ def _search(
     problem, working_folder = _base(base)
     try:
         with chdir(working_folder):
-            return _front(variation.of(problem), folder, varied_part)
+            return _front(variation.apply(problem), folder, varied_part)
     except InfeasibleError:
         return None
     except CodesignError as error:
@@ -283,4 +283,4 @@ def _base(pickled: bytes) -> tuple[Problem, Path]:
 
 
 def _rebuilt(rebuild: Rebuild, variation: Variation) -> Problem:
-    return variation.of(rebuild())
+    return variation.apply(rebuild())

@@ -71,7 +71,7 @@ def design_uncertainty(
     row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
     in_space = all(values[0] <= 0 for values in space.violations(row).values())
     observed = [sweep.observe(row, values) for values in counted(drawn, _DRAWS)]
-    corners = _Corners.of(sweep, row)
+    corners = _Corners.build(sweep, row)
     return DesignUncertainty(
         samples=samples,
         seed=seed,
@@ -121,7 +121,7 @@ class _Corners:
     metrics: Mapping[tuple[int, ...], Mapping[str, float]]
 
     @classmethod
-    def of(cls, sweep: Sweep, row: IntArray) -> _Corners:
+    def build(cls, sweep: Sweep, row: IntArray) -> _Corners:
         """The corners of a single design."""
         k = len(sweep.numbers)
         metrics = {}

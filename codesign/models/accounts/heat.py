@@ -166,11 +166,11 @@ def temperatures(
             for values in (placement.x, placement.y, placement.width, placement.height)
         )
         sides = placement.sides_mm[:, chunk]
-        along = _Waves.of(x, width, sides[0], _N_MODES[0])
-        across = _Waves.of(y, height, sides[1], _N_MODES[1])
+        along = _Waves.build(x, width, sides[0], _N_MODES[0])
+        across = _Waves.build(y, height, sides[1], _N_MODES[1])
         layer = placement.layers[:, chunk]
         layer_waves = [
-            _Waves.of(layer[axis][:, None], layer[axis + 2][:, None], sides[axis], n_modes)
+            _Waves.build(layer[axis][:, None], layer[axis + 2][:, None], sides[axis], n_modes)
             for axis, n_modes in enumerate(_N_MODES)
         ]
         base, per_layer = _responses(
@@ -204,7 +204,7 @@ class _Waves(NamedTuple):
     spots: FloatArray
 
     @classmethod
-    def of(cls, begin: FloatArray, length: FloatArray, side: FloatArray, n_modes: int) -> _Waves:
+    def build(cls, begin: FloatArray, length: FloatArray, side: FloatArray, n_modes: int) -> _Waves:
         """Cosines over intervals of a side, (c,) in mm."""
         scale = (np.pi / side)[:, None]
         middle, half = (begin + 0.5 * length) * scale, 0.5 * length * scale

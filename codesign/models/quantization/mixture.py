@@ -37,7 +37,7 @@ class Sensitivity:
     n_weights: int
     divergence_nats: Mapping[str, float]
 
-    def of(self, formats: Sequence[str]) -> Sensitivity:
+    def measure(self, formats: Sequence[str]) -> Sensitivity:
         """The same for some formats."""
         return replace(self, divergence_nats={name: self.divergence_nats[name] for name in formats})
 

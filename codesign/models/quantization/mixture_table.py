@@ -108,7 +108,7 @@ def mixture_table(
     everything = sensitivities(
         decoder, settings.formats, calibration, to_choose, settings.algorithm, known, keep
     )
-    measured = [sensitivity.of(settings.formats) for sensitivity in everything]
+    measured = [sensitivity.measure(settings.formats) for sensitivity in everything]
     mixtures = [best_mixture(measured, bits) for bits in average_bits]
     if divergence_nats is not None:
         mixtures.append(narrowest_mixture(measured, divergence_nats))

@@ -244,7 +244,7 @@ def _missing_values(
     place_of = {key: place for place, key in enumerate(carried)}
     places = np.array([place_of.get(key, -1) for key in keys(owners).tolist()], dtype=int)
     positions = folded.positions[order]
-    measure = Measure.of(results.objectives[positions], problem.senses, folded.tolerance)
+    measure = Measure.build(results.objectives[positions], problem.senses, folded.tolerance)
     misses = near_misses(problem, near, results.rows[positions], measure, rows)[:_MOST_MISSES]
     missed = problem.space.decode(near.rows[[miss.place for miss in misses]])
     better = [positions[miss.dominator] for miss in misses]

@@ -58,7 +58,7 @@ def padded_attention_ops(inference, contexts, tiles):
     for tile in (1, *tiles):
         steps = replace(inference, tile=tile).decode(contexts)
         is_product = np.array([class_name == "bmm" for class_name in steps.classes])
-        ops_by_tile[tile] = steps.of("matrix_ops")[:, is_product].sum(axis=1) / layers
+        ops_by_tile[tile] = steps.sums("matrix_ops")[:, is_product].sum(axis=1) / layers
     return ops_by_tile
 
 
@@ -148,7 +148,7 @@ def test_plain_counts_what_the_lowering_has(name, phase):
 @pytest.mark.parametrize("profile", ["plain", "life"])
 @pytest.mark.parametrize("name", AUTOREGRESSIVE)
 def test_steps_at_any_context_are_on_the_line_through_two(name, profile):
-    inference = Inference.of(load_model(name), Variant(kv_format="int8"), profile)
+    inference = Inference.build(load_model(name), Variant(kv_format="int8"), profile)
     steps = inference.decode([1, 7, 1000])
     for values, context in zip(steps.values, (1, 7, 1000), strict=True):
         own = inference._step(float(context), 1)
@@ -156,7 +156,7 @@ def test_steps_at_any_context_are_on_the_line_through_two(name, profile):
 
 
 def test_the_mean_step_is_the_mean_of_all_steps():
-    inference = Inference.of(LLAMA, Variant(), "plain")
+    inference = Inference.build(LLAMA, Variant(), "plain")
     steps = inference.decode(100 + np.arange(1, 31))
     mean = inference.mean_step(100, 30)
     np.testing.assert_allclose(steps.values.mean(axis=0), mean.values, rtol=1e-12)
@@ -164,7 +164,7 @@ def test_the_mean_step_is_the_mean_of_all_steps():
 
 @pytest.mark.parametrize("chunk", [1, 100, 256, 1000])
 def test_chunks_of_a_causal_prompt_add_up_to_its_products(chunk):
-    inference = Inference.of(LLAMA, Variant(), "plain")
+    inference = Inference.build(LLAMA, Variant(), "plain")
     whole, parts = inference.prefill(1000), inference.prefill(1000, chunk)
     assert float(parts.total("matrix_ops")) == pytest.approx(float(whole.total("matrix_ops")))
     assert parts.total("kv_written_bytes") == whole.total("kv_written_bytes")
@@ -174,7 +174,7 @@ def test_chunks_of_a_causal_prompt_add_up_to_its_products(chunk):
 
 def test_the_smallest_chunk_of_life_takes_64_times_the_dispatches():
     # LIFE §5.2: "number of dispatch calls also increases by 64x for smallest chunk-size".
-    (row,) = chunk_ratios(Inference.of(LLAMA, Variant(), "life"), 4096, [64])
+    (row,) = chunk_ratios(Inference.build(LLAMA, Variant(), "life"), 4096, [64])
     assert row["dispatches"] == 64
     assert row["ops"] == pytest.approx(1.0, abs=0.1)
 
@@ -189,7 +189,7 @@ def test_int4_weights_take_half_a_byte_and_a_scale_and_a_zero_per_group():
 
 def test_dequantization_costs_two_operations_per_weight():
     plain, int4 = (
-        Inference.of(LLAMA, VARIANTS[name], "life").decode([1]).total(*OPS)[0]
+        Inference.build(LLAMA, VARIANTS[name], "life").decode([1]).total(*OPS)[0]
         for name in ("bf16-bf16", "bf16-int4")
     )
     projections = 32 * (4 * 4096**2 + 3 * 4096 * 11008) + 4096 * 32000
@@ -206,14 +206,14 @@ def test_a_polynomial_takes_the_operations_of_table_1(degree, expected):
 @pytest.mark.parametrize("tile", [16, 64])
 def test_padding_rounds_every_size_of_attentions_products_up(tile):
     contexts = np.array([1.0, 100.0, 128.0, 2001.0])
-    ops = padded_attention_ops(Inference.of(LLAMA, Variant(), "life"), contexts, [tile])
+    ops = padded_attention_ops(Inference.build(LLAMA, Variant(), "life"), contexts, [tile])
     padded = np.ceil(contexts / tile) * tile
     np.testing.assert_allclose(ops[1], 2 * 2 * 32 * 128 * contexts)
     np.testing.assert_allclose(ops[tile], 2 * 2 * 32 * tile * 128 * padded)
 
 
 def test_padding_costs_operations_and_no_traffic():
-    ideal = Inference.of(LLAMA, Variant(), "life")
+    ideal = Inference.build(LLAMA, Variant(), "life")
     tiled = replace(ideal, tile=64)
     np.testing.assert_allclose(
         tiled.decode([100, 999]).total(*READ, *WRITTEN),
@@ -231,11 +231,13 @@ def test_kinds_of_attention_keep_their_cache(kind, expected):
 
 def test_adapters_merged_inline_add_what_a_merge_takes():
     without, inline, merged = (
-        float(Inference.of(LLAMA, Variant(lora=how, lora_rank=64)).prefill(256).total("matrix_ops"))
+        float(
+            Inference.build(LLAMA, Variant(lora=how, lora_rank=64)).prefill(256).total("matrix_ops")
+        )
         for how in ("none", "inline", "merged")
     )
     updates = {
-        rank: lora_update_ops(Inference.of(LLAMA, Variant(lora_rank=rank))) for rank in (64, 128)
+        rank: lora_update_ops(Inference.build(LLAMA, Variant(lora_rank=rank))) for rank in (64, 128)
     }
     assert inline - without == pytest.approx(updates[64])
     assert merged == without
@@ -249,7 +251,7 @@ def test_adapters_merged_inline_add_what_a_merge_takes():
 def test_fusion_lowers_traffic_and_dispatches_and_leaves_the_products():
     for profile in ("plain", "life"):
         eager, fused = (
-            Inference.of(LLAMA, Variant(fused=is_fused), profile).prefill(512)  # type: ignore[arg-type]
+            Inference.build(LLAMA, Variant(fused=is_fused), profile).prefill(512)  # type: ignore[arg-type]
             for is_fused in (False, True)
         )
         assert fused.total("matrix_ops") == eager.total("matrix_ops")
@@ -261,7 +263,7 @@ def test_without_kv_compression_decode_slows_and_with_it_by_less_than_a_tenth():
     # LIFE §5.3.2: "With KV compression, TPS does not drop more than 10% for any prompt length".
     box = ForecastMachine(5e13, 5e10)
     lines = {
-        name: timeline(Inference.of(LLAMA, VARIANTS[name], "life"), box, 4096, 2000, 3)
+        name: timeline(Inference.build(LLAMA, VARIANTS[name], "life"), box, 4096, 2000, 3)
         for name in ("bf16-bf16", "bf16-int4", "bf16-int4-kv4")
     }
     drops = {name: -line["change"][-1] for name, line in lines.items()}
@@ -292,9 +294,9 @@ def test_life_takes_a_decode_step_by_its_traffic_alone():
 
 
 def test_efficiencies_of_an_operator_go_before_those_of_its_kind():
-    work = Inference.of(LLAMA, Variant()).prefill(64)
-    linear = float(work.of(*OPS)[np.array(work.classes) == "linear"].sum())
-    head = float(work.of(*OPS)[work.names.index("lm_head")])
+    work = Inference.build(LLAMA, Variant()).prefill(64)
+    linear = float(work.sums(*OPS)[np.array(work.classes) == "linear"].sum())
+    head = float(work.sums(*OPS)[work.names.index("lm_head")])
     everything = float(work.total(*OPS))
     asked = demand(work, Efficiencies(compute={"linear": 0.5, "lm_head": 0.25}))
     expected = everything - linear + (linear - head) / 0.5 + head / 0.25
@@ -394,7 +396,7 @@ def test_work_is_counted_once_per_variant_however_many_machines(
 
 
 def test_chunks_are_attended_to_whole_first_and_chosen_from_later():
-    inference, chunk, prompt = Inference.of(load_model("deepseek-v3.2"), Variant()), 2048, 8192
+    inference, chunk, prompt = Inference.build(load_model("deepseek-v3.2"), Variant()), 2048, 8192
     whole, first, chunks = (
         inference.prefill(*sizes) for sizes in ((prompt,), (chunk,), (prompt, chunk))
     )
@@ -402,9 +404,9 @@ def test_chunks_are_attended_to_whole_first_and_chosen_from_later():
     assert "index_scores" not in first.names
     assert chunks.names[: len(first.names)] == first.names
     scores, all_scores = (
-        work.of("matrix_ops")[work.names.index("index_scores")] for work in (chunks, whole)
+        work.sums("matrix_ops")[work.names.index("index_scores")] for work in (chunks, whole)
     )
     within = 61 * 2 * 64 * 128 * chunk * (chunk + 1) / 2  # nothing is chosen in the first chunk
     assert scores == pytest.approx(all_scores - within, rel=1e-12)
-    up = chunks.of("matrix_ops")[chunks.names.index("key_value_projection")]
-    assert up == first.of("matrix_ops")[first.names.index("key_value_projection")]
+    up = chunks.sums("matrix_ops")[chunks.names.index("key_value_projection")]
+    assert up == first.sums("matrix_ops")[first.names.index("key_value_projection")]

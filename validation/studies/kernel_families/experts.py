@@ -22,7 +22,7 @@ from codesign.models.machines.device.experts import (
     experts_time_s,
 )
 from codesign.models.machines.device.formats import ProductFormat, product_format
-from codesign.models.machines.device.links import by_kind
+from codesign.models.machines.device.links import number_by_kind
 from codesign.models.machines.roofline import roofline_times
 from validation.studies.kernel_families.family import KernelFamily
 from validation.studies.kernel_families.routing import first_rank_load
@@ -75,7 +75,7 @@ def left_out(table: KernelTable) -> Reasons:
 
 def _law(table: KernelTable) -> Callable[[ExpertConstants], FloatArray]:
     work, peaks = expert_work(table), _peaks(table)
-    rates = looped_rates(table.rates, by_kind(work.core_limit, MULTIPLY_BITS, 16.0))
+    rates = looped_rates(table.rates, number_by_kind(work.core_limit, MULTIPLY_BITS, 16.0))
     return lambda constants: experts_time_s(work, peaks, rates, constants)
 
 

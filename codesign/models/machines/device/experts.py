@@ -24,7 +24,7 @@ from codesign.base.schema import Record, Share, quantity
 from codesign.models.machines.device.clock import product_share
 from codesign.models.machines.device.corrections import KernelCase
 from codesign.models.machines.device.formats import ProductFormat
-from codesign.models.machines.device.links import Texts, by_kind
+from codesign.models.machines.device.links import Texts, number_by_kind
 from codesign.models.machines.device.memory import memory_time_s
 from codesign.models.machines.device.rates import DeviceRates, Floats
 
@@ -148,10 +148,10 @@ def experts_time_s(
         peak_flop_per_s: Dense peak of the precision in which the weights multiply.
     """
     clock_hz = np.asarray(rates.clock_hz)
-    bits = by_kind(work.core_limit, MULTIPLY_BITS, 16.0)
+    bits = number_by_kind(work.core_limit, MULTIPLY_BITS, 16.0)
     sustained = constants.compute * product_share(rates, bits) * peak_flop_per_s
     limits = constants.core_flop_per_cycle
-    limit = by_kind(work.core_limit, limits, np.inf)
+    limit = number_by_kind(work.core_limit, limits, np.inf)
     synchronous = limits.get(_SYNCHRONOUS, np.inf) * 16.0 / bits
     core = np.minimum(
         np.where(rates.has_asynchronous_cores, limit, np.minimum(limit, synchronous)) * clock_hz,

@@ -52,7 +52,7 @@ def link_rates(lookup: Callable[[Callable[[Device], float]], Floats], kind: Text
     )
 
 
-def by_kind(kind: Texts, factors: Mapping[str, float], absent: float = 1.0) -> FloatArray:
+def number_by_kind(kind: Texts, factors: Mapping[str, float], absent: float = 1.0) -> FloatArray:
     """A number for each kind of link; ``absent`` for kinds that are not listed."""
     kinds = np.asarray(kind)
     number = np.full(kinds.shape, absent)
@@ -71,4 +71,6 @@ def slowness(links: LinkRates, latency_factor: Mapping[str, float]) -> FloatArra
     Args:
         latency_factor: Factors of kinds of links; 1 for others.
     """
-    return by_kind(links.kind, latency_factor) * (TYPICAL_CLOCK_HZ / np.asarray(links.clock_hz))
+    return number_by_kind(links.kind, latency_factor) * (
+        TYPICAL_CLOCK_HZ / np.asarray(links.clock_hz)
+    )

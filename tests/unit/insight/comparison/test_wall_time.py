@@ -30,12 +30,12 @@ def outcome():
         "quick": (_run("quick", [0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 0.0, 0.0]),),
         "clever": (_run("clever", [0.1, 0.8, 0.9, 1.0], [7.0, 1.0, 1.0, 1.0]),),
     }
-    problem = SimpleNamespace(of=runs.__getitem__, kind="k")
+    problem = SimpleNamespace(runs_of=runs.__getitem__, kind="k")
     return SimpleNamespace(problems=(problem,), ranked=(problem,), labels=tuple(runs))
 
 
 def test_wall_time_is_evaluations_and_suggestions(outcome):
-    run = outcome.problems[0].of("clever")[0]
+    run = outcome.problems[0].runs_of("clever")[0]
     assert elapsed_seconds(run, np.array([0.5])).tolist() == [[0.5, 2.0, 3.5, 5.0]]
 
 

@@ -141,7 +141,7 @@ def test_an_infeasible_value_is_explained_by_the_limit_that_all_break(toy_said):
 
 def test_where_an_objective_is_not_positive_regret_is_a_share_of_the_range():
     front = np.array([[0.0, 4.0], [1.0, 2.0], [2.0, 0.0]])
-    measure = Measure.of(front, ("minimize", "minimize"))
+    measure = Measure.build(front, ("minimize", "minimize"))
     assert measure.kind == "share of range"
     np.testing.assert_allclose(measure.alone(np.array([[1.0, 3.0], [3.0, 3.0]])),
                                [[0.0, 0.25], [1.0, 0.75]])  # fmt: skip
@@ -329,7 +329,7 @@ def test_a_limit_that_gains_less_than_the_tolerance_gains_nothing_that_matters()
 def test_a_design_hardly_worse_than_one_that_is_kept_counts_as_as_good():
     front = np.array([[-100.0, 10.0], [-50.0, 5.0]])
     point = np.array([[-101.0, 20.0]])  # 1 % more than the first, for twice as much
-    exact, near = (Measure.of(front, ("maximize", "minimize"), t) for t in (0.0, 0.02))
+    exact, near = (Measure.build(front, ("maximize", "minimize"), t) for t in (0.0, 0.02))
     np.testing.assert_allclose(exact.regret(point), 1.0)
     np.testing.assert_allclose(near.regret(point), 2.0)
     assert near.dominating(point[0]).tolist() == [0]
@@ -487,7 +487,7 @@ def test_a_variation_reaches_another_process_and_names_a_front_of_its_own(part):
     ]
     for variation in variations:
         assert pickle.loads(pickle.dumps(variation)) == variation
-    told = [str(variation.of(problem).provenance()) for variation in [Variation(), *variations]]
+    told = [str(variation.apply(problem).provenance()) for variation in [Variation(), *variations]]
     assert len(set(told)) == len(told)
 
 

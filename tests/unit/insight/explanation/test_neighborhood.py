@@ -31,7 +31,7 @@ def setting():
     front = np.zeros((4, len(space.parameters)), dtype=np.int64)
     front[:, :2] = [[0, 0], [1, 0], [4, 1], [5, 0]]  # none dominates another
     near = neighborhood(problem, front, ["f1"])
-    return problem, front, near, Measure.of(problem.evaluate(front).objectives, problem.senses)
+    return problem, front, near, Measure.build(problem.evaluate(front).objectives, problem.senses)
 
 
 def test_neighbors_are_new_and_those_over_a_limit_are_told_apart(setting):

@@ -65,7 +65,7 @@ def test_designs_without_a_choice_are_those_that_lack_it(choice):
     lacks = condition.evaluate(space.values(rows)) == 0
     covered = np.zeros(len(rows), dtype=bool)
     for variation in choice.without:
-        part = variation.of(problem).space
+        part = variation.apply(problem).space
         theirs = recoded(part.sample(rng, 400), part, space)
         assert not condition.evaluate(space.values(theirs)).any()
         inside = np.ones(len(rows), dtype=bool)

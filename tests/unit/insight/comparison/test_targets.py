@@ -38,7 +38,7 @@ def problem():
         _run(1, [0.6, 0.6, 0.7, 0.8]),
         _run(2, [0.0, 0.0, 0.0, 0.4]),
     )
-    return SimpleNamespace(of=lambda optimizer: runs, kind="k")
+    return SimpleNamespace(runs_of=lambda optimizer: runs, kind="k")
 
 
 def test_a_target_is_reached_when_the_share_equals_it():
@@ -64,7 +64,7 @@ def test_the_expected_runtime_counts_the_failures_whole(problem):
 
 def test_a_target_that_nobody_reached_has_no_expected_runtime(problem):
     runs = (_run(0, [0.1, 0.2]),)
-    record = target_record([SimpleNamespace(of=lambda optimizer: runs)], "o", 0.9)
+    record = target_record([SimpleNamespace(runs_of=lambda optimizer: runs)], "o", 0.9)
     assert (record.n_reached, record.expected, record.median) == (0, None, None)
 
 
@@ -76,10 +76,10 @@ def test_a_run_that_ran_out_of_designs_keeps_its_last_value():
 def test_a_run_without_a_design_counts_against_the_attainment_surface():
     fronts = [np.array([[1.0, 4.0]]), np.array([[2.0, 3.0]]), np.empty((0, 2))]
     runs = tuple(SimpleNamespace(front=front) for front in fronts)
-    problem = SimpleNamespace(of=lambda optimizer: runs)
+    problem = SimpleNamespace(runs_of=lambda optimizer: runs)
     surfaces = attainment_surfaces(problem, "o", [30.0, 60.0, 90.0])
     # One of three attained either point, two of three what both dominate, no three anything.
     assert surfaces[30.0].tolist() == [[1.0, 4.0], [2.0, 3.0]]
     assert surfaces[60.0].tolist() == [[2.0, 4.0]]
     assert surfaces[90.0].tolist() == []
-    assert not len(attainment_surfaces(SimpleNamespace(of=lambda o: runs[2:]), "o")[50.0])
+    assert not len(attainment_surfaces(SimpleNamespace(runs_of=lambda o: runs[2:]), "o")[50.0])

@@ -444,10 +444,10 @@ def write_report(
     if ending in SHEET_FORMATS:
         write_sheet(path, exact or results, marked, explainer, tolerance, judge)
     else:
-        kept = campaign.stored_kept_front()
+        kept_front = campaign.stored_kept_front()
         write_page(
             path, results, status, marked, explainer, every_s, designs, tolerance, exact,
-            judge, kept,
+            judge, kept_front,
         )  # fmt: skip
     if status.state != "running":
         campaign.list_files([path])

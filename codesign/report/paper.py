@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from html import escape
+from importlib import import_module
 from io import BytesIO
 from pathlib import Path
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
@@ -168,8 +169,8 @@ def load_pptx() -> None:
         MissingExtraError: It is not installed.
     """
     with needing_extra("a sheet as PPTX", "slides"):
-        import pptx  # noqa: F401
-        import vl_convert  # noqa: F401
+        for module in ("pptx", "vl_convert"):
+            import_module(module)
 
 
 def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float) -> Path:

@@ -88,13 +88,9 @@ def run_case(case: Fields) -> JsonObject:
                 | (mixture if is_mixture else {})
             )
         ),
-        **(
-            {
-                "prompt_tokens": case["prompt"],
-                "generated_tokens": case.get("gen", 0),
-                "beams": case.get("beam", _BEAMS if case["stage"] == "decode" else 1),
-            }
-        ),
+        prompt_tokens=case["prompt"],
+        generated_tokens=case.get("gen", 0),
+        beams=case.get("beam", _BEAMS if case["stage"] == "decode" else 1),
     )
     efficiency = case.get("eff", 1)
     onchip = case["system_numbers"].get("onchip_bw_GiBps", _ONCHIP_GIB_PER_S)

@@ -105,9 +105,8 @@ def _products(words: list[str]) -> Products:
 
 def _attention(words: list[str]) -> Attention:
     """Llama-3-8B's heads: a prefill of 16,384 tokens, or 48 requests after 6,000."""
-    one = np.ones(1)
     sizes: Mapping[str, tuple[float, float, float]] = {
         "prefill": (1.0, 16384.0, 0.0), "decode": (48.0, 1.0, 5999.0)
     }  # fmt: skip
     sequences, new, past = sizes[words[0]]
-    return Attention(sequences * one, new, past, 32.0, 8.0, 128.0, 128.0)
+    return Attention(np.array([sequences]), new, past, 32.0, 8.0, 128.0, 128.0)

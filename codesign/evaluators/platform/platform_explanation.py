@@ -40,8 +40,8 @@ def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
         )
     unquantized = serving.sharding.unquantized
     if unquantized and serving.platform.weight_bytes[0] < serving.platform.plain_bytes[0]:
-        parts = ", ".join(unquantized).replace("_", " ")
-        notes.append(f"Weights that stay in 16 bits, as in published checkpoints: {parts}.")
+        weights = ", ".join(unquantized).replace("_", " ")
+        notes.append(f"Weights that stay in 16 bits, as in published checkpoints: {weights}.")
     notes += rent_words(serving.device_key, options.device_usd_per_hour)
     if request.mixed:
         notes.append(

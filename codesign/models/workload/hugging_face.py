@@ -280,16 +280,17 @@ def _unquantized_parts(document: Document) -> dict[str, tuple[str, ...]]:
     every = range(count if isinstance(count, int) else 1)
     layers: dict[str, set[int]] = {}
     for module in modules:
-        part = next((part for part, word in _MODULE_PARTS.items() if re.search(word, module)), "")
+        words = _MODULE_PARTS.items()
+        weights = next((name for name, word in words if re.search(word, module)), "")
         numbers = [int(number) for number in re.findall(r"\.(\d+)\.", module)[:1]]
-        layers.setdefault(part, set()).update(numbers or every)
-    listed_parts = [part for part in _MODULE_PARTS if 2 * len(layers.get(part, ())) >= len(every)]
+        layers.setdefault(weights, set()).update(numbers or every)
+    listed_names = [x for x in _MODULE_PARTS if 2 * len(layers.get(x, ())) >= len(every)]
     is_head_listed = quantized.get("quant_method") == "compressed-tensors"
     is_head_quantized = quantized.get("lm_head") or (
-        is_head_listed and "lm_head" not in listed_parts
+        is_head_listed and "lm_head" not in listed_names
     )
-    parts = dict.fromkeys((*UNQUANTIZED_PARTS, *listed_parts))
-    return {"unquantized_parts": tuple(p for p in parts if p != "lm_head" or not is_head_quantized)}
+    names = dict.fromkeys((*UNQUANTIZED_PARTS, *listed_names))
+    return {"unquantized_parts": tuple(x for x in names if x != "lm_head" or not is_head_quantized)}
 
 
 def _problems(document: Document, model_type: str, family: Family, config: Fields) -> list[str]:

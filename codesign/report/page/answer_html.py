@@ -362,13 +362,13 @@ def steps_html(results: Results, limits: Fields) -> str:
     metrics = [objective.metric for objective in results.problem.objectives]
     rows, idle = [], []
     for step in limits.get("steps", ()):
-        known = "exact" if step["is_exact"] else "best known"
+        certainty = "exact" if step["is_exact"] else "best known"
         if np.allclose(step["change"], 0.0, atol=0.0005):
-            idle.append(f"{step['limit']} ({known})")
+            idle.append(f"{step['limit']} ({certainty})")
             continue
         cells = (change_cell(metric, share) if np.isfinite(share) else "no design"
                  for metric, share in zip(metrics, step["change"], strict=True))  # fmt: skip
-        rows.append([escape(step["limit"]), *cells, known])
+        rows.append([escape(step["limit"]), *cells, certainty])
     unchanged = escape(f"The best values stay the same with {'; '.join(idle)}.") if idle else ""
     text = f'<p class="hint" id="steps-same">{unchanged}</p>' if idle else ""
     if not rows:

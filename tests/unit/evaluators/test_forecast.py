@@ -251,7 +251,7 @@ def test_adapters_merged_inline_add_what_a_merge_takes():
 def test_fusion_lowers_traffic_and_dispatches_and_leaves_the_products():
     for profile in ("plain", "life"):
         eager, fused = (
-            Inference.build(LLAMA, Variant(fused=is_fused), profile).prefill(512)  # type: ignore[arg-type]
+            Inference.build(LLAMA, Variant(fused=is_fused), profile).prefill(512)
             for is_fused in (False, True)
         )
         assert fused.total("matrix_ops") == eager.total("matrix_ops")

@@ -22,7 +22,7 @@ __all__ = [
     "plot",
     "prepare",
     "problems",
-    "to_frame",
+    "results_frame",
     "write_report",
 ]
 

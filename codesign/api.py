@@ -21,11 +21,11 @@ from codesign.base.columns import Fields, first_values
 from codesign.base.errors import InputError, JobError, check_known
 from codesign.base.evaluator import Evaluator, Explanation
 from codesign.base.metrics import chosen_metrics
-from codesign.base.schema import Document, to_record
+from codesign.base.schema import Document, parse_record
 from codesign.insight.evaluated_design import AssessedDesign, EvaluatedDesign
 from codesign.models.memtech import load_library
 from codesign.models.workload import load_model
-from codesign.report.frames import to_frame
+from codesign.report.frames import results_frame
 from codesign.report.marked_designs import MarkedDesigns
 from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import Problem
@@ -52,7 +52,7 @@ __all__ = [
     "load_space",
     "plot",
     "prepare",
-    "to_frame",
+    "results_frame",
     "write_report",
 ]
 
@@ -96,8 +96,8 @@ def build_evaluator(name: str, workload: Fields, options: Fields | None = None) 
         InputError: A name, key or value that it does not know.
     """
     factory = plugins.load("evaluators", name)
-    request = to_record(Document("workload", dict(workload), {}), factory.Workload)
-    settings = to_record(Document("option", dict(options or {}), {}), factory.Options)
+    request = parse_record(Document("workload", dict(workload), {}), factory.Workload)
+    settings = parse_record(Document("option", dict(options or {}), {}), factory.Options)
     evaluator: Evaluator = plugins.build(factory, request, settings)
     return evaluator
 

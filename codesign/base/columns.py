@@ -37,7 +37,7 @@ class Column:
         # Code -1 indexes the last entry, which is therefore the absent one.
         return np.asarray([*table, absent], dtype=np.float64)[self.codes]
 
-    def to_list(self) -> list[Value]:
+    def decoded(self) -> list[Value]:
         """The value of each design; None where absent."""
         values = (*self.values, None)
         return [values[code] for code in self.codes]

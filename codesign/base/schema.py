@@ -449,18 +449,19 @@ def read_records(path: Path, record: type[R], *section: str) -> dict[str, R]:
     """The records of a YAML file, or of a section of it, by their keys, in its order.
 
     Raises:
-        InputError: As :func:`read_document` and :func:`to_record`.
+        InputError: As :func:`read_document` and :func:`parse_record`.
     """
     document = read_document(path)
     records = document.data
     for key in section:
         records = records[key]
     return {
-        name: to_record(document, record, data, (*section, name)) for name, data in records.items()
+        name: parse_record(document, record, data, (*section, name))
+        for name, data in records.items()
     }
 
 
-def to_record(document: Document, record: type[R], data: object = None, path: KeyPath = ()) -> R:
+def parse_record(document: Document, record: type[R], data: object = None, path: KeyPath = ()) -> R:
     """Validate a document, or the part of it at ``path``, as ``record``.
 
     Args:

@@ -188,11 +188,11 @@ def words_of(
     Raises:
         InputError: The tool does not exist, or an argument is wrong.
     """
-    from codesign.base.schema import Document, to_record
+    from codesign.base.schema import Document, parse_record
 
     check_known("tool", name, TOOLS)
     record, flags = arguments_of(name)
-    values = to_record(Document(name, dict(arguments), {}), record)
+    values = parse_record(Document(name, dict(arguments), {}), record)
     names: list[str] = []
     options = ["--json"]
     for key, value in values.model_dump(mode="json", exclude_defaults=True).items():

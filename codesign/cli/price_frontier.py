@@ -211,11 +211,11 @@ def _energy_words(ends: tuple[float, float], pricing: DevicePrice) -> str:
 
 def _record(record: Any, values: Fields) -> Any:
     """A record of the pairs of ``--option`` and of flags."""
-    from codesign.base.schema import Document, to_record
+    from codesign.base.schema import Document, parse_record
 
     flags = {**FLAGS, "price_usd_per_hour": "--price-per-hour"}
     with naming(flags, {**flag_by_key("--option", values), **flags}):
-        return to_record(Document("option", dict(values), {}), record)
+        return parse_record(Document("option", dict(values), {}), record)
 
 
 def _papers(question: SizeQuestion) -> SizeAnswer:
@@ -347,7 +347,7 @@ def _offer(question: SizeQuestion, options: EconomicsOptions) -> tuple[Offer, Fi
         problem = f"its designs are no accelerators: parameter {missing[0]!r} is missing"
         raise InputError(problem, f"space {design_space.name}")
     accelerators = build_accelerators(columns, api.load_library())
-    settings = {name: column.to_list()[0] for name, column in columns.items()}
+    settings = {name: column.decoded()[0] for name, column in columns.items()}
     # The TDP is that of the design's own formats, 16 bits by default.
     activation, weight, kv = (
         np.array([float(multiply_bits(str(settings.get(f"{name}_format") or DEFAULT_FORMAT)))])

@@ -335,7 +335,7 @@ def _stream(
     Args:
         lengths: Keys of the workload that are no tokens.
     """
-    from codesign.base.schema import Document, to_record
+    from codesign.base.schema import Document, parse_record
     from codesign.evaluators.platform import PlatformRequest
     from codesign.models.deployments.queueing import poisson_arrivals
     from codesign.models.workload.sessions import check_length
@@ -351,7 +351,7 @@ def _stream(
             )
     workload = {**(RequestFlags(None, 1, 1) if has_file else request).workload(model), **lengths}
     with naming(FLAGS, {**flag_by_key("--option", lengths), **FLAGS}):
-        stated = to_record(Document("workload", workload, {}), PlatformRequest)
+        stated = parse_record(Document("workload", workload, {}), PlatformRequest)
     if has_file:
         tokens = replace(request, first_token=None, output_token=None)
         others: JsonObject = {"--requests-per-s": rate, "--at-once": requests.at_once or None}

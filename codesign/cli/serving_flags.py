@@ -230,11 +230,11 @@ def settings_by_record(option: list[str] | None, *records: Any) -> list[JsonObje
 
 def engine_settings(stated: Fields) -> EngineSettings:
     """Settings of engines from their pairs of ``--option``."""
-    from codesign.base.schema import Document, to_record
+    from codesign.base.schema import Document, parse_record
     from codesign.evaluators.platform.engine_settings import EngineSettings
 
     with naming({}, flag_by_key("--option", EngineSettings.model_fields)):
-        settings = to_record(Document("option", dict(stated), {}), EngineSettings)
+        settings = parse_record(Document("option", dict(stated), {}), EngineSettings)
         settings.limits()
     return settings
 
@@ -273,13 +273,13 @@ def build(workload: Fields, settings: Fields, devices: Mapping[str, Device]) -> 
         settings: Keys of the evaluator's options.
         devices: Devices by the names that designs use.
     """
-    from codesign.base.schema import Document, to_record
+    from codesign.base.schema import Document, parse_record
     from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 
     pairs = {**flag_by_key("--option", {*settings, *workload}), **FLAGS}
     with naming(FLAGS, pairs):
-        request = to_record(Document("workload", dict(workload), {}), PlatformRequest)
-        options = to_record(Document("option", dict(settings), {}), PlatformOptions)
+        request = parse_record(Document("workload", dict(workload), {}), PlatformRequest)
+        options = parse_record(Document("option", dict(settings), {}), PlatformOptions)
         if options.power_limit is not None:
             for device in devices.values():
                 device.check_power_limit(options.power_limit)

@@ -176,7 +176,7 @@ def _around(
     center = int(rng.integers(n_designs(designs)))
     values = {}
     for name in names:
-        value_of_center = designs[name].to_list()[center]
+        value_of_center = designs[name].decoded()[center]
         share = rng.random()
         values[name] = tuple(
             value

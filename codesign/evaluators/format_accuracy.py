@@ -233,7 +233,7 @@ class FormatAccuracy:
     def notes(self, designs: Columns) -> list[str]:
         """Notes on the sources of the numbers of one design."""
         choices = [
-            designs[name].to_list()[0] if name in designs else self._defaults[name]
+            designs[name].decoded()[0] if name in designs else self._defaults[name]
             for name in PARAMETERS
         ]
         formats = FormatChoice(*map(str, choices))

@@ -13,7 +13,7 @@ from codesign.base import plugins
 from codesign.base.columns import Fields
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.evaluator import Evaluator
-from codesign.base.schema import Document, Record, to_record
+from codesign.base.schema import Document, Record, parse_record
 from codesign.models.workload import Request
 
 BATCH_SIZE = "batch_size"
@@ -118,7 +118,7 @@ def machine_for(
     Raises:
         InputError: It cannot serve this request.
     """
-    workload = to_record(Document("workload", dict(request), {}), factory.Workload)
+    workload = parse_record(Document("workload", dict(request), {}), factory.Workload)
     has_library = like is not None and like.offers("technologies")
     library = {"library": like.technologies()} if like is not None and has_library else {}
     return checked_machine(factory(workload, options, **library), factory.__name__)

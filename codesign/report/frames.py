@@ -84,7 +84,7 @@ def observation_columns(results: Results, positions: IntArray) -> JsonObject:
         key = f"parameter.{name}" if name in taken_names else name
         columns[key] = [
             ("x".join(str(element) for element in value) if isinstance(value, tuple) else value)
-            for value in column.to_list()
+            for value in column.decoded()
         ]
     columns |= {name: values[positions] for name, values in results.metrics.items()}
     columns |= {
@@ -112,10 +112,10 @@ def scope_columns(results: Results, scope: str) -> JsonObject:
     return columns
 
 
-def to_frame(results: Results, scope: Scope = "all") -> pd.DataFrame:
+def results_frame(results: Results, scope: Scope = "all") -> pd.DataFrame:
     """The observations as a pandas data frame, one row each.
 
-    Where a campaign was run: ``frame = to_frame(load_campaign("osworld-prefill").results())``.
+    Where a campaign was run: ``frame = results_frame(load_campaign("osworld-prefill").results())``.
 
     Raises:
         MissingExtraError: pandas is not installed.

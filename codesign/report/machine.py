@@ -221,7 +221,7 @@ def _banks(
     columns: Columns, library: Mapping[str, MemoryTechnology], number: int, level: Level
 ) -> tuple[Bank, ...]:
     def setting(name: str) -> Any:
-        return columns[name].to_list()[0] if name in columns else None
+        return columns[name].decoded()[0] if name in columns else None
 
     pairs = [(f"tier{number}_technology", f"tier{number}_stacks")]
     if not number:

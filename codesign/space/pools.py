@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, UnknownNameError, check_known
-from codesign.base.schema import Document, KeyPath, to_record
+from codesign.base.schema import Document, KeyPath, parse_record
 from codesign.space.pool_records import LINK_PARAMETERS, ROLES, LinkRecord, PoolRecord, Role
 from codesign.space.space_records import SpaceRecord
 
@@ -159,7 +159,7 @@ def read_system(document: Document, overlay: Callable[[Document], Document]) -> 
     if not document.data["pools"]:
         raise InputError("expected pools with keys, got none", document.where("pools"))
     sections = {key: value for key, value in document.data.items() if key in _SECTIONS}
-    to_record(
+    parse_record(
         replace(document, data={**sections, "parameters": sections.get("parameters", _SOME)}),
         SpaceRecord,
     )
@@ -224,7 +224,7 @@ def _pools(document: Document, overlay: Callable[[Document], Document]) -> Itera
     for name, stated in _section(document, "pools"):
         path = ("pools", name)
         own_stated = {key: value for key, value in stated.items() if key not in _SECTIONS}
-        record = to_record(document, PoolRecord, own_stated, path)
+        record = parse_record(document, PoolRecord, own_stated, path)
         if record.role is None and name not in ROLES:
             raise UnknownNameError("role", name, ROLES, document.where(*path))
         own_space = _space_of_pool(document, name, stated, record)
@@ -234,7 +234,7 @@ def _pools(document: Document, overlay: Callable[[Document], Document]) -> Itera
             raise InputError(
                 f"expected a space of machines, got {record.space!r} with pools", where
             )
-        to_record(complete, SpaceRecord)
+        parse_record(complete, SpaceRecord)
         # Complete: what the pool takes out of its base must not come back.
         whole_space = {key: value for key, value in complete.data.items() if key != "based_on"}
         yield PoolDefinition(name, record, replace(complete, data=whole_space))
@@ -264,7 +264,7 @@ def _space_of_pool(
 
 def _links(document: Document, pools: list[str]) -> Iterator[tuple[LinkEnds, LinkRecord]]:
     for name, stated in _section(document, "links"):
-        record = to_record(document, LinkRecord, stated, ("links", name))
+        record = parse_record(document, LinkRecord, stated, ("links", name))
         for key, pool in (("from", record.sender), ("to", record.receiver)):
             check_known("pool", pool, pools, document.where("links", name, key))
         yield LinkEnds(name, record.sender, record.receiver), record

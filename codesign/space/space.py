@@ -329,7 +329,7 @@ class DesignSpace:
 
     def decode(self, rows: IntArray) -> list[dict[str, Value]]:
         """The designs by parameter name; None where absent."""
-        lists = [column.to_list() for column in self.columns(rows).values()]
+        lists = [column.decoded() for column in self.columns(rows).values()]
         return [dict(zip(self.names, values, strict=True)) for values in zip(*lists, strict=True)]
 
     def encode(self, design: Mapping[str, object], where: str | None = None) -> IntArray:

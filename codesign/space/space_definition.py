@@ -15,8 +15,8 @@ from codesign.base.resources import find
 from codesign.base.schema import (
     Document,
     parse_document,
+    parse_record,
     read_document,
-    to_record,
 )
 from codesign.space.inheritance import overlay_base
 from codesign.space.plain_definition import plain_definition
@@ -72,7 +72,7 @@ def _space_of(name: str, document: Document, catalogs: Mapping[str, Catalog]) ->
     system = read_system(complete, overlay_base) if "pools" in complete.data else None
     if system is not None:
         complete = system.document
-    record = to_record(complete, SpaceRecord)
+    record = parse_record(complete, SpaceRecord)
     return _build(_Definition(name, complete, record, catalogs, system), {}, {}, None)
 
 

@@ -444,7 +444,7 @@ def test_a_front_with_four_tiers_is_that_of_brute_force(topology, monkeypatch):
     pruned, brute = fronts
     np.testing.assert_array_equal(pruned.objectives, brute.objectives)
     assert pruned.n_evaluated < brute.n_evaluated  # the bounds are used
-    assert any(space.columns(pruned.rows)["tier4_technology"].to_list())
+    assert any(space.columns(pruned.rows)["tier4_technology"].decoded())
     rate = "throughput_tokens_per_s"
     designs = space.columns(space.sample(np.random.default_rng(0), 400))
     bound = NpuEvaluator(REQUEST, NpuOptions(topology=topology)).best_case(designs, {}, [rate])[

@@ -52,7 +52,7 @@ def test_options_that_a_design_states_are_those_of_the_evaluator(phase):
     columns = sample(64)
     names = ["throughput_tokens_per_s", "tdp_watts", "area_mm2", "energy_joules_per_token"]
     stated = evaluator(phase).evaluate(columns, names).metrics
-    processes, topologies = (columns[x].to_list() for x in ("process", "topology"))
+    processes, topologies = (columns[x].decoded() for x in ("process", "topology"))
     for i in range(0, 64, 8):
         one = evaluator(phase, process=processes[i], topology=topologies[i])
         alone = {
@@ -104,12 +104,12 @@ def test_a_faster_clock_costs_the_square_of_its_voltage_and_a_newer_process_save
 @pytest.mark.parametrize("level", ["low", "typical", "high"])
 def test_constants_move_within_the_ranges_of_the_process_of_each_design(level):
     designs, names = sample(200), ["area_mm2", "tdp_watts", "unit_cost_usd"]
-    assert set(designs["process"].to_list()) == {"n7", "n5", "n3e", "n2"}
+    assert set(designs["process"].decoded()) == {"n7", "n5", "n3e", "n2"}
     ranges = evaluator("decode").constant_ranges(names)
     moved = {name: item.value_at(level) for name, item in ranges.items()}
     metrics = evaluator("decode").replace_constants(moved).evaluate(designs, names).metrics
     for process in ("n7", "n5", "n3e", "n2"):
-        here = np.array([each == process for each in designs["process"].to_list()])
+        here = np.array([each == process for each in designs["process"].decoded()])
         constants = {
             name: constant_ranges(process)[name].value_at(level)
             if item.low < item.high

@@ -17,7 +17,7 @@ import pytest
 from codesign.api import load_space
 from codesign.base.errors import CodesignError
 from codesign.base.resources import listed
-from codesign.base.schema import Document, read_count, to_record
+from codesign.base.schema import Document, parse_record, read_count
 from codesign.base.units import Unit, parse_quantity
 from codesign.cli.evaluation import read_pairs
 from codesign.models.deployments.queueing.request_arrivals import read_arrivals
@@ -66,7 +66,7 @@ def _from_file(read, ending):
 def _request(text, _):
     pairs = read_pairs("--request", text.split(" ; "), as_yaml=True)
     values = {"model": "llama-3.3-70b", "phase": "prefill", "trace": "osworld", **pairs}
-    return to_record(Document("--request", values, {}), Request)
+    return parse_record(Document("--request", values, {}), Request)
 
 
 def _settings(text, _):

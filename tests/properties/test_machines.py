@@ -159,7 +159,7 @@ def test_a_system_of_machines_of_two_kinds_keeps_the_contract_of_evaluators():
     designs = {phase: DESIGNS[name] for phase, name in machines.items()}
     built, _ = system(machines, designs)
     counts = {"prefill_machines": column_of([1, 2, 3]), "decode_machines": column_of([2, 2, 1])}
-    alike = {name: column_of(x.to_list() * 3) for name, x in joined(machines, designs).items()}
+    alike = {name: column_of(x.decoded() * 3) for name, x in joined(machines, designs).items()}
     check_evaluator(built, alike | counts, n_single=1)
 
 

@@ -252,7 +252,7 @@ def test_the_choice_is_the_best_of_all_batch_sizes_and_orders(model, phase):
 
 
 def test_how_a_design_lists_its_tiers_makes_no_difference():
-    values = {name: column.to_list() for name, column in designs().items()}
+    values = {name: column.decoded() for name, column in designs().items()}
     n_tiers = [sum(values[f"tier{i}_stacks"][j] is not None for i in (1, 2, 3)) for j in range(N)]
     assert set(n_tiers) == {1, 2, 3}
     one = evaluator("mixtral-8x7b")

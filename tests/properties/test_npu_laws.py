@@ -372,7 +372,7 @@ def expected_tdp(design):
 def test_thermal_design_power_is_the_sum_of_its_components():
     one = evaluator("llama-3.3-70b", "plain", "prefill")
     got = one.evaluate(designs(), ["tdp_watts"]).metrics["tdp_watts"]
-    values = {name: column.to_list() for name, column in designs().items()}
+    values = {name: column.decoded() for name, column in designs().items()}
     expected = [expected_tdp({name: values[name][i] for name in values}) for i in range(N)]
     np.testing.assert_allclose(got, expected, rtol=1e-12)
 

@@ -26,7 +26,10 @@ def main() -> None:
     """Fit the corrections of all families that have some, and ship them."""
     table, _ = measured_kernels()
     families = [family for family in map(family_of, FAMILIES) if family.case is not None]
-    groups = {family.file: fitted_groups(family, table.of(family.operators)) for family in families}
+    groups = {
+        family.file: fitted_groups(family, table.operator_rows(family.operators))
+        for family in families
+    }
     with replacing(CORRECTIONS_FILE) as path:
         write_groups(groups, path)
 

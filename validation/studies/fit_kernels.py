@@ -107,7 +107,7 @@ def family_text(name: str, table: KernelTable) -> str:
         requests = engine.cases()
         return constants_text(name, _REQUESTS, engine.fit(requests), f"{len(requests)} requests")
     family = family_of(name)
-    table = table.of(family.operators)
+    table = table.operator_rows(family.operators)
     rows = family.fitted_rows(table)
     sources = set(rows.words("framework").tolist())
     tables = [_TABLE, *(words for source, words in _OTHERS.items() if source in sources)]

@@ -44,7 +44,7 @@ def run() -> Study:
     seconds = np.full(len(rows), np.nan)
     for family, is_selected in _family_masks(rows):
         seconds[is_selected] = _corrected_s_of(
-            family, rows.take(is_selected), table.of(family.operators)
+            family, rows.take(is_selected), table.operator_rows(family.operators)
         )
     corrected_s, held_out_s = seconds, _held_out_s(rows, table, devices)
     errors = {
@@ -88,7 +88,7 @@ def _held_out_s(rows: KernelTable, table: KernelTable, devices: NDArray[Any]) ->
         others = table.take(device_keys(table) != device)
         for family, is_of_family in _family_masks(rows):
             is_selected = is_of_family & (devices == device)
-            constants = family.fit(others.of(family.operators))
+            constants = family.fit(others.operator_rows(family.operators))
             seconds[is_selected] = family.predict(rows.take(is_selected), constants)
     return seconds
 

@@ -52,7 +52,7 @@ class KernelTable:
         columns = {name: values[selection] for name, values in self.text.items()}
         return KernelTable(columns, self.lines[selection])
 
-    def of(self, operators: Sequence[str]) -> KernelTable:
+    def operator_rows(self, operators: Sequence[str]) -> KernelTable:
         """The rows of these operators."""
         return self.take(np.isin(self.words("operator"), operators))
 

@@ -93,7 +93,7 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
     predicted = [_predicted_family(name, table, reasons, has_folds) for name in FAMILIES]
     # Whole blocks of attention, to which nothing is fitted.
     for name, operators in attention_blocks.OPERATORS.items():
-        blocks = table.of(operators)
+        blocks = table.operator_rows(operators)
         refusals = attention_blocks.left_out(blocks)
         reasons.update(reason for reason in refusals.tolist() if reason)
         blocks = blocks.take(refusals == "")
@@ -131,7 +131,7 @@ def _predicted_family(
     name: str, table: KernelTable, reasons: Counter[str], has_folds: bool
 ) -> _Predicted:
     family = family_of(name)
-    family_rows = table.of(family.operators)
+    family_rows = table.operator_rows(family.operators)
     if not len(family_rows):
         return name, family.target, family_rows, {}
     reasons.update(reason for reason in family.left_out(family_rows).tolist() if reason)

@@ -165,7 +165,7 @@ def draw(space: DesignSpace, rng: np.random.Generator, n: int) -> IntArray:
     """(n, d) designs with every number of tiers, dataflow and nearest technology alike often."""
     pool = space.sample(rng, max(40 * n, 2_000))
     strata: dict[tuple[object, ...], list[int]] = {}
-    columns = {name: column.to_list() for name, column in space.columns(pool).items()}
+    columns = {name: column.decoded() for name, column in space.columns(pool).items()}
     for i in range(len(pool)):
         n_tiers = sum(columns[f"tier{tier}_technology"][i] is not None for tier in (1, 2, 3))
         key = (n_tiers, columns["dataflow"][i], columns["tier1_technology"][i])

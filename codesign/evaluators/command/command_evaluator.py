@@ -24,7 +24,7 @@ from codesign.base.errors import InputError, Mistake, describe_unknown
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.failures import Failure
 from codesign.base.metrics import Metric, chosen_metrics
-from codesign.base.schema import Document, Record, to_record
+from codesign.base.schema import Document, Record, parse_record
 from codesign.evaluators.command.command_options import (
     CheaperModel,
     CommandOptions,
@@ -126,7 +126,7 @@ class CommandEvaluator(Evaluator):
         """
         declared = self.metric_names
         names = chosen_metrics(metrics, declared)
-        columns = {name: column.to_list() for name, column in designs.items()}
+        columns = {name: column.decoded() for name, column in designs.items()}
         n = len(next(iter(columns.values()), []))
         numbers = {name: np.full(n, np.nan) for name in (*declared, *self._options.limits)}
         failures = {}
@@ -236,7 +236,7 @@ def _predictor(
     model: CheaperModel, workload: CommandWorkload, parameters: Sequence[str]
 ) -> Evaluator:
     def record(record_class: type[Record], data: Fields) -> Record:
-        return to_record(Document("predicted_by", dict(data), {}), record_class)
+        return parse_record(Document("predicted_by", dict(data), {}), record_class)
 
     factory = plugins.load("evaluators", model.name, "predicted_by")
     stated = workload.model_dump(mode="json") if model.workload is None else model.workload

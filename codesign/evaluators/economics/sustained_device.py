@@ -12,7 +12,7 @@ from pydantic import Field
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
-from codesign.base.schema import Fraction, Record, quantity, read_document, to_record
+from codesign.base.schema import Fraction, Record, parse_record, quantity, read_document
 from codesign.evaluators.economics.economics_options import EconomicsOptions
 from codesign.evaluators.economics.nccl import Fabric
 from codesign.models.hardware.accelerator import AcceleratorBatch
@@ -57,7 +57,7 @@ class PaperFigures(Record):
 @cache
 def paper_devices() -> dict[str, PaperDevice]:
     """The devices whose figures the paper uses, by key."""
-    return to_record(read_document(_FILE), PaperFigures).devices
+    return parse_record(read_document(_FILE), PaperFigures).devices
 
 
 @dataclass(frozen=True)

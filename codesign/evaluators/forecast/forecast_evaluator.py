@@ -26,7 +26,7 @@ from codesign.base.columns import (
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import METRICS, chosen_metrics
-from codesign.base.schema import Document, to_record
+from codesign.base.schema import Document, parse_record
 from codesign.evaluators.forecast.forecast_explanation import Forecast, explained_forecast
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.forecast.performance import Demand, ForecastMachine, demand
@@ -180,7 +180,7 @@ class ForecastEvaluator(Evaluator):
         for name in FORMAT_KEYS:
             if name in settings:
                 find_format(str(settings[name]))  # its error finds the line in the space
-        variant = to_record(Document("design", definition, {}), Variant)
+        variant = parse_record(Document("design", definition, {}), Variant)
         tile = settings.get("attention_tile", self.options.attention_tile)
         return self.options.inference(self.workload, variant, _count(tile, "attention_tile"))
 

@@ -248,7 +248,7 @@ def _wear(design: DesignMetrics, designs: Columns, present: Mapping[int, str]) -
 
 
 def _banks(designs: Columns, level: str) -> list[Banks]:
-    value: JsonObject = {name: column.to_list()[0] for name, column in designs.items()}
+    value: JsonObject = {name: column.decoded()[0] for name, column in designs.items()}
     if level == "on_chip":
         parts = [
             (value.get("sram_technology") or "sram", value["sram_dies"]),
@@ -302,7 +302,7 @@ def _deployment(design: DesignMetrics) -> list[str]:
 
 def _mixture(designs: Columns) -> list[str]:
     """Note on weights in several formats, if there are any."""
-    name = str(designs["weight_format"].to_list()[0])
+    name = str(designs["weight_format"].decoded()[0])
     if not is_mixed(name):
         return []
     return [
@@ -315,7 +315,7 @@ def _uncharged(design: DesignMetrics, designs: Columns) -> list[str]:
     """Note on interfaces that take no die edge, if there are any."""
     if not design.silicon.uncharged_shoreline_mm[0] > 0:
         return []
-    family = designs[UNCHARGED_EDGE].to_list()[0]
+    family = designs[UNCHARGED_EDGE].decoded()[0]
     return [f"the interfaces of {family} take none of the die edge reserved for memory"]
 
 

@@ -413,7 +413,7 @@ class NpuEvaluator(PhaseMachine):
         """The account of one design that has these metrics."""
         of_formats = {} if self.accuracy is None else self.accuracy.declared
         names = [metric.name for metric in self.metrics if metric.name not in of_formats]
-        absent = self.absent_metrics({name: item.to_list() for name, item in designs.items()})
+        absent = self.absent_metrics({name: item.decoded() for name, item in designs.items()})
         absent = {name: why for name, why in absent.items() if name in names}
         account = explain(results, names, absent)
         return account if self.accuracy is None else self.accuracy.added_to(account, designs)

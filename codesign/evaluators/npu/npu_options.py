@@ -180,7 +180,7 @@ def account_constants(options: NpuOptions) -> Constants:
 def link_time(part: ModelPart, options: NpuOptions) -> LinkTime:
     """Time of the messages of a pass over the links that the options state."""
     link = Link(options.link_bandwidth, options.link_latency)
-    return part.messages.on(link, options.link_warm_up)
+    return part.messages.link_time(link, options.link_warm_up)
 
 
 def modelling_of(options: NpuOptions) -> Modelling:

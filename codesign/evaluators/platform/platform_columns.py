@@ -85,7 +85,7 @@ def build_platform(
         fast_capacity=machines.number("capacity", "fast_capacity_bytes") * options.usable_memory,
         slow_bandwidth=slow,
         slow_capacity=machines.number("slow_capacity", "slow_capacity_bytes", np.inf),
-        link_kind=np.array(machines.words(lambda device: device.link_kind or "").to_list()),
+        link_kind=np.array(machines.words(lambda device: device.link_kind or "").decoded()),
         link=Link(near, latency),
         network=Link(far, far_latency),
         node_size=node_size,
@@ -111,7 +111,7 @@ def _limited(rates: DeviceRates, machines: _Chosen, watts: float) -> DeviceRates
     Raises:
         InputError: A device has no such limit.
     """
-    for name in dict.fromkeys(machines.column.to_list()):
+    for name in dict.fromkeys(machines.column.decoded()):
         machines.find(str(name)).check_power_limit(watts)
     limited = replace(rates, power_limit_watts=np.full(machines.n, watts))
     return replace(limited, burst_fraction=burst_under(limited, shipped_energy()))

@@ -180,7 +180,7 @@ class DesignPool(Evaluator):
         n = n_designs(designs)
         values = {}
         if "handover_bytes" in names:
-            values["handover_bytes"] = self._hand_over.of(designs, n)
+            values["handover_bytes"] = self._hand_over.request_bytes(designs, n)
         if "handover_requests" in names:  # prompts are prefilled one by one; answers end one by one
             values["handover_requests"] = np.ones(n)
         if "n_devices" in names:

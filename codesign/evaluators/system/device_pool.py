@@ -142,7 +142,7 @@ class DevicePool(Evaluator):
             "batch_size": batch,
             # Prompts of a batch end together, answers one by one.
             "handover_requests": batch if is_prefill else np.ones_like(batch),
-            "handover_bytes": self._hand_over.of(designs, len(devices)),
+            "handover_bytes": self._hand_over.request_bytes(designs, len(devices)),
             "tdp_watts": serving.board_power_watts,
             _WEAR: np.zeros(len(devices)),
             _STANDING: serving.usd_per_hour,
@@ -194,7 +194,7 @@ class DevicePool(Evaluator):
             metric.name: float(evaluation.metrics[metric.name][0]) for metric in self.metrics
         }
         of_both_phases = self.platform.explain(designs)
-        absent = self.absent_metrics({"device": designs["device"].to_list()})
+        absent = self.absent_metrics({"device": designs["device"].decoded()})
         power: PowerRow = {
             "name": "devices",
             "tdp_watts": metrics["tdp_watts"],

@@ -37,7 +37,7 @@ class HandOverBytes:
         """Bytes of the KV cache in a format, and of what is in the model's own."""
         return self._elements * bits_per_element(str(format_)) / 8.0 + self._state_bytes
 
-    def of(self, designs: Columns, n: int) -> FloatArray:
+    def request_bytes(self, designs: Columns, n: int) -> FloatArray:
         """(n,) bytes of one request, in the format of the machine that sends it."""
         if "kv_format" not in designs:
             return np.full(n, self.bytes_of(WIDE_FORMAT))

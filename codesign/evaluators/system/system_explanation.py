@@ -185,4 +185,4 @@ def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow, designs: Columns)
 
 
 def _kv_format(machine: Columns) -> str:
-    return str(machine["kv_format"].to_list()[0]) if "kv_format" in machine else WIDE_FORMAT
+    return str(machine["kv_format"].decoded()[0]) if "kv_format" in machine else WIDE_FORMAT

@@ -9,7 +9,7 @@ from pydantic import Field
 
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
-from codesign.base.schema import Document, Record, checked, quantity, to_record, unstored_at
+from codesign.base.schema import Document, Record, checked, parse_record, quantity, unstored_at
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.phase_machine import machine_class
 from codesign.evaluators.platform.platform_options import PlatformOptions
@@ -33,7 +33,7 @@ class MachineChoice(Record):
             others: Names that may stand in place of this one, for the message.
         """
         factory = machine_class(self.name, *others)
-        return factory, to_record(Document("", self.options, {}), factory.Options)
+        return factory, parse_record(Document("", self.options, {}), factory.Options)
 
 
 def machine_choice(value: object, default: str | None = None) -> MachineChoice:

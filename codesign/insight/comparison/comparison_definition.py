@@ -20,7 +20,7 @@ from pydantic import AfterValidator, Field
 from codesign.base import resources
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, describe_unknown
-from codesign.base.schema import Document, Fraction, quantity, read_document, to_record
+from codesign.base.schema import Document, Fraction, parse_record, quantity, read_document
 from codesign.search.campaign.campaign_definition import (
     ConfiguredOptimizer,
     Label,
@@ -113,7 +113,7 @@ def load_comparison(name_or_path: str | Path) -> ResolvedComparison:
     """
     path = resources.find("comparisons", str(name_or_path))
     document = read_document(path)
-    definition = to_record(document, ComparisonDefinition, {"name": path.stem, **document.data})
+    definition = parse_record(document, ComparisonDefinition, {"name": path.stem, **document.data})
     problems = [*contradictions(document, definition), *_problems_of(document, definition, path)]
     if problems:
         raise InputError(problems)

@@ -293,7 +293,7 @@ class _Rivals:
         return bool(change.any()) or not is_same_space, is_one_way and is_same_space
 
     @cached_property
-    def without(self) -> Problem:
+    def base_problem(self) -> Problem:
         """The problem of the designs without the technology."""
         return replace(self.base, space=self._space(self.library, is_included=False))
 
@@ -313,7 +313,7 @@ class _Rivals:
             InfeasibleError: No design is feasible.
         """
         if pool not in self._rest:
-            without = pool_problem(self.without, pool) if pool else self.without
+            without = pool_problem(self.base_problem, pool) if pool else self.base_problem
             self._rest[pool] = list(self._designs(without, None))
         rest = self._rest[pool]
         incumbents = np.array([point for point, _ in rest]).reshape(-1, len(problem.objectives))

@@ -213,7 +213,7 @@ def _cutoffs(measure: Measure, least: float, violations: FloatArray) -> FloatArr
     if not len(violations):
         return violations
     nearest = float(measure.regret(violations).min())
-    return measure.beyond(max(measure.near(nearest), least))
+    return measure.dominating_points(max(measure.near(nearest), least))
 
 
 def recoded(rows: IntArray, theirs: DesignSpace, ours: DesignSpace) -> IntArray:

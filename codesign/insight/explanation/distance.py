@@ -103,7 +103,7 @@ class Measure:
         """The largest regret of what :meth:`nearest` chooses from, if the least is that."""
         return regret * (1.0 + self.tolerance) if self.kind == "factor" else regret + self.tolerance
 
-    def beyond(self, regret: float) -> FloatArray:
+    def dominating_points(self, regret: float) -> FloatArray:
         """(q, m) points: what one of them dominates has a larger regret than that.
 
         It is as bad as a point of the front, up to the tolerance, in all objectives but one, and in

@@ -18,7 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.base.errors import InputError
-from codesign.base.schema import read_document, to_record
+from codesign.base.schema import parse_record, read_document
 from codesign.base.units import parse_quantity, parse_unit
 from codesign.models.hardware.power import OperationEnergies
 from codesign.models.memtech import Level, Range
@@ -188,7 +188,9 @@ def constant_ranges(process: Process) -> Mapping[str, SourcedRange]:
                 raise InputError(f"unknown constant {name!r}", document.where(*place, name))
             where = document.where(*place, name)
             numbers = {end: _read(entry[end], name, where) for end in get_args(Level)}
-            ranges[name] = to_record(document, SourcedRange, {**entry, **numbers}, (*place, name))
+            ranges[name] = parse_record(
+                document, SourcedRange, {**entry, **numbers}, (*place, name)
+            )
     missing = [name for name in CONSTANTS if name not in ranges]
     if missing:
         raise InputError(f"expected every constant, lacks {', '.join(missing)}", document.source)

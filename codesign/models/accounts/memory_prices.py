@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Annotated
 
 from codesign.base.errors import InputError, ProblemList, check_known, describe_unknown
-from codesign.base.schema import Record, read_document, to_record
+from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.memtech import (
     MemoryTechnology,
     Range,
@@ -89,7 +89,7 @@ def price_list(prices: str) -> PriceList:
     for name, stated in quotes.items():
         quote = stated if isinstance(stated, dict) and "price" in stated else {"price": stated}
         with problems.caught():
-            records[name] = to_record(document, PriceQuote, quote, (quarter, name))
+            records[name] = parse_record(document, PriceQuote, quote, (quarter, name))
     problems.raise_any()
     return PriceList(quarter, records)
 

@@ -86,7 +86,7 @@ class Messages:
         counts = (self.all_reduce_count, self.all_gather_count, self.exchange_count)
         return float(sum(count.sum() for count in counts) + sends)
 
-    def on(self, link: Link, warm_up_s: float) -> LinkTime:
+    def link_time(self, link: Link, warm_up_s: float) -> LinkTime:
         """Time and traffic over a link that every device has to all others.
 
         Args:

@@ -195,7 +195,7 @@ def _messages(table: OperatorTable, model: LanguageModel, parallelism: Paralleli
     """Collectives of the devices of one stage, and what goes to the next stage."""
     layers, has_groups = _layer_share(model, parallelism.pipeline), parallelism.expert > 1
 
-    def of(collective: Collective) -> tuple[FloatArray, FloatArray]:
+    def outputs_of(collective: Collective) -> tuple[FloatArray, FloatArray]:
         chosen = [
             i
             for i, rule in enumerate(table.rules)
@@ -207,8 +207,8 @@ def _messages(table: OperatorTable, model: LanguageModel, parallelism: Paralleli
         outputs = table.output_elements_per_request + table.kv_written_elements_per_request
         return outputs[chosen], (table.count * np.where(table.is_in_layers, layers, 1.0))[chosen]
 
-    reduced, reduced_count = of("all_reduce")
-    gathered, gathered_count = of("all_gather")
+    reduced, reduced_count = outputs_of("all_reduce")
+    gathered, gathered_count = outputs_of("all_gather")
     exchanged, n_exchanges = np.empty(0), 0.0
     if has_groups and table.is_mixture:  # which attention apart from experts is not
         steps = exchange_steps(

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from codesign.base.errors import InputError, UnknownNameError
-from codesign.base.schema import Fraction, Record, quantity, read_document, to_record
+from codesign.base.schema import Fraction, Record, parse_record, quantity, read_document
 
 DeviceClass = Literal["gpu", "igpu", "tpu", "npu", "cpu"]
 LinkKind = Literal["nvlink-3", "nvlink-4", "nvlink-5", "pcie"]
@@ -246,4 +246,4 @@ def _read(path: Path, where: str | None) -> Device:
     if not path.is_file():
         raise InputError(f"no such file: {path}", where)
     document = read_document(path)
-    return to_record(document, Device, {"key": path.stem, **document.data})
+    return parse_record(document, Device, {"key": path.stem, **document.data})

@@ -8,7 +8,7 @@ from functools import cache
 from codesign.base.catalog import Catalog
 from codesign.base.errors import InputError, check_known
 from codesign.base.resources import find, listed
-from codesign.base.schema import parse_document, read_text, to_record
+from codesign.base.schema import parse_document, parse_record, read_text
 from codesign.models.memtech.technology import Level, MemoryTechnology
 
 _ATTRIBUTES = {
@@ -36,7 +36,7 @@ def load_technology(name_or_path: str, where: str | None = None) -> MemoryTechno
 def _technology(key: str, text: str, source: str) -> MemoryTechnology:
     """A technology from the text of its file; a library is loaded often, and its files stay."""
     document = parse_document(text, source)
-    return to_record(document, MemoryTechnology, {"key": key, **document.data})
+    return parse_record(document, MemoryTechnology, {"key": key, **document.data})
 
 
 class TechnologyLibrary(Mapping[str, MemoryTechnology]):

@@ -36,7 +36,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.base.errors import InputError, UnusableValueError, check_known
-from codesign.base.schema import Record, read_document, to_record
+from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.format_mixture import FormatShare, format_shares, is_mixed
 from codesign.models.quantization.block_formats import find_block_format
 from codesign.models.quantization.published import FormatChoice, Measure, model_key, scores_of
@@ -125,7 +125,7 @@ class ScoreEstimate:
 @cache
 def load_rule() -> LossRule:
     """The fitted constants."""
-    return to_record(read_document(RULE_FILE), LossRule)
+    return parse_record(read_document(RULE_FILE), LossRule)
 
 
 @cache

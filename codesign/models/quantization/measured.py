@@ -19,7 +19,7 @@ from pydantic import model_validator
 
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, KeyedValueError, reraised_as_value_error
-from codesign.base.schema import Record, read_document, to_record
+from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.format_mixture import format_shares, is_mixed, mixture_words
 from codesign.models.quantization.block_formats import find_block_format
 from codesign.models.quantization.loss_rule import noise_shares
@@ -287,4 +287,4 @@ def read_measured_table(path: str | Path) -> MeasuredTable:
     document = read_document(path)
     if not {"fingerprint", "rows"} <= document.data.keys():
         raise InputError(f"{path}: expected a table that codesign accuracy quantize wrote")
-    return to_record(document, MeasuredTable)
+    return parse_record(document, MeasuredTable)

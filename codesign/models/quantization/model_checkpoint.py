@@ -16,7 +16,7 @@ from pydantic import Field, model_validator
 from torch import Tensor
 
 from codesign.base.errors import InputError, KeyedValueError, UnknownNameError, needing_extra
-from codesign.base.schema import Document, Positive, Record, to_record
+from codesign.base.schema import Document, Positive, Record, parse_record
 from codesign.models.quantization.decoder import Decoder, DecoderShape, layer_prefix
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import read_model
@@ -195,7 +195,7 @@ def _decoder_shape(model: LanguageModel, document: Document) -> DecoderShape:
         raise InputError(f"expected keys and values, got {rope!r}", document.where("rope_scaling"))
     values = {**config, **({"rope_theta": rope["rope_theta"]} if rope.get("rope_theta") else {})}
     names = (name for name in _Constants.model_fields if values.get(name) is not None)
-    constants = to_record(document, _Constants, {name: values[name] for name in names})
+    constants = parse_record(document, _Constants, {name: values[name] for name in names})
     rope_type = rope.get("rope_type", rope.get("type", "default"))
     if rope_type not in ("default", "llama3"):
         where = document.where("rope_scaling")
@@ -205,7 +205,7 @@ def _decoder_shape(model: LanguageModel, document: Document) -> DecoderShape:
         names = (name for name in _Llama3Scaling.model_fields if name in rope)
         path = ("rope_parameters" if config.get("rope_parameters") else "rope_scaling",)
         data = {name: rope[name] for name in names}
-        scaling = to_record(document, _Llama3Scaling, data, path).model_dump()
+        scaling = parse_record(document, _Llama3Scaling, data, path).model_dump()
     windows = [
         model.sliding_window if layer_type == "sliding_attention" else None
         for layer_type in model.attention_kinds()

@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from codesign.base.columns import Fields, JsonObject
-from codesign.base.schema import Record, read_document, to_record
+from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.workload import computed_keys
 
 CORE = ("hidden_size", "num_hidden_layers", "num_attention_heads", "vocab_size")
@@ -125,4 +125,4 @@ def family_table() -> FamilyTable:
         section: {name: complete(row) for name, row in document.data[section].items()}
         for section in ("templates", "families")
     }
-    return to_record(document, FamilyTable, document.data | sections)
+    return parse_record(document, FamilyTable, document.data | sections)

@@ -16,7 +16,7 @@ from typing import Any
 
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, describe_unknown
-from codesign.base.schema import Document, to_record
+from codesign.base.schema import Document, parse_record
 from codesign.models.workload.computed_keys import named, shape_keys
 from codesign.models.workload.families import CORE, FIRST_WINDOW_LAYER, Family, family_table
 from codesign.models.workload.model import MOST_LAYERS, UNQUANTIZED_PARTS, LanguageModel
@@ -81,7 +81,7 @@ def config_model(document: Document, name: str) -> LanguageModel:
     if longest := _context_tokens(document.data):
         values["context_tokens"] = longest
     values = {key: value for key, value in values.items() if key in LanguageModel.model_fields}
-    return to_record(replace(document, lines=_lines(document)), LanguageModel, values)
+    return parse_record(replace(document, lines=_lines(document)), LanguageModel, values)
 
 
 def _context_tokens(config: Fields) -> int:

@@ -18,7 +18,7 @@ from codesign.base.schema import (
     Positive,
     Record,
     checked,
-    to_record,
+    parse_record,
     unstored_at,
 )
 from codesign.models.workload.layer_dims import (
@@ -110,7 +110,7 @@ def _read_block(value: object) -> Block:
     block = load("blocks", value["name"])
     if not (isinstance(block, type) and issubclass(block, Block)):
         raise InputError(f"expected a class derived from Block, got {block!r}")
-    return to_record(Document("", value, {}), block)
+    return parse_record(Document("", value, {}), block)
 
 
 UNQUANTIZED_PARTS = ("embedding", "lm_head", "router", "norm")

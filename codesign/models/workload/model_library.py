@@ -15,9 +15,9 @@ from codesign.base.schema import (
     MOST_NODES,
     Document,
     parse_document,
+    parse_record,
     read_document,
     read_text,
-    to_record,
 )
 from codesign.models.workload.hugging_face import config_model, is_config
 from codesign.models.workload.model import LanguageModel
@@ -110,7 +110,7 @@ def read_model(
     if path.suffix == ".json":
         problem = "the key is required (is this a Hugging Face config.json?)"
         raise InputError(problem, document.where("model_type"))
-    return to_record(document, LanguageModel, {"name": name, **document.data}), document
+    return parse_record(document, LanguageModel, {"name": name, **document.data}), document
 
 
 @cache

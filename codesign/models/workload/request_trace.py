@@ -20,7 +20,7 @@ from pydantic import Field
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError
-from codesign.base.schema import Document, Positive, Record, to_record
+from codesign.base.schema import Document, Positive, Record, parse_record
 
 BLOCK_TOKENS = 512
 """Tokens of a block; the last of a prompt may be shorter."""
@@ -133,7 +133,7 @@ def _request(line: str, before: float, where: str) -> _Request:
     if not isinstance(keys, dict):
         raise InputError(f"expected a JSON object, got {line[:40]}", where)
     stated = {key: keys[key] for key in _Request.model_fields if key in keys}
-    request = to_record(Document(where, stated, {}), _Request)
+    request = parse_record(Document(where, stated, {}), _Request)
     if request.timestamp < before:
         raise InputError(
             f"expected times that do not fall, got {request.timestamp:g} after {before:g}",

@@ -21,10 +21,10 @@ from codesign.base.schema import (
     Natural,
     Positive,
     Record,
+    parse_record,
     quantity,
     read_document,
     read_records,
-    to_record,
 )
 from codesign.models.workload.model import LanguageModel
 
@@ -127,7 +127,7 @@ def load_session(name_or_path: str) -> Session:
         InputError: The file cannot be read, or something in it cannot be used.
     """
     if name_or_path.endswith((".yaml", ".yml")):
-        return to_record(read_document(name_or_path), Session)
+        return parse_record(read_document(name_or_path), Session)
     check_known("session", name_or_path, _sessions())
     return _sessions()[name_or_path]
 

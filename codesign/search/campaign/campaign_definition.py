@@ -20,7 +20,7 @@ from codesign.base.schema import (
     KeyPath,
     Record,
     one_of,
-    to_record,
+    parse_record,
     unstored_at,
 )
 from codesign.base.units import parse_quantity
@@ -319,7 +319,7 @@ def load_definition(name_or_path: str | Path, settings: Fields | None = None) ->
         document = read_campaign(path, settings)
         rest = {key: value for key, value in document.data.items() if key not in keys}
         stand_ins = {"name": path.stem, "optimizers": ["random"], "budget": 10**9}
-        definition = to_record(document, Definition, {**stand_ins, **rest})
+        definition = parse_record(document, Definition, {**stand_ins, **rest})
     optimizers: tuple[ConfiguredOptimizer, ...] = ()
     with problems.caught():
         optimizers = tuple(configured_optimizers(document, definition))
@@ -372,7 +372,7 @@ def read_definition(path: Path, settings: Fields | None = None) -> tuple[Documen
         InputError: With file, line and key of what is wrong.
     """
     document = read_campaign(path, settings)
-    definition = to_record(document, Definition, {"name": path.stem, **document.data})
+    definition = parse_record(document, Definition, {"name": path.stem, **document.data})
     if definition.name != path.stem:
         raise InputError(
             f"expected the name of the file, {path.stem!r}, got {definition.name!r}",
@@ -442,7 +442,7 @@ def _configured_optimizer(
     ]
     if unknown:
         raise InputError(unknown)
-    options = to_record(document, factory.Options, choice.options, path)
+    options = parse_record(document, factory.Options, choice.options, path)
     hints = choice.hints or settings.hints
     label = choice.label or choice.name
     return ConfiguredOptimizer(label, choice.name, factory, options, hints, choice.start)
@@ -459,9 +459,9 @@ def _problem(document: Document, definition: Definition) -> Problem:
         factory = plugins.load("evaluators", choice.name, document.where("evaluator"))
         n_before = len(problems)
         with problems.caught():
-            settings = to_record(document, factory.Options, choice.options, ("evaluator",))
+            settings = parse_record(document, factory.Options, choice.options, ("evaluator",))
         with problems.caught():
-            workload = to_record(document, factory.Workload, definition.workload, ("workload",))
+            workload = parse_record(document, factory.Workload, definition.workload, ("workload",))
         if len(problems) == n_before:
             with mistakes_at(document.where("workload")):
                 evaluator: Evaluator = plugins.build(factory, workload, settings)

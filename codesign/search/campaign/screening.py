@@ -14,7 +14,7 @@ from codesign.base import plugins
 from codesign.base.columns import Fields
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.evaluator import Evaluator
-from codesign.base.schema import Document, to_record
+from codesign.base.schema import Document, parse_record
 from codesign.base.units import parse_quantity
 from codesign.evaluators.command.command_options import CheaperModel
 from codesign.search.campaign.execution_settings import Duration
@@ -76,8 +76,8 @@ def screening_problem(
     stated = workload if screening.workload is None else screening.workload
     place = ("workload",) if screening.workload is None else (_KEY, "workload")
     evaluator: Evaluator = factory(
-        to_record(document, factory.Workload, stated, place),
-        to_record(document, factory.Options, screening.options, (_KEY, "options")),
+        parse_record(document, factory.Workload, stated, place),
+        parse_record(document, factory.Options, screening.options, (_KEY, "options")),
     )
     names = {
         name: screening.metrics.get(name, name)

@@ -29,7 +29,7 @@ from pydantic import Field, model_validator
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, KeyedValueError, needing_extra
 from codesign.base.processes import ONE_THREAD
-from codesign.base.schema import Record, read_document, to_record
+from codesign.base.schema import Record, parse_record, read_document
 
 NODE = "python3 -m codesign.search.execution.parsl_node"
 """Command that starts the manager of a node there."""
@@ -222,7 +222,7 @@ def parsl_farm(argument: str | None, places: int) -> Executor:
     if argument is None:
         raise InputError("executor 'parsl': expected parsl:FILE.yaml, the description of a farm")
     document = read_document(Path(argument))
-    description = to_record(document, FarmDescription, document.data)
+    description = parse_record(document, FarmDescription, document.data)
     with needing_extra("executor parsl", "cluster"):
         importlib.import_module("parsl")
     import psutil  # type: ignore[import-untyped] # Parsl needs it, too

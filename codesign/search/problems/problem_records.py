@@ -22,7 +22,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError, JobError, UnknownNameError
-from codesign.base.schema import Document, Record, read_document, to_record
+from codesign.base.schema import Document, Record, parse_record, read_document
 from codesign.search.problem import Problem
 
 FOLDER = Path(__file__).resolve().parent / "published"
@@ -123,7 +123,7 @@ def find_record(name: str) -> ProblemRecord:
 def read_record(path: Path) -> ProblemRecord:
     """A record from its file."""
     data = json.loads(path.read_text(encoding="utf-8"))
-    return to_record(Document(path.name, data, {}), ProblemRecord)
+    return parse_record(Document(path.name, data, {}), ProblemRecord)
 
 
 def definition_digest(problem: Problem, reference_point: Mapping[str, float] | None) -> str:

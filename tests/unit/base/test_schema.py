@@ -80,7 +80,7 @@ def test_an_unknown_key_is_named_whatever_it_looks_like(key):
 
     document = schema.parse_document(f"'{key}': 1\n", "file")
     with pytest.raises(InputError) as caught:
-        schema.to_record(document, Disk)
+        schema.parse_record(document, Disk)
     assert str(caught.value) == f"file:1: {key}: unknown key '{key}'. Known: size."
 
 
@@ -89,7 +89,7 @@ def test_a_long_value_is_repeated_in_part():
         size: int = 1
 
     with pytest.raises(InputError, match=r"size: .*, got \[2048, 2048, [2048, ]{60,80}…$"):
-        schema.to_record(schema.parse_document(f"size: {[2048] * 61}", "file"), Disk)
+        schema.parse_record(schema.parse_document(f"size: {[2048] * 61}", "file"), Disk)
 
 
 def test_of_many_problems_the_first_are_worded():
@@ -98,7 +98,7 @@ def test_of_many_problems_the_first_are_worded():
 
     text = "".join(f"k{i}: 1\n" for i in range(20_000))
     with pytest.raises(InputError) as caught:
-        schema.to_record(schema.parse_document(text, "file"), Disk)
+        schema.parse_record(schema.parse_document(text, "file"), Disk)
     assert len(caught.value.problems) == 51
     assert caught.value.problems[-1] == "file:1: 19,950 more problems"
 
@@ -111,14 +111,14 @@ def test_a_count_may_be_written_short(text, count):
         tokens: schema.Positive
 
     document = schema.parse_document(f"tokens: {text}\n", "file")
-    assert schema.to_record(document, Prompt).tokens == count
+    assert schema.parse_record(document, Prompt).tokens == count
 
 
 def test_a_mistake_is_a_record_of_place_key_and_message(tmp_path):
     path = tmp_path / "request.yaml"
     path.write_text("model: llama-3-8b\nprompt_tokens: 8\ngenerated_tokens: 1\nmixed: true\n")
     with pytest.raises(InputError, match="mixed: expected chunk_tokens") as caught:
-        schema.to_record(schema.read_document(path), PlatformRequest)
+        schema.parse_record(schema.read_document(path), PlatformRequest)
     message = "expected chunk_tokens, the prompt tokens of one pass"
     assert caught.value.mistakes == (Mistake(message, ("mixed",), f"{path}:4", ("chunk_tokens",)),)
     moved = InputError(caught.value.mistakes, "--request")

@@ -3,7 +3,7 @@
 import pytest
 
 from codesign.base.errors import InputError
-from codesign.base.schema import Document, to_record
+from codesign.base.schema import Document, parse_record
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.sessions import SessionsEvaluator
 from codesign.evaluators.sessions.mix_evaluator import MixWorkload
@@ -11,7 +11,7 @@ from codesign.evaluators.sessions.session_workload import SessionWorkload
 
 
 def workload(**keys):
-    return to_record(Document("workload", keys, {}), SessionWorkload)
+    return parse_record(Document("workload", keys, {}), SessionWorkload)
 
 
 @pytest.mark.parametrize(
@@ -53,5 +53,5 @@ def test_a_mix_that_does_not_add_up_is_refused(changes, message):
     ]
     parts[1] |= {"model": "llama-3.3-70b"}
     with pytest.raises(InputError, match=message) as caught:
-        to_record(Document("workload", {"mix": parts}, {}), MixWorkload)
+        parse_record(Document("workload", {"mix": parts}, {}), MixWorkload)
     assert len(caught.value.problems) == 1

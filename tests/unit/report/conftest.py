@@ -53,7 +53,7 @@ class Space:
         return (rows + 1) @ 8 ** np.arange(rows.shape[1])
 
     def decode(self, rows):
-        columns = {name: column.to_list() for name, column in self.columns(rows).items()}
+        columns = {name: column.decoded() for name, column in self.columns(rows).items()}
         return [
             dict(zip(columns, line, strict=True)) for line in zip(*columns.values(), strict=True)
         ]

@@ -14,7 +14,7 @@ from codesign.base import plugins
 from codesign.base.errors import InputError
 from codesign.base.schema import read_document
 from codesign.report import exports
-from codesign.report.frames import to_frame
+from codesign.report.frames import results_frame
 
 FORMATS = {
     "csv": exports.write_csv,
@@ -209,7 +209,7 @@ def test_a_folder_is_refused_as_a_file(results, tmp_path):
 
 
 def test_the_frame_has_one_row_per_observation(results):
-    frame = to_frame(results)
+    frame = results_frame(results)
     assert len(frame) == 16
     assert frame["failed"].sum() == 1
-    assert len(to_frame(results, "front")) == len(results.front())
+    assert len(results_frame(results, "front")) == len(results.front())

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from codesign.base.errors import UnknownNameError
-from codesign.base.schema import Record, read_document, to_record
+from codesign.base.schema import Record, parse_record, read_document
 
 FOLDER = Path(__file__).parent / "constants"
 
@@ -34,4 +34,4 @@ def load_constants(family: str, record: type[Constants], device_class: str) -> C
     classes = document.data["classes"]
     if device_class not in classes:
         raise UnknownNameError("class of devices", device_class, classes, f"{family} kernels")
-    return to_record(document, record, classes[device_class], ("classes", device_class))
+    return parse_record(document, record, classes[device_class], ("classes", device_class))

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from codesign.base.schema import Record, read_document, to_record
+from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.hardware.device import list_devices, load_device
 
 ERRORS_FILE = Path(__file__).parent / "expected_errors.yaml"
@@ -85,7 +85,7 @@ class MeasuredErrors(Record):
 @cache
 def measured_errors() -> MeasuredErrors:
     """The shipped errors."""
-    return to_record(read_document(ERRORS_FILE), MeasuredErrors)
+    return parse_record(read_document(ERRORS_FILE), MeasuredErrors)
 
 
 @cache

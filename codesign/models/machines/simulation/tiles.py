@@ -146,10 +146,10 @@ def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
     ends = step_ends(n_visits, most_steps, _first_step(work, tiling))
     visits = np.concatenate([[0.0], ends])
     far = {
-        name: _between(visits * (len(passes) / len(near[0])), passes)
+        name: _interval_sums(visits * (len(passes) / len(near[0])), passes)
         for name, passes in _far_passes(work, tiling).items()
     }
-    return Steps(*(_between(visits, values, n_repeats) for values in near), **far)
+    return Steps(*(_interval_sums(visits, values, n_repeats) for values in near), **far)
 
 
 def score_tile_elements(rows: float, keys: float, tiling: Tiling) -> FloatArray:
@@ -333,7 +333,9 @@ def _copy(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, ...]:
     return np.zeros(n), np.zeros(n), moved_in * share, moved_out * share
 
 
-def _between(positions: FloatArray, values: FloatArray, n_products: float = 1.0) -> FloatArray:
+def _interval_sums(
+    positions: FloatArray, values: FloatArray, n_products: float = 1.0
+) -> FloatArray:
     """(s,) sums between positions along the values of a product, which are repeated in turn.
 
     The last product may be a fraction (experts touched on average); all its bytes come.

@@ -530,7 +530,7 @@ def test_what_a_cutoff_dominates_has_a_larger_regret(kind, senses):
         measure = Measure(front, senses, kind, tolerance)
         regret = measure.regret(points)
         for limit in np.quantile(regret, [0.1, 0.5, 0.9]):
-            cutoffs = measure.beyond(float(limit))
+            cutoffs = measure.dominating_points(float(limit))
             cut = (cutoffs[None] <= points[:, None]).all(axis=2).any(axis=1)
             assert (regret[cut] > limit).all()
             assert cut.any() == (regret > limit * 1.001).any()

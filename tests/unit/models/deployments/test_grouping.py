@@ -15,7 +15,7 @@ def test_designs_of_equal_degrees_are_one_group_without_these_columns():
         "tensor_parallel": column_of([4, 1, 4, None]),
     }
     found = {
-        parallelism: (positions.tolist(), columns["pe_array"].to_list(), sorted(columns))
+        parallelism: (positions.tolist(), columns["pe_array"].decoded(), sorted(columns))
         for parallelism, positions, columns in groups(designs)
     }
     assert found == {

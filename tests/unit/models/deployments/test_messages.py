@@ -39,19 +39,21 @@ def test_a_pass_takes_as_long_as_its_messages_one_after_the_other(requests, elem
         + point_to_point_s(8192 * each, LINK, WARM_UP_S)
     )
     seconds = (
-        messages().on(LINK, WARM_UP_S).seconds(np.array([requests]), np.array([element_bytes]))
+        messages()
+        .link_time(LINK, WARM_UP_S)
+        .seconds(np.array([requests]), np.array([element_bytes]))
     )
     np.testing.assert_allclose(seconds, expected, rtol=1e-12)
 
 
 def test_a_device_sends_what_a_ring_has_it_send():
-    sent = messages().on(LINK, WARM_UP_S).sent_bytes(np.array([2.0]), np.array([1.0]))
+    sent = messages().link_time(LINK, WARM_UP_S).sent_bytes(np.array([2.0]), np.array([1.0]))
     reduced = 160 * 8192 + 3 * 4096
     np.testing.assert_allclose(sent, 2 * (3 / 4 * (2 * reduced + 128256) + 8192))
 
 
 def test_one_device_alone_sends_nothing():
-    alone = messages(tensor=1, pipeline=1, sent=0.0).on(LINK, WARM_UP_S)
+    alone = messages(tensor=1, pipeline=1, sent=0.0).link_time(LINK, WARM_UP_S)
     assert (alone.fixed_s, alone.byte_s, alone.sent_elements) == (0, 0, 0)
 
 
@@ -59,8 +61,8 @@ def test_tokens_travel_to_their_experts_with_one_latency_whatever_their_number()
     here, away = messages(), messages(exchanged=[7168.0 * 5, 7168.0 * 3])
     requests, element_bytes = np.array([48.0]), np.array([1.0])
     added, sent = (
-        getattr(away.on(LINK, WARM_UP_S), name)(requests, element_bytes)
-        - getattr(here.on(LINK, WARM_UP_S), name)(requests, element_bytes)
+        getattr(away.link_time(LINK, WARM_UP_S), name)(requests, element_bytes)
+        - getattr(here.link_time(LINK, WARM_UP_S), name)(requests, element_bytes)
         for name in ("seconds", "sent_bytes")
     )
     np.testing.assert_allclose(sent, 58 * 8 * 7168 * 48)
@@ -70,4 +72,4 @@ def test_tokens_travel_to_their_experts_with_one_latency_whatever_their_number()
 
 def test_a_pipeline_sends_one_message_to_the_next_stage():
     stage = messages(tensor=1, pipeline=4)
-    assert stage.on(LINK, WARM_UP_S).fixed_s == pytest.approx(WARM_UP_S + 1e-6)
+    assert stage.link_time(LINK, WARM_UP_S).fixed_s == pytest.approx(WARM_UP_S + 1e-6)

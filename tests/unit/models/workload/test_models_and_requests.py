@@ -5,7 +5,7 @@ import json
 import pytest
 
 from codesign.base.errors import InputError, UnknownNameError
-from codesign.base.schema import parse_document, to_record
+from codesign.base.schema import parse_document, parse_record
 from codesign.models.workload import (
     FORMATS,
     Request,
@@ -41,7 +41,7 @@ def config(tmp_path, **changes):
 
 
 def request(text):
-    return to_record(parse_document(text, "campaign.yaml"), Request)
+    return parse_record(parse_document(text, "campaign.yaml"), Request)
 
 
 # Formats ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codesign.base.errors import InputError
-from codesign.base.schema import parse_document, to_record
+from codesign.base.schema import parse_document, parse_record
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.models.workload import Request
 from codesign.models.workload.model_library import load_model
@@ -28,7 +28,7 @@ sources: {all: invented}
 
 
 def session(text=AGENT):
-    return to_record(parse_document(text, "agent.yaml"), Session)
+    return parse_record(parse_document(text, "agent.yaml"), Session)
 
 
 def test_a_turn_sees_all_that_came_before_it():

@@ -3,7 +3,7 @@
 import pytest
 
 from codesign.base.errors import InputError
-from codesign.base.schema import Document, to_record
+from codesign.base.schema import Document, parse_record
 from codesign.models.workload import LanguageModel, load_model, lower
 from codesign.models.workload.storage import state_bytes_per_token
 
@@ -18,7 +18,7 @@ def column(table, operator, name):
 
 def changed(**changes):
     values = SPARSE.model_dump(mode="json", exclude={"parameters"}) | changes
-    return to_record(Document(values, "model.yaml", {}), LanguageModel, values)
+    return parse_record(Document(values, "model.yaml", {}), LanguageModel, values)
 
 
 def test_a_step_scores_all_tokens_and_attends_to_the_chosen():

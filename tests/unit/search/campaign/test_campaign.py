@@ -148,7 +148,7 @@ def test_a_reason_holds_no_control_characters(write):
     evaluate = campaign.problem.evaluator.evaluate
 
     def broken(designs, metrics=None):
-        if 3 in designs["x"].to_list():
+        if 3 in designs["x"].decoded():
             raise RuntimeError("\x1b[31mred\nsecond line")
         return evaluate(designs, metrics)
 

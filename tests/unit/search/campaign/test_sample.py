@@ -37,7 +37,7 @@ def keys_of(campaign):
     evaluate = problem.evaluator.evaluate
 
     def noting(designs, metrics=None):
-        seen.extend(zip(designs["x"].to_list(), designs["y"].to_list(), strict=True))
+        seen.extend(zip(designs["x"].decoded(), designs["y"].decoded(), strict=True))
         return evaluate(designs, metrics)
 
     problem.evaluator.evaluate = noting
@@ -171,7 +171,7 @@ def test_with_a_stated_point_every_initial_design_may_be_the_first_with_a_result
     evaluate = campaign.problem.evaluator.evaluate
 
     def broken(designs, metrics=None):
-        if any(designs[name].to_list() != [last[name]] for name in designs):
+        if any(designs[name].decoded() != [last[name]] for name in designs):
             raise ZeroDivisionError
         return evaluate(designs, metrics)
 

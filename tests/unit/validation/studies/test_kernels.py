@@ -110,7 +110,7 @@ def test_an_unknown_operator_is_named(sample):
 
 
 def test_a_missing_batch_is_left_out_and_never_taken_for_one():
-    table = read_kernel_table().of(["attention_decode"])
+    table = read_kernel_table().operator_rows(["attention_decode"])
     table = table.take(np.flatnonzero(table["batch"] == 1)[:5])
     study = kernels.study_of(with_text(table, batch=""), (), has_folds=False)
     assert study.rows == []

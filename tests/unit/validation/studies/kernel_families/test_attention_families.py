@@ -128,14 +128,14 @@ def test_every_measured_row_is_predicted(measured):
     families = measured.words("family")
     for name, module in (("attention", attention), ("mla", mla), ("mla_bmm", mla_bmm)):
         assert set(module.left_out(measured.take(families == name)).tolist()) == {""}
-    linear = measured.of(scan.OPERATORS)
+    linear = measured.operator_rows(scan.OPERATORS)
     assert set(scan.left_out(linear).tolist()) == {""}
 
 
 @pytest.mark.parametrize(("family", "operator"), DOCUMENTED)
 def test_the_shipped_constants_give_the_documented_medians(measured, family, operator):
     module = {"attention": attention, "mla": mla, "mla_bmm": mla_bmm}.get(family, scan)
-    table = measured.of([operator])
+    table = measured.operator_rows([operator])
     error = np.median(np.abs(module.FAMILY.predict(table) / table["latency_s"] - 1))
     bare = np.median(np.abs(module.FAMILY.roofline_s(table) / table["latency_s"] - 1))
     assert error == pytest.approx(DOCUMENTED[family, operator], abs=0.02)
@@ -143,7 +143,7 @@ def test_the_shipped_constants_give_the_documented_medians(measured, family, ope
 
 
 def test_a_fit_finds_the_constants_that_made_the_times(measured):
-    rows = measured.of(["mla_decode", "mla_prefill"])
+    rows = measured.operator_rows(["mla_decode", "mla_prefill"])
     rows = rows.take(np.arange(0, len(rows), 3))
     start = mla.FAMILY.fit(rows)
     made = start.model_copy(update={"start_cycles": 30_000.0, "bandwidth_fraction": 0.7})

@@ -96,7 +96,7 @@ def test_what_is_missing_or_unknown_is_left_out_with_a_reason(family, sample, ch
     ],
 )
 def test_shipped_constants_reproduce_the_measured_times(table, family, operators, most):
-    sample = table.of(operators)
+    sample = table.operator_rows(operators)
     sample = sample.take(np.arange(0, len(sample), 7))
     sample = sample.take(sample.words("device") != "L40S") if family is elementwise else sample
     error = median_error(family, sample)
@@ -106,17 +106,17 @@ def test_shipped_constants_reproduce_the_measured_times(table, family, operators
 
 
 def test_the_profile_of_a_layer_is_reproduced():
-    profile = read_operator_rows()[0].of(elementwise.OPERATORS)
+    profile = read_operator_rows()[0].operator_rows(elementwise.OPERATORS)
     assert len(profile) == 256
     assert set(profile.words("operator")) == {"add", *elementwise.ROW_KERNELS}
     # 2 x 4096 elements of a token in a norm of Llama-2-7B; median in-sample 13 %.
-    norms = profile.of(("input_layernorm",))
+    norms = profile.operator_rows(("input_layernorm",))
     assert norms["k"].min() == 2 * 4096
     assert median_error(elementwise, profile) < 0.2
 
 
 def test_a_large_all_reduce_is_no_longer_half_as_fast_as_measured(table):
-    sample = table.of(("all_reduce",))
+    sample = table.operator_rows(("all_reduce",))
     large = (sample["message_bytes"] > 1e8) & (sample.words("device") == "A100")
     sample = sample.take(large)
     ratio = collectives.FAMILY.predict(sample) / sample["latency_s"]

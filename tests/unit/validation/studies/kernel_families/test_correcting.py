@@ -18,7 +18,7 @@ def products():
     """Products in 16 bits of L40S."""
     table, _ = kernels.measured_kernels()
     formats = table.words("weight_dtype") == "bf16"
-    return table.take((table.words("device") == "L40S") & formats).of(("gemm",))
+    return table.take((table.words("device") == "L40S") & formats).operator_rows(("gemm",))
 
 
 def test_no_row_corrects_its_own_geometry(products):

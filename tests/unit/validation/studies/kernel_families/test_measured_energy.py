@@ -94,7 +94,7 @@ def test_kernels_that_read_what_nobody_wrote_are_told_apart():
 
 @pytest.mark.parametrize(("device", "most"), [("H200", 0.05), ("B200", 0.05)])
 def test_products_draw_the_documented_watts(device, most):
-    table = read_kernel_table().of(["gemm"])
+    table = read_kernel_table().operator_rows(["gemm"])
     table = table.take((table.words("device") == device) & (family.left_out(table) == ""))
     errors = np.abs(predicted(table) / family.measured_joules(table) - 1)
     assert np.median(errors) < most

@@ -28,7 +28,7 @@ def rows(*changes):
 
 @pytest.fixture(scope="module")
 def products():
-    return read_kernel_table().of(family.FAMILY.operators)
+    return read_kernel_table().operator_rows(family.FAMILY.operators)
 
 
 def test_a_row_that_cannot_be_predicted_says_why():

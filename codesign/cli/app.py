@@ -155,12 +155,8 @@ def command_tree(
             info.callback = reports_only(spread(info.callback, has_help))
         else:
             info.name, info.help = command_name(info), info.callback.__doc__
-            info.callback = _listed
+            info.callback = lambda: None  # listed, not called
     return typer.main.get_command(tree)
-
-
-def _listed() -> None:
-    """Stands for a command that is listed and not called."""
 
 
 def command_name(info: typer.models.CommandInfo) -> str:

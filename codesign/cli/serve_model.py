@@ -134,7 +134,8 @@ def serve_model(
             expected = "expected MODEL and --on, or --campaign and --design"
             raise InputError(expected, "MODEL" if model is None else "--on")
         stream, workload = _stream(model, request, requests, lengths)
-        more |= _filled(profile=convention, power_limit=power_limit and f"{power_limit} W")
+        more |= {"power_limit": f"{power_limit} W"} if power_limit else {}
+        more |= {"profile": convention} if convention else {}
         if len(on) > 1 or on == ["all"]:
             raise InputError("expected one device", "--on")
         machine = {"device": on[0], **formats.formats(model), **degrees_of(split)}
@@ -154,9 +155,8 @@ def serve_model(
     served = _simulated(fleet, settings, stream, requests)
     if level is not None:
         level.check_that_any_meets(served)
-    needed = None
-    if requests.requests_per_s is not None or requests.session is not None:
-        needed = _machines_needed(served, n_machines)
+    has_rate = requests.requests_per_s is not None or requests.session is not None
+    needed = _machines_needed(served, n_machines) if has_rate else None
     rows = [_pool_row(machine, role, n) for machine, role, n in fleet.members]
     inputs = {
         "model": model,
@@ -410,10 +410,6 @@ def _service_level(request: RequestFlags) -> LatencyLimits | None:
         missing = "--first-token" if first is None else "--output-token"
         raise InputError("expected a time: set both limits or neither", missing)
     return LatencyLimits(first, output)
-
-
-def _filled(**options: object) -> JsonObject:
-    return {key: value for key, value in options.items() if value is not None}
 
 
 def _present(flags: Mapping[str, object]) -> set[str]:

@@ -80,14 +80,10 @@ def _peak_bytes() -> float | None:
         return None
     unit = 1.0 if sys.platform == "darwin" else 1024.0
     workers = float(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss) * unit
-    return max(workers, _own_peak_bytes() or 0.0)
-
-
-def _own_peak_bytes() -> float | None:
     # What getrusage says of this process includes the memory of the one that started it.
     try:
         with Path("/proc/self/status").open(encoding="utf-8") as file:
             lines = [line.split() for line in file if line.startswith("VmHWM:")]
     except OSError:
-        return None
-    return float(lines[0][1]) * 1024.0 if lines else None
+        return workers
+    return max(workers, float(lines[0][1]) * 1024.0 if lines else 0.0)

@@ -259,10 +259,6 @@ def _node(farm: BrokenFarm) -> list[int]:
     return list(family(min(farm.processes("parsl_node"))))
 
 
-def _kill_node(farm: BrokenFarm) -> None:
-    send(_node(farm), signal.SIGKILL)
-
-
 def _stop_node(farm: BrokenFarm) -> None:
     node = _node(farm)
     send(node, signal.SIGSTOP)
@@ -301,7 +297,7 @@ DISTURBANCES: dict[str, Disturbance] = {
     "nothing": lambda farm: None,
     "a worker killed": _kill_worker,
     "workers that wait killed": _kill_waiting,
-    "a node killed": _kill_node,
+    "a node killed": lambda farm: send(_node(farm), signal.SIGKILL),
     "the interchange killed": lambda farm: send(
         farm.processes("parsl_interchange"), signal.SIGKILL
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +14,7 @@ from codesign.cli.output import print_tables, say
 from validation.commands.study_page import Output, check_output
 
 if TYPE_CHECKING:
-    from validation.studies.study import Study
+    pass
 
 
 def studies(
@@ -42,12 +43,15 @@ def studies(
     output: Output = None,
 ) -> None:
     """Compare our numbers with simulation, published tables, peers and measurements."""
-    from validation.studies.studies import STUDIES, compare_table
+    from validation.studies.studies import STUDIES, compare_table, run_study
     from validation.studies.validation_page import store_findings, study_tables
 
     check_output(output)
     if table is None:
-        studies = [_run(name, seed, size) for name in names or STUDIES]
+        studies = []
+        for name in names or STUDIES:
+            describe_by(partial("study {}".format, name))
+            studies.append(run_study(name, seed, size))
     elif names is None or len(names) != 1:
         raise InputError("expected one study, kernels, requests, arrivals or throughput", "--table")
     else:
@@ -60,10 +64,3 @@ def studies(
         for path in store_findings(studies, output, " ".join(words)):
             say(f"wrote {path}")
     print_tables(table for study in studies for table in study_tables(study, rows))
-
-
-def _run(name: str, seed: int, size: int | None) -> Study:
-    from validation.studies.studies import run_study
-
-    describe_by(lambda: f"study {name}")
-    return run_study(name, seed, size)

@@ -49,8 +49,10 @@ def conclusions_finding(answers: Sequence[Answer], command: str) -> Finding:
 
 def terminal_tables(answers: Sequence[Answer], with_details: bool) -> Iterator[RenderableType]:
     """The answers for a terminal, with how they were measured if that is asked for."""
-    details = chain.from_iterable(map(_details, answers if with_details else ()))
-    for part in (_summary(answers), _RULE, *details):
+    parts: list[Part] = [_summary(answers), _RULE]
+    for answer in answers if with_details else ():
+        parts += (_answer_table(answer), *_facts(answer))
+    for part in parts:
         if isinstance(part, str):
             yield text_line(part.replace("`", ""))
         else:
@@ -82,11 +84,6 @@ def _section(claim: Claim, answers: Sequence[Answer]) -> Iterator[Part]:
         yield f"### {_NAMES[answer.profile]}: {answer.verdict}"
         yield "\n".join(f"- {line}" for line in _facts(answer))
         yield _answer_table(answer)
-
-
-def _details(answer: Answer) -> Iterator[Part]:
-    yield _answer_table(answer)
-    yield from _facts(answer)
 
 
 def _facts(answer: Answer) -> Iterator[str]:

@@ -117,17 +117,13 @@ def _cells_of(table: Fields) -> Iterator[LifeCell]:
                 printed=float(printed),
                 digits=digits,
                 row=row,
-                slack=_slack(table, row, quantity),
+                # Half a digit of the operations, where the paper divides rounded ones.
+                slack=0.0
+                if "ops_digits" not in table
+                else float(0.5 * 10.0 ** -table["ops_digits"] / (row["tops"] * _share(quantity))),
                 is_cut_off=table.get("is_cut_off", False),
                 remark=entry.get("remarks", {}).get(quantity, ""),
             )
-
-
-def _slack(table: Fields, row: Fields, quantity: str) -> float:
-    """Seconds that half a digit of the operations makes, where the paper divides rounded ones."""
-    if "ops_digits" not in table:
-        return 0.0
-    return float(0.5 * 10.0 ** -table["ops_digits"] / (row["tops"] * _share(quantity)))
 
 
 def _share(quantity: str) -> float:

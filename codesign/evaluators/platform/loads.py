@@ -77,10 +77,6 @@ def read_elements(table: OperatorTable, i: int) -> float:
     return float(table.input_elements_per_request[i])
 
 
-def _mac(table: OperatorTable, i: int) -> float:
-    return float(table.mac_per_request[i])
-
-
 def dense_loads(share: RankShare, slices: Sequence[StreamPart]) -> Loads:
     """Every token meets all weights; of a table, only the rows that it looks up are read."""
     table, i = slices[0].stream.table, slices[0].position
@@ -109,7 +105,7 @@ def _loads(
 ) -> Loads:
     """Loads of a rank, whose tokens are those of its group alone."""
     return Loads(
-        mac=total_of(slices, _mac) * share.work / n_groups,
+        mac=total_of(slices, lambda t, j: float(t.mac_per_request[j])) * share.work / n_groups,
         weights=weights,
         input_elements=total_of(slices, read_elements) * share.input / n_groups,
         output_elements=total_of(slices, written_elements) * share.output / n_groups,

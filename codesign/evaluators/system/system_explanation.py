@@ -174,15 +174,12 @@ def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow, designs: Columns)
             )
     for link in flow.links:
         formats = [
-            _kv_format(evaluator.pool_columns(designs, stage.first.name))
+            str(machine["kv_format"].decoded()[0]) if "kv_format" in machine else WIDE_FORMAT
             for stage in (link.sender, link.receiver)
+            for machine in [evaluator.pool_columns(designs, stage.first.name)]
         ]
         if formats[0] != formats[1]:
             yield (
                 f"{link.name}: the cache becomes {formats[1]} of {formats[0]} where it arrives, "
                 "beside the machines' work; that costs neither time nor energy"
             )
-
-
-def _kv_format(machine: Columns) -> str:
-    return str(machine["kv_format"].decoded()[0]) if "kv_format" in machine else WIDE_FORMAT

@@ -69,7 +69,7 @@ class Farm:
             ExecutorGoneError: The executor does nothing any more.
         """
         try:
-            self.executor.submit(_nothing).result()
+            self.executor.submit(int).result()
         except Exception:  # as above
             raise ExecutorGoneError(loss) from loss
 
@@ -145,7 +145,3 @@ def loss_of_design(future: Future[Observations | Refusal], row: IntArray) -> Bas
         return isinstance(result, Refusal) or np.array_equal(result.rows, row[None, :])
 
     return loss(future, is_of_design)
-
-
-def _nothing() -> None:
-    """A task that any worker can do."""

@@ -127,7 +127,10 @@ class LocalExecutor(Executor):
         self._threads.shutdown(wait=wait)
 
     def _run(self, fn: Any, args: Any, kwargs: Any) -> Any:
-        process = self._idle_process()
+        try:
+            process = self._idle.get_nowait()
+        except Empty:
+            process = WorkerProcess("codesign.search.execution.task_worker")
         self._at_work.add(process)
         try:
             if self._is_stopped:  # too late to be seen by a shutdown
@@ -147,11 +150,6 @@ class LocalExecutor(Executor):
         if self._is_stopped:
             self._stop_idle_processes()
         return result
-
-    def _idle_process(self) -> WorkerProcess:
-        with suppress(Empty):
-            return self._idle.get_nowait()
-        return WorkerProcess("codesign.search.execution.task_worker")
 
     def _stop_idle_processes(self) -> None:
         with suppress(Empty):

@@ -8,7 +8,6 @@ the exact front is enumerated first, unless it is there.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import tempfile
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+import typer
 import yaml
 
 from codesign.base.columns import FloatArray
@@ -120,34 +120,38 @@ def table(runs: Sequence[ScreenedRun], alone: Sequence[ScreenedRun]) -> list[str
     return cells
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Do the study and print its tables."""
-    parser = argparse.ArgumentParser(prog="python -m validation.screening", description=__doc__)
-    parser.add_argument("campaigns", nargs="+", metavar="CAMPAIGN")
-    parser.add_argument("--seeds", type=int, default=5)
-    parser.add_argument("--budget", type=int, default=None, help="evaluations of each run")
-    parser.add_argument("--folder", type=Path, default=None, help="where exact fronts are kept")
-    options = parser.parse_args(arguments)
-    for name in options.campaigns:
+def main(
+    campaigns: list[str],
+    seeds: int = 5,
+    budget: int | None = None,
+    folder: Path | None = None,
+) -> None:
+    """Do the study and print its tables.
+
+    Args:
+        budget: Evaluations of each run; the file's if None.
+        folder: Where exact fronts are kept.
+    """
+    for name in campaigns:
         resolved = load_definition(name)
         screening = resolved.definition.screening
         if screening is None:
             raise InputError(f"expected a campaign with the key 'screening', got {name!r}")
-        campaign = Campaign.load(name, options.folder)
+        campaign = Campaign.load(name, folder)
         front = campaign.exact_front()
         point = campaign.exact_results(front).reference_point
         exact = front.hypervolume(minimized(campaign.problem, point))
-        with tempfile.TemporaryDirectory() as folder:
-            paths = variants(resolved.path, options.seeds, options.budget, Path(folder))
+        with tempfile.TemporaryDirectory() as scratch:
+            paths = variants(resolved.path, seeds, budget, Path(scratch))
             by_kind = {
                 variant: screened_runs(path, screening, exact) for variant, path in paths.items()
             }
         heads = ["", *(f"{share:.0%}" for share in SHARES), "at the end", "worst", "screened"]
         n = len(by_kind["alone"][0].shares)
-        print(f"{name}: {options.seeds} seeds, {n} evaluations\n")
+        print(f"{name}: {seeds} seeds, {n} evaluations\n")
         rows = [table(runs, by_kind["alone"]) for runs in by_kind.values()]
         print(markdown_table(heads, rows), end="\n\n")
 
 
 if __name__ == "__main__":
-    main()
+    typer.run(main)

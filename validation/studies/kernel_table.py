@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import numpy as np
@@ -82,6 +82,7 @@ def _device_or_none(name: str) -> Device | None:
         return None
 
 
+@cache
 def read_kernel_table(path: Path | str = KERNELS_FILE) -> KernelTable:
     """Every row of a table of measured kernels, compressed or not.
 

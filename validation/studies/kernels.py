@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Sequence
+from functools import cache
 from importlib import import_module
 from itertools import chain
 from pathlib import Path
@@ -72,6 +73,7 @@ def compare(path: Path | str = KERNELS_FILE) -> Study:
     return study_of(read_kernel_table(path), (), has_folds=False)
 
 
+@cache
 def measured_kernels() -> tuple[KernelTable, list[str]]:
     """All kernels to which constants are fitted, and why other measured ones are no rows."""
     others, reasons = read_operator_rows()

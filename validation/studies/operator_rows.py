@@ -14,7 +14,6 @@ from typing import TypeAlias
 import numpy as np
 
 from codesign.base.errors import CodesignError
-from codesign.models.workload import load_model
 from validation.studies.kernel_table import KernelTable
 from validation.studies.measured_rows import read_rows
 from validation.studies.request_cases import (
@@ -22,6 +21,7 @@ from validation.studies.request_cases import (
     LeftOutError,
     find_model,
     number_of,
+    table_model,
 )
 
 Row: TypeAlias = Mapping[str, str]
@@ -112,7 +112,7 @@ def _layer_operator(row: Row) -> _Sizes:
     """Operators of one layer of one tensor-parallel rank, as Vidur profiles them."""
     name, _, operator = row["model"].rpartition(" ")
     model, tokens, share = (
-        load_model(find_model(name)),
+        table_model(find_model(name)),
         number_of(row, "tokens"),
         number_of(row, "tp"),
     )

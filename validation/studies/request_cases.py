@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
@@ -319,6 +320,11 @@ def formats_of(text: str) -> tuple[str, str, str]:
     return _PRECISIONS[name]
 
 
+table_model = cache(load_model)
+"""The language model of a row; its file is read once."""
+
+
+@cache
 def find_model(name: str) -> str:
     """A bundled language model, or the file of one, by the name that a table gives it.
 

@@ -19,7 +19,6 @@ from codesign.base.columns import Arrays, FloatArray, JsonObject, column_of
 from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.platform_serving import PlatformServing
-from codesign.models.workload import load_model
 from codesign.models.workload.precision import FORMAT_KEYS, bits_per_element
 from codesign.models.workload.storage import (
     kv_elements_per_token,
@@ -33,6 +32,7 @@ from validation.studies.request_cases import (
     LeftOut,
     RequestCase,
     read_requests,
+    table_model,
 )
 from validation.studies.study import Study, comparison, median_promise, summarize
 
@@ -173,7 +173,7 @@ def _first_token_s(case: RequestCase, profile: str, steps_s: float) -> float:
 
 def running_requests(case: RequestCase) -> int:
     """Requests of the batch whose cache fits, half generated on average."""
-    model = load_model(case.model)
+    model = table_model(case.model)
     n_devices = case.tensor_parallel * case.pipeline_parallel
     room = MEMORY_FRACTION * case.device.capacity * n_devices
     weights = parameter_count(model) * bits_per_element(case.formats[0]) / 8

@@ -36,9 +36,10 @@ _FORMATS_FILE = "hf_quant_config.json"
 _MOST_NODES = 10 * MOST_NODES
 
 
-def list_models() -> list[str]:
+@cache
+def list_models() -> tuple[str, ...]:
     """The names of the bundled models."""
-    return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
+    return tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 
 
 def load_model(name_or_path: str) -> LanguageModel:
@@ -143,7 +144,6 @@ def summary(model: LanguageModel) -> JsonObject:
         "linear_attention": _LINEAR_NAMES[model.linear_kind],
     }
     kinds = [layer_type for layer_type in model.layers_by_type if layer_type in names]
-    is_softmax = kinds in (["full_attention"], ["sliding_attention"])
     return {
         "name": model.name,
         "parameters": parameter_count(model),
@@ -153,7 +153,9 @@ def summary(model: LanguageModel) -> JsonObject:
         "layers_by_attention": dict(model.layers_by_type),
         "hidden_size": model.hidden_size,
         "attention": (
-            softmax if is_softmax else "+".join(names[layer_type] for layer_type in kinds)
+            softmax
+            if kinds in (["full_attention"], ["sliding_attention"])
+            else "+".join(names[layer_type] for layer_type in kinds)
         ),
         "query_heads": model.num_attention_heads if model.n_attention_layers else 0,
         "kv_heads": (1 if model.is_latent else model.num_key_value_heads)

@@ -187,13 +187,16 @@ def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants
     )
     quantize = quantize * np.power(products.m, constants.quantize_rows)
     quantize = np.where(~is_integer & is_quantized, quantize, 0.0)
-    elements = products.count * products.m * products.k
-    traffic = elements * (_UNQUANTIZED_BYTES + np.divide(products.activation_bits, 8))
+    element_bytes = _UNQUANTIZED_BYTES + np.divide(products.activation_bits, 8)
     return np.asarray(
         start * (1 - constants.wave)
         + larger * norm ** (1 / constants.overlap)
         + (starts * start + quantize + np.where(products.has_fine_scales, constants.fine_scales, 0))
-        + np.where(products.is_input_quantized, _stream_s(traffic, rates, constants), 0.0)
+        + np.where(
+            products.is_input_quantized,
+            _stream_s(products.count * products.m * products.k * element_bytes, rates, constants),
+            0.0,
+        )
     )
 
 
@@ -204,7 +207,7 @@ def gemm_case(products: Products) -> KernelCase:
     are too short for the power limit, which passes of a model meet.
     """
     traffic = np.add(products.weight_bytes, products.activation_bytes)
-    least = np.where(products.work_flop / traffic > POWER_LIMITED_FLOP_PER_BYTE, 1.0, 0.0)
+    is_bound = products.work_flop / traffic > POWER_LIMITED_FLOP_PER_BYTE
     formats = (
         products.weight_bits,
         products.activation_bits,
@@ -214,8 +217,11 @@ def gemm_case(products: Products) -> KernelCase:
         products.has_fine_scales,
         products.has_block_scales,
     )
-    sizes = np.log2(products.m), np.log2(products.n), np.log2(products.k)
-    return KernelCase(formats, sizes, least)
+    return KernelCase(
+        formats,
+        (np.log2(products.m), np.log2(products.n), np.log2(products.k)),
+        np.where(is_bound, 1.0, 0.0),
+    )
 
 
 def _tiles_s(
@@ -224,9 +230,7 @@ def _tiles_s(
     """Time of the waves of tiles, with the tile and the split for which it is least."""
     is_integer = np.asarray(products.is_integer)
     is_synchronous = (
-        is_integer
-        | np.asarray(products.is_weight_converted)
-        | ~np.asarray(rates.has_asynchronous_cores, dtype=bool)
+        is_integer | products.is_weight_converted | np.logical_not(rates.has_asynchronous_cores)
     )
     share = np.where(is_synchronous, constants.synchronous_core_rate, 1.0) * constants.core_rate
     rate = share * products.peak_flop_per_s / rates.n_cores
@@ -234,26 +238,27 @@ def _tiles_s(
     fed = np.where(is_synchronous, constants.synchronous_operand_rate, 1.0)
     scales_rows = is_integer & products.is_input_quantized
     fed = fed * np.where(scales_rows, constants.row_scale_operands, 1.0)
-    flop_per_s, feed = rate, constants.operand_rate * fed
+    feed = constants.operand_rate * fed
     convert = np.where(products.is_weight_converted, 1 / constants.convert_rate, 0.0)
     wave_s = constants.wave * start
     activation, weight = np.divide(products.activation_bits, 8), np.divide(products.weight_bits, 8)
     can_split = np.greater_equal(products.weight_bits, 16)
-    best: FloatArray = np.asarray(np.inf)
+    tilings = []
     for rows, columns in TILES:
         operands = np.minimum(rows, products.m) * activation + columns * weight
-        per_k = np.maximum(2.0 * rows * columns / flop_per_s, operands / feed)
+        per_k = np.maximum(2.0 * rows * columns / rate, operands / feed)
         per_k = np.maximum(per_k, columns * convert)
         tiles = products.count * np.ceil(np.divide(products.m, rows))
-        tiles = tiles * np.ceil(np.divide(products.n, columns))
-        for split in SPLITS if np.any(can_split) else SPLITS[:1]:
-            waves = np.ceil(tiles * split / rates.n_cores)
-            time = waves * (per_k * np.ceil(np.divide(products.k, split)) + wave_s)
-            if split > 1:
-                outputs = products.count * products.m * products.n
-                partial = 2 * _PARTIAL_BYTES * split * outputs / (rates.n_cores * feed)
-                time = np.where(can_split, time + constants.split * start + partial, np.inf)
-            best = np.minimum(best, time)
+        tilings.append((tiles * np.ceil(np.divide(products.n, columns)), per_k))
+    outputs = products.count * products.m * products.n
+    starts = np.where(can_split, constants.split * start, np.inf)
+    best: FloatArray = np.asarray(np.inf)
+    for split in SPLITS if np.any(can_split) else SPLITS[:1]:
+        depth = np.ceil(np.divide(products.k, split))
+        partial = 2 * _PARTIAL_BYTES * split * outputs / (rates.n_cores * feed)
+        for tiles, per_k in tilings:
+            time = np.ceil(tiles * split / rates.n_cores) * (per_k * depth + wave_s)
+            best = np.minimum(best, time + starts + partial if split > 1 else time)
     return best
 
 

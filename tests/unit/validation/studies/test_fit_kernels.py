@@ -89,8 +89,17 @@ def test_an_unknown_family_is_an_error_before_anything_is_written():
         fit_kernels.main(["gem"])
 
 
-def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks():
-    requests = engine.cases()
+@pytest.fixture(scope="module")
+def requests():
+    """The cases of the engine, whose passes are predicted once for all fits."""
+    cases = engine.cases()
+    parts = {id(case): engine._parts(case) for case in cases if engine._is_hosted(case)}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(engine, "_parts", lambda case: parts[id(case)])
+        yield cases
+
+
+def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks(requests):
     assert {case.engine for case in requests} == {"eager", "turbomind"}
     # Every third: those of all devices, sizes and quantities.
     fitted = engine.fit(requests[::3])
@@ -109,8 +118,7 @@ def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks():
     assert 1.0 < gpu["host_copy"] < 2.0
 
 
-def test_an_engine_fitted_to_one_device_predicts_the_other():
-    requests = engine.cases()
+def test_an_engine_fitted_to_one_device_predicts_the_other(requests):
     waiting = [case for case in requests if case.engine == "turbomind"][:9]
     hosted = {
         device: [case for case in requests if case.engine == "eager" and case.device.key == device]

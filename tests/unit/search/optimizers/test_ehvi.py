@@ -23,7 +23,7 @@ from codesign.search.pareto import hypervolume
 
 pytestmark = pytest.mark.usefixtures("gp")
 
-QUICK = {"candidates": 256, "mutants": 128, "iterations": 15, "neighborhoods": 4, "local_search": 1}
+QUICK = {"candidates": 128, "mutants": 64, "iterations": 15, "neighborhoods": 4, "local_search": 1}
 
 
 def botorch_kernel(hyperparameters, n_features):

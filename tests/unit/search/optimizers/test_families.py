@@ -15,7 +15,7 @@ QUICK = {
     "gp-ehvi-paper": {"candidates": 32, "iterations": 2},
     "nsga2": {"population": 10},
 }
-PROPOSALS = {"gp-ehvi": 5, "gp-ehvi-paper": 5}
+PROPOSALS = {"gp-ehvi": 3, "gp-ehvi-paper": 3}
 """Fewer where each proposal fits Gaussian processes."""
 
 

@@ -110,7 +110,8 @@ def test_predictions_that_mislead_are_found_out(grid):
         return np.column_stack([1.0 + rows[:, 0], 34.0 - rows[:, 0] - rows[:, 1]])
 
     bound = np.array([25.0, 36.0])
-    optimizer = GpEhvi(predicting(search, opposite), 2, 0, GpEhvi.Options(**QUICK), bound)
+    options = GpEhvi.Options(**QUICK | {"candidates": 144})
+    optimizer = GpEhvi(predicting(search, opposite), 2, 0, options, bound)
     told = initial_designs(search, 4, 0)
     rows = told
     for _ in range(26):

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("gp")
 
 TERMS = ScreeningTerms(cost=0.05, share=0.2)
 REFERENCE = np.array([15.0, 30.0])
-QUICK = {"candidates": 64, "mutants": 32, "local_search": 1, "iterations": 5}
+QUICK = {"candidates": 32, "mutants": 8, "local_search": 1, "iterations": 2}
 
 
 def objectives(rows):
@@ -124,10 +124,10 @@ def test_a_cheaper_evaluator_that_tells_nothing_is_left_out_after_five_designs(g
     def noise(rows):
         return 1.0 + (rows @ np.array([[911, 357], [77, 513], [631, 999], [223, 101]])) % 97
 
-    _, _, useful = searched(grid(4, 10), 10, lambda rows: 2.0 * objectives(rows) ** 1.1)
-    _, _, useless = searched(grid(4, 10), 10, noise)
-    assert len(np.concatenate(useless)) <= TERMS.n_allowed(6) + 4
-    assert len(np.concatenate(useful)) > 6
+    _, _, useful = searched(grid(4, 10), 8, lambda rows: 2.0 * objectives(rows) ** 1.1)
+    _, _, useless = searched(grid(4, 10), 8, noise)
+    most = TERMS.n_allowed(6) + 4
+    assert len(np.concatenate(useless)) <= most < len(np.concatenate(useful))
 
 
 @pytest.mark.slow

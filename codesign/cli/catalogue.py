@@ -136,7 +136,7 @@ def _kind_of(name: str) -> str:
 
     names = {
         "memories": lambda: listed("memtech"),
-        "models": list_models,
+        "models": lambda: [*list_models()],
         "devices": list_devices,
         "spaces": lambda: listed("spaces"),
         "workloads": lambda: [*list_traces(), *list_sessions()],

@@ -130,8 +130,10 @@ def _read_json(path: Path) -> Document:
     beside = path.with_name(_FORMATS_FILE)
     if path.name != "config.json" or not beside.is_file():
         return document
-    formats = {"quantization": _read_json(beside).data.get("quantization")}
-    return replace(document, data=document.data | formats)
+    return replace(
+        document,
+        data=document.data | {"quantization": _read_json(beside).data.get("quantization")},
+    )
 
 
 def summary(model: LanguageModel) -> JsonObject:

@@ -293,10 +293,13 @@ def _check_renamed(arguments: list[str]) -> None:
 def _joined(arguments: list[str]) -> list[str]:
     """The words, with the two words of a command joined into one.
 
-    ``list`` shows one thing if its next word is no kind, or if a name follows the kind.
+    ``list`` shows one thing if its next word is no kind, or if a name follows the kind. Campaigns
+    are listed by the name of their folder, ``runs``, as well.
     """
     if f"{' '.join(arguments[:2])}" in COMMANDS:
         return [" ".join(arguments[:2]), *arguments[2:]]
+    if arguments[:2] == ["list", "runs"]:
+        arguments = ["list", "campaigns", *arguments[2:]]
     names = [word for word in arguments[1:3] if not word.startswith("-")]
     is_named = len(names) > 1 or (names and names[0] not in catalogue.LISTED)
     if arguments[:1] == ["list"] and arguments[1:2] == names[:1] and is_named:

@@ -167,6 +167,11 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
     if "trace" in inputs and inputs.keys() & _TOKENS - {"trace"}:
         raise InputError("expected --workload, or --prompt-tokens and --generated-tokens, got both")
     inputs |= {key: value for key, value in more.items() if value is not None}
+    if not (inputs or path or question.evaluator):
+        raise InputError(
+            f"expected a model and its work, such as: codesign evaluate {design or 'D1'} "
+            "--model llama-3.3-70b --workload osworld --phase decode"
+        )
     # A trace on the command line replaces the file's token counts, and the other way round.
     dropped = _TOKENS if inputs.keys() & _TOKENS else set()
     filed = {key: value for key, value in file.workload.items() if key not in dropped}

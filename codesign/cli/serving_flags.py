@@ -40,8 +40,8 @@ OptionalModel = Annotated[
 Convention = Annotated[
     str | None,
     typer.Option(
-        help="fitted (measured kernels), ideal (a bound), genz, epoch, life (papers), plain "
-        "(forecast), or a plug-in's. [fitted; plain for forecast]"
+        help="fitted (measured kernels), ideal (a bound), genz, epoch, life (papers), or a "
+        "plug-in's. Forecasts have plain, which is their default. [fitted]"
     ),
 ]
 Options = Annotated[

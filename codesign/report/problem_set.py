@@ -26,10 +26,10 @@ def list_table(records: Mapping[str, ProblemRecord]) -> Table:
         for record in records.values()
     ]
     fields = (
-        "label=problem kind n_designs=designs feasible_share=feasible objectives=objec-_tives "
-        "limits front_points=front hypervolume=hyper-_volume"
+        "label=problem n_designs=designs feasible_share=feasible objectives=objec-_tives limits "
+        "front_points=front"
     )
-    return record_table("Problems with proven fronts", rows, fields, digits=6, folds=True)
+    return record_table("Problems with proven fronts", rows, fields, digits=6)
 
 
 def problem_tables(problem: PublicProblem) -> list[RenderableType]:

@@ -236,6 +236,9 @@ CASES = {
         [*_EVALUATE, "--workload", "osword"], ["'osword'", "Did you mean 'osworld'?"]
     ),
     "no workload": Case(_EVALUATE, ["error: expected --workload, or both --prompt-tokens"]),
+    "a design without a question": Case(
+        ["evaluate", "D1"], ["such as: codesign evaluate D1 --model llama-3.3-70b"]
+    ),
     "no phase": Case(
         ["evaluate", "--design", "P1", "--model", "llama-3.3-70b", *_OSWORLD],
         ["error: expected --phase"],

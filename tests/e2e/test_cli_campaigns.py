@@ -88,7 +88,7 @@ def test_without_a_converter_of_figures_a_run_says_so_and_writes_the_rest(capsys
 
 
 def test_the_problems_of_comparisons_are_listed_when_asked_for(capsys):
-    assert main(["list", "campaigns"]) == 0
+    assert main(["list", "runs"]) == 0
     assert "problem-zdt1" not in capsys.readouterr().out
     assert main(["list", "campaigns", "--all"]) == 0
     assert "problem-zdt1" in capsys.readouterr().out

@@ -429,6 +429,7 @@ def write_report(
     from codesign.report.drawing import SHEET_FORMATS
     from codesign.report.meeting_sheet import write_sheet
     from codesign.report.page.html_page import write_page
+    from codesign.report.page.switches import switches_of
 
     path = Path(path or campaign.folder / "report.html")
     if (ending := ending_of(path)) not in {"", "html", "htm", *SHEET_FORMATS}:
@@ -445,9 +446,11 @@ def write_report(
         write_sheet(path, exact or results, marked, explainer, tolerance, judge)
     else:
         kept_front = campaign.stored_kept_front()
+        known = exact or results
+        switches = switches_of(campaign, known.rows[known.front()]) if judge and known.exact else ()
         write_page(
             path, results, status, marked, explainer, every_s, designs, tolerance, exact,
-            judge, kept_front,
+            judge, kept_front, switches,
         )  # fmt: skip
     if status.state != "running":
         campaign.list_files([path])

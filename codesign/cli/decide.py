@@ -42,7 +42,6 @@ def decide(
     Results are stored: after an interruption, run the command again.
     """
     from codesign import api
-    from codesign.cli.front import VARIATIONS
     from codesign.cli.progress import EnumerationBar
     from codesign.insight.decisions.decide import check_decidable, decide_front
 
@@ -50,7 +49,7 @@ def decide(
     campaign = api.load_campaign(name, folder)
     check_decidable(campaign.problem)
     front = campaign.exact_front(workers, EnumerationBar())
-    decided = decide_front(campaign.problem, front, share(tolerance), campaign.folder / VARIATIONS)
+    decided = decide_front(campaign.problem, front, share(tolerance), campaign.variations)
     seconds = time.perf_counter() - began
 
     def answer() -> DecideAnswer:
@@ -79,13 +78,12 @@ def memories(
     from functools import partial
 
     from codesign import api
-    from codesign.cli.front import VARIATIONS
     from codesign.insight.decisions.memory_kinds import kind_regrets
     from codesign.search.enumeration import exact_front
 
     began = time.perf_counter()
     campaign = api.load_campaign(name, folder)
-    find = partial(exact_front, folder=campaign.folder / VARIATIONS)
+    find = partial(exact_front, folder=campaign.variations)
     kinds = kind_regrets(campaign.problem, find, share(tolerance))
     seconds = time.perf_counter() - began
 
@@ -129,14 +127,13 @@ def breakeven(
     after an interruption, run the command again.
     """
     from codesign import api
-    from codesign.cli.front import VARIATIONS
     from codesign.insight.decisions.breakeven import breakeven as find_breakeven
     from codesign.models.memtech import load_technology
     from codesign.search.enumeration import exact_front
 
     began = time.perf_counter()
     campaign = api.load_campaign(name, folder)
-    store = campaign.folder / VARIATIONS
+    store = campaign.variations
     result = find_breakeven(
         campaign.problem,
         load_technology(technology, "--technology"),
@@ -188,7 +185,6 @@ def map_(
 
     from codesign import api
     from codesign.base.files import ending_of
-    from codesign.cli.front import VARIATIONS
     from codesign.cli.progress import EnumerationBar
     from codesign.insight.decisions.decide import check_decidable, decide_front
     from codesign.insight.decisions.plane import leading_planes, plane_of
@@ -207,7 +203,7 @@ def map_(
     problem = campaign.problem
     (check_decidable if is_page else check_listable)(problem)
     front = campaign.exact_front(workers, EnumerationBar())
-    store = campaign.folder / VARIATIONS
+    store = campaign.variations
     find = partial(exact_front, folder=store)
     if is_page:
         planes, notes = leading_planes(decide_front(problem, front, folder=store), front, find)

@@ -12,9 +12,6 @@ from codesign.cli.campaigns import Folder, Name, Workers, shown_path
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.tolerance import Tolerance, share
 
-VARIATIONS = "variations"
-"""Folder of the exact fronts of variations, in the campaign's."""
-
 
 def explain_front(
     name: Name,
@@ -67,7 +64,7 @@ def explain_front(
     front = campaign.exact_front(workers, EnumerationBar())
     reference = campaign.exact_results(front).reference_point
     fronts = Fronts(
-        campaign.problem, campaign.folder / VARIATIONS,
+        campaign.problem, campaign.variations,
         workers or campaign.definition.workers or n_cores(),
         partial(load_problem, campaign.path), FrontsBar(),
     )  # fmt: skip

@@ -9,6 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from html import escape
 from pathlib import Path
 
+import numpy as np
+
 from codesign.base.columns import Fields
 from codesign.base.files import ending_of
 from codesign.report import palette
@@ -26,11 +28,12 @@ from codesign.report.labels import (
 )  # fmt: skip
 from codesign.report.machine_charts import die_chart
 from codesign.report.marked_designs import MarkedDesigns
-from codesign.report.page.answer_html import bound_words, sure_words
+from codesign.report.page.answer_html import bound_words, signed, sure_words
 from codesign.report.page.design_html import Account
 from codesign.report.page.explained import Explainer
 from codesign.report.page.facts import question_text
 from codesign.report.page.recommendations import Judge, recommendation_document
+from codesign.report.page.tighter_limits import limit_document
 from codesign.report.paper import height_of, load_pptx, save_slide, save_svg, sized
 from codesign.report.svg import FONT, draw, wrap
 from codesign.report.tables import constant_words
@@ -91,7 +94,10 @@ def write_sheet(
     title, height = _texts(head, _WIDTH - 2 * _MARGIN)
     pieces, top = [(title, _MARGIN, 14.0)], max(78.0, height + 26.0)
     if first is not None:
-        words = list(_reasons(results, answer, first, account))
+        words = [
+            *_reasons(results, answer, first, account),
+            *_block("Worth of each limit", _worth(results, judge is not None)),
+        ]
         pieces.append((_fitted(words, _COLUMN - 20.0, top), _MARGIN, top))
     middle_x = _MARGIN + _COLUMN
     pieces.append((front, middle_x, top))
@@ -113,17 +119,16 @@ def write_sheet(
     return save_svg(pieces, path, _WIDTH, is_print=True, height=_HEIGHT)
 
 
-def _worth(results: Results, answer: Fields) -> Iterator[str]:
-    """The gain from 5 % more of each resource, where there is one."""
-    metrics = results.problem.metrics
-    place = next(k for k, each in enumerate(answer["picks"]) if each["is_recommended"])
-    speed = metric_of(answer["speed"], metrics)
-    sign = "+" if speed.sense == "maximize" else "−"
-    for price in answer.get("prices", ()):
-        amount, least = price["of"][place], "" if price["exact"] else "at least "
-        if amount["gain"] > 0.0005 * abs(amount["best"]):
-            title = metric_title(metric_of(price["metric"], metrics))
-            yield f"{title}: {least}{sign}{format_metric(amount['gain'], speed, 3)}"
+def _worth(results: Results, is_searched: bool) -> Iterator[str]:
+    """The change of the best value of each objective as one limit moves by a step."""
+    for step in limit_document(results, None, {}, is_searched=is_searched).get("steps", ()):
+        changes = [
+            f"best {metric_title(objective.metric)} {signed(share)}"
+            for objective, share in zip(results.problem.objectives, step["change"], strict=True)
+            if np.isfinite(share) and abs(share) > 0.0005
+        ]
+        certainty = "" if step["is_exact"] else " (best known)"
+        yield f"{step['limit']}: {', '.join(changes) or 'no change'}{certainty}"
 
 
 def _reasons(
@@ -145,7 +150,6 @@ def _reasons(
     used = [f"die edge for memory: {edge}"] if edge else []
     yield from _block("Limited by", [bound, *close, *used])
     yield from _block("How sure", sure_words(results, pick, ()))
-    yield from _block("Worth of 5 % more", _worth(results, answer))
     if account is not None:
         values = account.evaluated.metrics
         swings = [

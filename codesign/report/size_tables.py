@@ -193,7 +193,8 @@ def _pool_words(pool: Pool) -> str:
     ]
     return (
         f"{pool.role}: {pool.instances:,} x {pool.devices // pool.instances:,} {pool.device}"
-        f"{f' ({split})' if split else ''}, {pool.batch_size:,} request{'s' * (pool.batch_size > 1)} each; "
+        f"{f' ({split})' if split else ''}, {pool.batch_size:,} "
+        f"request{'s' * (pool.batch_size > 1)} each; "
         f"{', '.join(how)}{'; ' if how else ''}limited by {pool.limited_by}"
     )
 

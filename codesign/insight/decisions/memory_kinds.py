@@ -54,7 +54,7 @@ def kind_regrets(
     Raises:
         InputError: The space has no choice of a kind of memory.
     """
-    problems = dict(_reduced_problems(problem))
+    problems = dict(reduced_problems(problem))
     if not problems:
         raise InputError(
             f"space {problem.space.name!r} has one kind of memory; expected technologies of two "
@@ -85,7 +85,7 @@ def technology_columns(space: DesignSpace, library: Container[str]) -> dict[str,
     }
 
 
-def _reduced_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
+def reduced_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
     """The problem without each kind, by its name."""
     space, library = problem.space, problem.evaluator.technologies()
     if space.with_values is None:

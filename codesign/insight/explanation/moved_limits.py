@@ -10,21 +10,22 @@ point per position.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, Fields, FloatArray, IntArray
 from codesign.base.loop_progress import counted
 from codesign.base.metrics import Metric
 from codesign.base.units import round_step
 from codesign.insight.explanation.movable_limits import Limit, limits_of, metric_amount
 from codesign.insight.explanation.variation import Variation
-from codesign.search.enumeration import KeptFront
+from codesign.search.enumeration import ExactFront, KeptFront
 from codesign.search.pareto import distinct_front, non_dominated
 from codesign.search.problem import Objective, Problem
+from codesign.space import DesignSpace
 
 COSTS = ("area_mm2", "unit_cost_usd")
 """Metrics that a page limits even if the question does not."""
@@ -65,6 +66,26 @@ class LimitHandle:
 
 
 @dataclass(frozen=True)
+class Switch:
+    """A change of the question beside its limits, such as a memory that is left out.
+
+    Attributes:
+        title: Words for the switch.
+        problems: The problem by the words of each position; None as asked.
+        fronts: Stored exact fronts of these problems.
+    """
+
+    title: str
+    problems: Mapping[str, Problem | None]
+    fronts: Mapping[str, ExactFront]
+
+    @property
+    def place(self) -> int:
+        """Position of the question as asked."""
+        return list(self.problems.values()).index(None)
+
+
+@dataclass(frozen=True)
 class LimitPoints:
     """Points of designs with all metrics that can be limited.
 
@@ -74,11 +95,11 @@ class LimitPoints:
         objectives: (p, m) minimized.
         rows: (p, d) a design of each.
         handles: The limits.
-        setting: (p, 2) index and position of the moved handle within which the evaluator chose;
-            -1 for the stated limits.
+        setting: (p, 2) index and position of the moved handle within which the evaluator chose,
+            or of the moved switch; -1 for the stated limits.
         is_proven: (p,) True for points of the exact front, or of the front that keeps metrics.
         stored_metrics: Metrics whose tighter limits the proven points answer exactly.
-        n_evaluated: Designs that the search evaluated.
+        switches: Other changes of the question; their numbers follow those of the handles.
     """
 
     problem: Problem
@@ -89,7 +110,19 @@ class LimitPoints:
     setting: IntArray
     is_proven: BoolArray
     stored_metrics: frozenset[str]
-    n_evaluated: int = 0
+    switches: tuple[Switch, ...]
+
+    def designs(self, positions: Sequence[int]) -> list[Fields]:
+        """Designs of points, each in the space of its position."""
+        designs: list[Fields] = []
+        for row, (i, place) in zip(
+            self.rows[positions, None], self.setting[positions].tolist(), strict=True
+        ):
+            problem: Problem | None = None
+            if i >= len(self.handles):
+                problem = list(self.switches[i - len(self.handles)].problems.values())[place]
+            designs += (problem or self.problem).space.decode(row)
+        return designs
 
     @cached_property
     def codes(self) -> IntArray:
@@ -114,45 +147,126 @@ class LimitPoints:
         """(p,) points within moved limits, and True if their front is proven to be exact.
 
         Args:
-            places: Position by the number of the moved handle; the others stay as asked.
+            places: Position by the number of the moved handle or switch; the others stay as asked.
         """
+        switched = [pair for pair in places.items() if pair[0] >= len(self.handles)]
+        places = {i: place for i, place in places.items() if i < len(self.handles)}
         inside = np.ones(len(self.rows), dtype=bool)
         for i, handle in enumerate(self.handles):
             place = places.get(i, handle.place)
             if place or handle.limit is not None:
                 inside &= self.codes[:, i] > place
         choosing = [(i, p) for i, p in places.items() if self.handles[i].is_choosing]
-        choices = choosing or [(-1, -1)]
+        choices = switched or choosing or [(-1, -1)]
         inside &= np.any([(self.setting == choice).all(axis=1) for choice in choices], axis=0)
         if any(place < self.handles[i].place for i, place in places.items()):
             return inside, False
         proven = inside & self.is_proven
-        others = {i for i in places if self.handles[i].metric.name not in self.stored_metrics}
+        stored = self.stored_metrics
+        if switched:  # the stored front of a varied problem keeps no further metrics
+            stored &= {*self.problem.objective_names[: self.n_objectives]}
+        others = {i for i in places if self.handles[i].metric.name not in stored}
         if others and self.is_proven.any():
-            before, _ = self.select({i: p for i, p in places.items() if i not in others})
+            rest = {i: p for i, p in places.items() if i not in others}
+            before, _ = self.select(rest | dict(switched))
             points = self.equal[self.front(np.flatnonzero(before & self.is_proven))]
             others = set() if np.isin(points, self.equal[proven]).all() else others
-        is_exact = bool(self.is_proven.any()) and not others
+        is_setting = (self.setting == (switched or [(-1, -1)])[0]).all(axis=1)
+        is_exact = bool(self.is_proven[is_setting].any()) and not others
         return (proven if is_exact else inside), is_exact
 
 
-def stored_limit_points(front: KeptFront) -> LimitPoints:
+def _joined(
+    pools: Mapping[tuple[int, int], _CandidateSet],
+    handles: tuple[LimitHandle, ...],
+    stored_metrics: frozenset[str],
+    switches: Sequence[Switch],
+) -> LimitPoints:
+    """The points that are on the front within some positions.
+
+    Args:
+        pools: Designs by the setting of their points, those of the question first.
+    """
+    base = pools[-1, -1]
+    points = LimitPoints(
+        base.problem, base.n, np.concatenate([pool.points for pool in pools.values()]),
+        np.concatenate([pool.rows for pool in pools.values()]), handles,
+        np.concatenate([np.full((len(pool.rows), 2), key) for key, pool in pools.items()]),
+        np.concatenate([np.arange(len(pool.rows)) < pool.n_proven for pool in pools.values()]),
+        stored_metrics, tuple(switches),
+    )  # fmt: skip
+    # Of points that are within the same limits, only those of their own front can be on others.
+    labels = np.hstack([points.codes, points.setting])
+    cells = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
+    order = np.argsort(cells, kind="stable")
+    groups = np.split(order, np.flatnonzero(np.diff(cells[order])) + 1)
+    proven = np.flatnonzero(points.is_proven)
+    same = np.column_stack([points.equal, labels])[proven]
+    first = proven[np.unique(same, axis=0, return_index=True)[1]]
+    needed = np.unique(np.concatenate([first, *map(points.front, groups)]))
+    return replace(
+        points,
+        objectives=points.objectives[needed],
+        rows=points.rows[needed],
+        setting=points.setting[needed],
+        is_proven=points.is_proven[needed],
+    )
+
+
+def _switch_pools(
+    base: _CandidateSet, n_handles: int, switches: Sequence[Switch]
+) -> dict[tuple[int, int], _CandidateSet]:
+    """Designs at every position of switches: the stored exact front, and known designs.
+
+    Known are those of the question's front and their neighbors. Systems have stored fronts only.
+    """
+    pools = {}
+    front = base.rows[distinct_front(base.points[: base.n_proven, : base.n])]
+    for i, switch in enumerate(switches, n_handles):
+        for place, (text, varied) in enumerate(switch.problems.items()):
+            if varied is None:
+                continue
+            problem = replace(varied, objectives=base.problem.objectives)
+            pool = pools[i, place] = _CandidateSet(problem, base.n)
+            if text in switch.fronts:
+                pool.add_proven(switch.fronts[text].rows)
+            if not varied.space.pools:
+                pool.add(_recoded(front, base.problem.space, varied.space))
+                pool.improve(np.full(pool.points.shape[1], np.inf), 1, _CENTERS // 3)
+    return pools
+
+
+def _recoded(rows: IntArray, space: DesignSpace, varied: DesignSpace) -> IntArray:
+    """(n, d) rows in a varied space; it has its own values of what it fixes."""
+    columns = []
+    for parameter, new, codes in zip(space.parameters, varied.parameters, rows.T, strict=True):
+        places = {str(value): place for place, value in enumerate(new.values)}
+        default = 0 if len(places) == 1 else -2
+        table = [places.get(str(value), default) for value in parameter.values]
+        columns.append(np.array([*table, -1])[codes])  # -1: absent
+    recoded = np.stack(columns, axis=1)
+    return recoded[(recoded > -2).all(axis=1)]
+
+
+def stored_limit_points(front: KeptFront, switches: Sequence[Switch] = ()) -> LimitPoints:
     """Points of a front that keeps metrics, for tighter limits on these."""
-    points, n = front.front.objectives, len(front)
+    points = front.front.objectives
     names = front.problem.objective_names
     handles = []
     for objective in front.limitable:
         values = np.unique(points[:, names.index(objective.metric.name)])
         bounds = positions_of(objective, float(values[-1]), float(values[0]), 2 * POSITIONS)
         handles.append(LimitHandle(objective, tuple(bounds)))
-    return LimitPoints(
-        front.problem, front.n_objectives, points, front.front.representatives(),
-        tuple(x for x in handles if len(x.bounds) > 1), np.full((n, 2), -1),
-        np.ones(n, dtype=bool), frozenset(x.metric.name for x in front.limitable),
-    )  # fmt: skip
+    movable = tuple(x for x in handles if len(x.bounds) > 1)
+    base = _CandidateSet(front.problem, front.n_objectives)
+    base.rows, base.points, base.n_proven = front.front.representatives(), points, len(points)
+    pools = {(-1, -1): base, **_switch_pools(base, len(movable), switches)}
+    return _joined(pools, movable, frozenset(x.metric.name for x in front.limitable), switches)
 
 
-def searched_limit_points(problem: Problem, front: KeptFront) -> LimitPoints:
+def searched_limit_points(
+    problem: Problem, front: KeptFront, switches: Sequence[Switch] = ()
+) -> LimitPoints:
     """Points for looser and tighter limits of a question, by a search around its front.
 
     Args:
@@ -160,7 +274,8 @@ def searched_limit_points(problem: Problem, front: KeptFront) -> LimitPoints:
     """
     search = _Search(problem, front)
     search.run()
-    return search.points()
+    pools = search.pools | _switch_pools(search.pool, len(search.handles), switches)
+    return _joined(pools, search.handles, search.stored_metrics, switches)
 
 
 def positions_of(objective: Objective, loosest: float, tightest: float, n: int) -> list[float]:
@@ -187,7 +302,7 @@ class _CandidateSet:
         self.problem, self.n = problem, n_objectives
         self.rows = np.empty((0, len(problem.space.parameters)), dtype=np.int64)
         self.points = np.empty((0, len(problem.objectives)))
-        self.n_evaluated = 0
+        self.n_evaluated = self.n_proven = 0
         self._seen: set[int] = set()
         self._explored: set[int] = set()
 
@@ -204,6 +319,12 @@ class _CandidateSet:
         usable = observed.feasible & np.isfinite(observed.objectives).all(axis=1)
         self.rows = np.concatenate([self.rows, fresh[usable]])
         self.points = np.concatenate([self.points, observed.objectives[usable]])
+
+    def add_proven(self, rows: IntArray) -> None:
+        """Evaluate the designs of an exact front, before all others."""
+        self.add(rows)
+        # A design that lacks a further metric is no point, and then nothing is proven.
+        self.n_proven = len(rows) * (len(self.rows) == len(rows))
 
     def improve(self, bounds: FloatArray, rounds: int = _ROUNDS, centers: int = _CENTERS) -> None:
         """Search around the front within (m,) bounds, until nothing is new."""
@@ -249,10 +370,7 @@ class _Search:
                 amount = metric_amount(limit, limit.bound_loosened_by(step), metrics[name])
                 bounds[j] = self.objectives[j].flipped(amount)
         self.pools = {(-1, -1): self._pool(self._loosened())}
-        self.pool.add(front.front.rows)
-        n_listed = len(front.front.rows)
-        # A design that lacks a further metric is no point, and then nothing is proven.
-        self.n_proven = n_listed if len(self.pool.rows) == n_listed else 0
+        self.pool.add_proven(front.front.rows)
 
     @property
     def pool(self) -> _CandidateSet:
@@ -313,7 +431,7 @@ class _Search:
         objective, limit = self.objectives[j], self.limits.get(name)
         tightest = float(self.pool.points[(self.pool.points <= self.stated).all(axis=1), j].min())
         if limit is None:
-            loosest = float(self.pool.points[: self.n_proven or None, j].max())
+            loosest = float(self.pool.points[: self.pool.n_proven or None, j].max())
             return LimitHandle(
                 objective, tuple(positions_of(objective, loosest, tightest, POSITIONS))
             )
@@ -326,34 +444,3 @@ class _Search:
         tighter = positions_of(objective, stated, tightest, POSITIONS)
         bounds = (*looser, float(stated), *(x for x in tighter if x < stated - slack))
         return LimitHandle(objective, bounds, len(looser), limit, is_choosing)
-
-    def points(self) -> LimitPoints:
-        """The points of all fronts within limits at these positions."""
-        pools = self.pools
-        points = LimitPoints(
-            replace(self.campaign_problem, objectives=self.objectives),
-            self.pool.n,
-            np.concatenate([pool.points for pool in pools.values()]),
-            np.concatenate([pool.rows for pool in pools.values()]),
-            self.handles,
-            np.concatenate([np.full((len(pool.rows), 2), key) for key, pool in pools.items()]),
-            np.zeros(sum(len(pool.rows) for pool in pools.values()), dtype=bool),
-            self.stored_metrics,
-            self.n_evaluated,
-        )
-        points.is_proven[: self.n_proven] = True
-        # Of points that are within the same limits, only those of their own front can be on others.
-        cells = np.unique(np.hstack([points.codes, points.setting]), axis=0, return_inverse=True)[1]
-        order = np.argsort(cells.ravel(), kind="stable")
-        groups = np.split(order, np.flatnonzero(np.diff(cells.ravel()[order])) + 1)
-        proven = np.column_stack([points.equal, points.codes])[: self.n_proven]
-        first = np.unique(proven, axis=0, return_index=True)[1]
-        fronts = [first, *map(points.front, groups)]
-        needed = np.unique(np.concatenate(fronts))
-        return replace(
-            points,
-            objectives=points.objectives[needed],
-            rows=points.rows[needed],
-            setting=points.setting[needed],
-            is_proven=points.is_proven[needed],
-        )

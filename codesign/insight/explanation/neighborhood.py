@@ -1,9 +1,8 @@
-"""Designs one move away from a front: the cost of a change, and near misses.
+"""Designs one move away from a front, and other models' verdicts on designs.
 
 A move is that of :meth:`codesign.space.DesignSpace.neighbors`: another value of a category, the
 next value of a number, one part more, less or replaced. Every move is evaluated, so its numbers are
-exact. Designs further away are not evaluated. Statements about a value that the front lacks
-therefore hold for these neighbors only; ``codesign explain`` covers the whole space.
+exact. Designs further away are not evaluated; ``codesign explain`` covers the whole space.
 """
 
 from __future__ import annotations
@@ -14,10 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Value, evenly
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, evenly
 from codesign.base.loop_progress import LoopProgress
-from codesign.insight.explanation.choices import possible_codes
-from codesign.insight.explanation.distance import Measure
 from codesign.search.observations import Observations
 from codesign.search.pareto import non_dominated
 from codesign.search.problem import Problem
@@ -84,104 +81,6 @@ def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Ne
         | problem.known_violations(moved)
         | observed.violations_by_name,
     )
-
-
-@dataclass(frozen=True)
-class NearMiss:
-    """A value that no design of the whole front has, in the neighbor that lacks least.
-
-    Attributes:
-        value: None: the parameter's absence.
-        place: Of the neighbor.
-        dominator: Position in ``front_rows`` of the design that is better and most alike.
-        regret: See :mod:`.distance`; the neighbor's.
-    """
-
-    parameter: str
-    value: Value
-    place: int
-    dominator: int
-    regret: float
-
-
-def near_misses(
-    problem: Problem,
-    near: Neighborhood,
-    front_rows: IntArray,
-    measure: Measure,
-    known_rows: IntArray,
-) -> list[NearMiss]:
-    """For each value that the whole front lacks, the feasible neighbor with the least regret.
-
-    Args:
-        near: The neighborhood of ``front_rows``.
-        front_rows: (p, d) a design of each point of the measure's front, in its order; where
-            points are folded, of those that are not.
-        measure: Of improvements with respect to ``front_rows``.
-        known_rows: (k, d) all known designs of the whole front; no value that one of them has is
-            missing.
-
-    Returns:
-        The least regret first; values without a feasible neighbor are left out.
-    """
-    misses = []
-    inside = np.flatnonzero(near.feasible)
-    for column, parameter in enumerate(problem.space.parameters):
-        for code in possible_codes(problem.space, column):
-            having = inside[near.rows[inside, column] == code]
-            if (known_rows[:, column] == code).any() or not len(having):
-                continue
-            place = int(having[measure.nearest(near.objectives[having])])
-            better = measure.dominating(near.objectives[place])
-            if not len(better):
-                continue
-            alike = (front_rows[better] == near.rows[place]).sum(axis=1)
-            misses.append(
-                NearMiss(
-                    parameter=parameter.name,
-                    value=parameter.values[code] if code >= 0 else None,
-                    place=place,
-                    dominator=int(better[alike.argmax()]),
-                    regret=float(measure.regret(near.objectives[[place]])[0]),
-                )
-            )
-    return sorted(misses, key=lambda model: model.regret)
-
-
-@dataclass(frozen=True)
-class FoldedChoice:
-    """A value that designs of the front have only where they are folded under a cheaper one.
-
-    Attributes:
-        value: None: the parameter's absence.
-        places: Of the folded designs that have it, ascending.
-    """
-
-    parameter: str
-    value: Value
-    places: tuple[int, ...]
-
-
-def folded_choices(
-    problem: Problem, known_rows: IntArray, places: IntArray, kept_places: IntArray
-) -> list[FoldedChoice]:
-    """Values that only folded designs of a front have.
-
-    Args:
-        known_rows: (k, d) all known designs of the whole front.
-        places: (k,) the place on the front of each.
-        kept_places: Places that are not folded.
-    """
-    is_kept = np.isin(places, kept_places)
-    choices = []
-    for column, parameter in enumerate(problem.space.parameters):
-        for code in possible_codes(problem.space, column):
-            has_code = known_rows[:, column] == code
-            if has_code.any() and not (has_code & is_kept).any():
-                value = parameter.values[code] if code >= 0 else None
-                owners = tuple(np.unique(places[has_code]).tolist())
-                choices.append(FoldedChoice(parameter.name, value, owners))
-    return choices
 
 
 @dataclass(frozen=True)

@@ -11,24 +11,18 @@ import numpy as np
 from codesign.base.columns import Fields
 from codesign.base.metrics import Metric
 from codesign.insight.evaluated_design import EvaluatedDesign
-from codesign.insight.plateaus import folded_front
 from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES
-from codesign.report.front_lines import range_end_words
 from codesign.report.labels import (
     format_metric,
-    format_value,
     metric_of,
     metric_title,
     percent,
-    unit_text,
 )  # fmt: skip
 from codesign.report.page.recommendations import RESIDUAL
 from codesign.report.pass_account import pass_account
-from codesign.report.recommended import limit_usage_words
 from codesign.report.system_picture import limit_words
 from codesign.search.campaign import Results
-from codesign.search.pareto import TOLERANCE
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -324,39 +318,6 @@ def changes_html(results: Results, document: Fields) -> str:
     )
 
 
-def prices_html(results: Results, document: Fields) -> str:
-    """The worth of each limit: the gain in speed from 5 % more of a resource."""
-    picks, prices = document["picks"], document.get("prices", [])
-    prices = [price for price in prices if any(x["step"] > 0 for x in price["of"])]
-    if not prices or len(picks) < 2:
-        return ""
-    speed = _metric(results, document["speed"])
-    rows, idle = [], []
-    for price in prices:
-        metric = _metric(results, price["metric"])
-        if not price["exact"] and not any(x["gain"] > 0 for x in price["of"]):
-            idle.append(metric_title(metric))
-            continue
-        cells = [_price_cell(x, metric, speed, price["exact"]) for x in price["of"]]
-        rows.append([escape(metric_title(metric)), *cells])
-    unused = f" More of these gains nothing: {', '.join(idle)}." if idle else ""
-    exact = _metric(results, document["cost"])
-    lower = (
-        f"The gain is exact for {metric_title(exact)}, and a lower bound for the others."
-        if results.exact is not None else "The gain is a lower bound."
-    )  # fmt: skip
-    if results.exact is not None and (
-        beyond := range_end_words(results.problem, results.exact, TOLERANCE)
-    ):
-        unused += f" {limit_usage_words(results, folded_front(results, TOLERANCE))} {beyond}"
-    head = ["5 % more", *(f"{PICK_TITLES[pick['key']].lower()}" for pick in picks)]
-    return (
-        f'<p class="hint">Gain in {escape(metric_title(speed))} if a design may use 5 % more of a '
-        f"resource than it does (5 K of a temperature). Other limits stay. {lower}"
-        f"{escape(unused)}</p>" + table_html(head, rows, "Worth of each limit", "prices")
-    )
-
-
 def steps_html(results: Results, limits: Fields) -> str:
     """Changes of the best value of each objective as one limit moves by a step."""
     metrics = [objective.metric for objective in results.problem.objectives]
@@ -377,59 +338,21 @@ def steps_html(results: Results, limits: Fields) -> str:
     return table_html(head, rows, "One limit moved by a step", "steps") + text
 
 
-def _price_cell(
-    gain_of_pick: Mapping[str, float], metric: Metric, speed: Metric, is_exact: bool
-) -> str:
-    if gain_of_pick["step"] <= 0:
-        return "none used"
-    amount = format_metric(gain_of_pick["amount"], metric, 3)
-    if gain_of_pick["gain"] <= 0.0005 * abs(gain_of_pick["best"]):
-        return f'nothing<br><span class="quiet">from {escape(amount)}</span>'
-    gain = format_metric(gain_of_pick["gain"], speed, 3)
-    sign = "+" if speed.sense == "maximize" else "−"
-    scale, unit = (
-        (1e9, "GB") if metric.unit == "B" else (1.0, unit_text(metric.unit).replace("°C", "K"))
-    )
-    rate = scale * gain_of_pick["gain"] / gain_of_pick["step"]
-    each = f"{format_value(rate, '', 3)} {unit_text(speed.unit)} per {unit or 'unit'}"
-    least = "" if is_exact else "at least "
-    return (
-        f"<b>{least}{sign}{escape(gain)}</b><br>"
-        f'<span class="quiet">from {escape(amount)}; {escape(each)}</span>'
-    )
-
-
 def misses_html(results: Results, document: Fields) -> str:
-    """Named designs and values that are not on the front, each against what to choose instead."""
+    """Named designs that are not on the front, each against the design to choose instead."""
     objectives = [objective.metric for objective in results.problem.objectives]
-    head = ["", *(escape(metric_title(metric)) for metric in objectives), "instead", "change"]
-    sections = (
-        ("Named designs", "named_rows", "{name}",
-         "Compared with the front design that dominates it by the largest margin."),
-        ("Values on no design of the front", "misses", "{parameter} {value}",
-         "For each value the nearest design that has it, one change away from a design to choose. "
-         f"“codesign explain {escape(results.definition.name)}” looks at all designs."),
-    )  # fmt: skip
-    blocks = []
-    for heading, key, title, hint in sections:
-        rows = [
-            [
-                escape(title.format(**entry)),
-                *(change_cell(m, entry["shares"].get(m.name)) for m in objectives),
-                "–" if (number := entry["id"]) is None
-                else f'<a href="#design" data-take="{number}">#{number + 1}</a>',
-                _words_cell(entry["words"]),
-            ]
-            for entry in document.get(key) or ()
-        ]  # fmt: skip
-        if rows:
-            table = table_html(head, rows, heading)
-            blocks.append(f'<h3>{heading}</h3><p class="hint">{hint}</p>{table}')
-    folded = document.get("folded_values", ())
-    if folded:
-        words = ", ".join(f"{escape(x['parameter'])} {escape(x['value'])}" for x in folded)
-        blocks.append(
-            "<h3>Values only in hidden designs</h3><p>These values are on the front only in points "
-            f"that gain at most {percent(document['tolerance'])} over a cheaper one: {words}.</p>"
-        )
-    return "".join(blocks)
+    head = ["", *(escape(metric_title(metric)) for metric in objectives), "instead", "remark"]
+    rows = [
+        [
+            escape(entry["name"]),
+            *(change_cell(m, entry["shares"].get(m.name)) for m in objectives),
+            "–" if (number := entry["id"]) is None
+            else f'<a href="#design" data-take="{number}">#{number + 1}</a>',
+            _words_cell(entry["words"]),
+        ]
+        for entry in document["named_rows"]
+    ]  # fmt: skip
+    if not rows:
+        return ""
+    hint = "Compared with the front design that dominates it by the largest margin."
+    return f'<p class="hint">{hint}</p>{table_html(head, rows, "Named designs")}'

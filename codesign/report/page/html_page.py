@@ -16,6 +16,7 @@ import numpy as np
 from codesign.answers.json_values import json_text
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.files import write_text
+from codesign.insight.explanation.moved_limits import Switch
 from codesign.insight.plateaus import FoldedFront, fold_positions, tolerance_words
 from codesign.report import palette
 from codesign.report.campaign_charts import FrontPicture, bands_chart, front_chart
@@ -27,7 +28,6 @@ from codesign.report.page.answer_html import (
     changes_html,
     misses_html,
     picks_html,
-    prices_html,
     steps_html,
 )  # fmt: skip
 from codesign.report.page.carried_designs import (
@@ -70,6 +70,7 @@ def write_page(
     exact: Results | None = None,
     judge: Judge | None = None,
     kept_front: KeptFront | None = None,
+    switches: Sequence[Switch] = (),
 ) -> Path:
     """Write a campaign as one HTML page.
 
@@ -84,6 +85,7 @@ def write_page(
             designs have their numbers along it.
         judge: Further questions about the recommended designs.
         kept_front: Designs that tighter limits may bring to the front, if they were enumerated.
+        switches: Other changes of the question that the page offers.
 
     Raises:
         InputError: The file cannot be written, or there is no such design.
@@ -101,6 +103,7 @@ def write_page(
         {key: number for number, key in enumerate(keys.tolist())},
         tolerance,
         is_searched=judge is not None,
+        switches=switches,
     )
     picture = FrontPicture(
         page_results, carried.positions, carried.n_front, carried.n_feasible, folded,
@@ -190,7 +193,7 @@ def _page_html(
     bands = bands_chart(picture)
     limits = document["limits"]
     blocks = {
-        "prices": steps_html(page_results, limits) + prices_html(page_results, answer),
+        "prices": steps_html(page_results, limits),
         "changes": changes_html(page_results, answer),
         "misses": misses_html(page_results, answer),
         "bands": "".join(
@@ -209,14 +212,14 @@ def _page_html(
     texts = []
     if limits["sliders"]:
         texts.append(
-            "The sliders move one or two limits at a time. "
+            "Move one or two limits, or make one choice and tighten a limit. "
             + (
                 "The answers are exact."
                 if limits["is_proven"]
                 else "An answer that is not proven "
                 "says so: it is the best of the designs that were looked at."
             )
-            + " How sure a choice is, is known for the stated limits only."
+            + " How sure a choice is, is known for the question as asked only."
         )
     replacements = blocks | hidden | {
         "name": escape(definition.name),

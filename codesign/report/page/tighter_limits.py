@@ -17,6 +17,7 @@ from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject
 from codesign.insight.explanation.moved_limits import (
     LimitHandle,
     LimitPoints,
+    Switch,
     searched_limit_points,
     stored_limit_points,
 )
@@ -49,7 +50,10 @@ def _amount(handle: LimitHandle, bound: float) -> str:
 
 
 def limit_points(
-    results: Results, kept_front: KeptFront | None, is_searched: bool
+    results: Results,
+    kept_front: KeptFront | None,
+    is_searched: bool,
+    switches: Sequence[Switch] = (),
 ) -> LimitPoints | None:
     """Points that answer under moved limits; None if no front is known."""
     if kept_front is None and results.exact is not None:
@@ -57,8 +61,8 @@ def limit_points(
     if kept_front is None or len(kept_front) > MOST_POINTS:
         return None
     if is_searched and not results.problem.space.pools:
-        return searched_limit_points(results.problem, kept_front)
-    return stored_limit_points(kept_front)
+        return searched_limit_points(results.problem, kept_front, switches)
+    return stored_limit_points(kept_front, switches)
 
 
 def limit_document(
@@ -67,6 +71,7 @@ def limit_document(
     numbers: Mapping[Any, int],
     tolerance: float = TOLERANCE,
     is_searched: bool = False,
+    switches: Sequence[Switch] = (),
 ) -> JsonObject:
     """Sliders with an answer for every position, and every point that an answer names.
 
@@ -76,13 +81,14 @@ def limit_document(
         numbers: Numbers of the page's designs by their keys in the space.
         tolerance: Share within which a design is folded under a cheaper one.
         is_searched: True to search for designs under limits that no stored front covers.
+        switches: Other changes of the question.
     """
-    points = limit_points(results, kept_front, is_searched)
+    points = limit_points(results, kept_front, is_searched, switches)
     if points is None:
         return {"hint": _hint(results, kept_front), "sliders": []}
     answers = _Answers(results, points, tolerance)
     table = {"": answers.number({})}
-    for places in _positions(points.handles):
+    for places in _positions(points):
         key = ",".join(f"{i}:{place}" for i, place in places.items())
         table[key] = answers.number(places)
     used = sorted({int(i) for answer in answers.listed for i in answer["front"]})
@@ -92,11 +98,16 @@ def limit_document(
         answer["picks"] = [pick | {"point": place[pick["point"]]} for pick in answer["picks"]]
     metrics = [objective.metric for objective in points.problem.objectives]
     values = points.problem.flipped(points.objectives[used])
+    drawn = values[:, : points.n_objectives].copy()
+    is_limit = points.setting[used, 0] < len(points.handles)
+    low, high = drawn[is_limit].min(axis=0), drawn[is_limit].max(axis=0)
+    drawn[((drawn < low) | (drawn > high)).any(axis=1)] = np.nan  # beyond the chart
     space = results.problem.space
-    designs = space.decode(points.rows[used])
+    is_complete = len(metrics) > points.n_objectives or (is_searched and not space.pools)
+    designs = points.designs(used)
+    keys = space.keys(points.rows[used])
     return {
-        "hint": "" if points.n_evaluated or len(metrics) > points.n_objectives
-        else _hint(results, kept_front),
+        "hint": _hint(results, kept_front, switches, is_complete),
         "is_proven": all(answer["is_exact"] for answer in answers.listed),
         "sliders": [
             {
@@ -108,30 +119,48 @@ def limit_document(
                 "place": handle.place,
             }
             for handle in points.handles
+        ] + [
+            {"name": "", "title": switch.title, "texts": list(switch.problems), "bounds": [],
+             "place": switch.place}
+            for switch in points.switches
         ],
         "steps": list(_steps(points, answers, table)),
         "table": table,
         "answers": answers.listed,
         "points": {
             "words": spoken_designs(space, designs),
-            "ids": [numbers.get(key) for key in space.keys(points.rows[used]).tolist()],
-            "values": dict(zip(points.problem.objective_names, values.T, strict=True)),
+            "ids": [
+                numbers.get(key) if is_stated else None
+                for key, is_stated in zip(keys.tolist(), is_limit, strict=True)
+            ],
+            "values": dict(zip(results.problem.objective_names, drawn.T, strict=True)),
             "titles": [metric_title(metric) for metric in metrics],
             "texts": [
                 [format_metric(float(v), m, 3) for v in column]
                 for column, m in zip(values.T, metrics, strict=True)
             ],
-            "commands": [_command(results, design) for design in designs],
+            "commands": [
+                _command(results, design) if is_stated else ""
+                for design, is_stated in zip(designs, is_limit, strict=True)
+            ],
         },
     }  # fmt: skip
 
 
-def _positions(handles: Sequence[LimitHandle]) -> Iterator[dict[int, int]]:
-    """Each position that moves a limit, then each pair of positions of two limits."""
+def _positions(points: LimitPoints) -> Iterator[dict[int, int]]:
+    """Each position that moves a limit or a switch, then each pair of positions of two.
+
+    A switch goes with tighter limits only, and not with those within which designs choose.
+    """
+    handles = points.handles
     moved = [[p for p in range(len(x.bounds)) if p != x.place] for x in handles]
+    moved += [[p for p in range(len(x.problems)) if p != x.place] for x in points.switches]
     for i, places in enumerate(moved):
         yield from ({i: place} for place in places)
     for (i, first), (j, second) in combinations(enumerate(moved), 2):
+        if j >= len(handles):
+            is_single = i >= len(handles) or handles[i].is_choosing
+            first = [] if is_single else [p for p in first if p > handles[i].place]
         yield from ({i: p, j: q} for p, q in product(first, second))
 
 
@@ -176,7 +205,8 @@ class _Answers:
             is_kept = under == np.arange(len(front))
             picks = recommended(objectives, points, np.flatnonzero(is_kept))
             text = self._text(front, is_exact)
-            if any(self.limits.handles[i].is_choosing for i in places):
+            handles = self.limits.handles
+            if any(i < len(handles) and handles[i].is_choosing for i in places):
                 text += " Each design chooses its batch size within the moved limit."
             self.best.append(points.min(axis=0, initial=np.inf))
             self._numbers[key] = len(self.listed)
@@ -216,12 +246,13 @@ class _Answers:
         title = metric_title(metric)
         if not is_exact:
             title = f"known {title}"
-            count += f" Not proven: the best of {self.limits.n_evaluated:,} evaluated designs."
+            count += " Not proven: the best of the designs that were evaluated."
         if values[0] == values[1]:
             return f"The front's best {title} stays {values[1]}. {count}"
         space = self.results.problem.space
-        changes = changed_settings(space, *space.decode(self.limits.rows[[old, new]]))
+        changes = changed_settings(space, *self.limits.designs([old, new]))
         listed = "; ".join(f"{name} {before} → {after}" for name, before, after in changes)
+        listed = listed or "the same design"
         return f"The front's best {title} is {values[1]} instead of {values[0]} ({listed}). {count}"
 
 
@@ -236,9 +267,19 @@ def _command(results: Results, design: Fields) -> str:
     return f"codesign evaluate --campaign {results.definition.name}{settings}"
 
 
-def _hint(results: Results, kept_front: KeptFront | None) -> str:
-    """The command that gives sliders, or more of them, in one line."""
-    command = f"codesign enumerate {results.definition.name}"
+def _hint(
+    results: Results,
+    kept_front: KeptFront | None,
+    switches: Sequence[Switch] = (),
+    is_complete: bool = False,
+) -> str:
+    """The command that gives proofs, sliders or more of them, in one line."""
+    name = results.definition.name
+    if any(x.title == "memories" and len(x.fronts) + 1 < len(x.problems) for x in switches):
+        return f"“codesign explain memories {name}” proves the answers without a memory."
+    if is_complete:
+        return ""
+    command = f"codesign enumerate {name}"
     if kept_front is None:
         return f"“{command}” adds sliders for limits."
     if len(kept_front) > MOST_POINTS:

@@ -164,6 +164,11 @@ class Campaign:
         """The SQLite file."""
         return self.folder / STORE
 
+    @property
+    def variations(self) -> Path:
+        """Folder of the exact fronts of variations of the problem."""
+        return self.folder / "variations"
+
     def run(
         self,
         progress: Progress | None = None,

@@ -1,19 +1,19 @@
-"""The sheet says how sure a gain is."""
+"""The sheet says how sure the worth of a limit is."""
 
 from types import SimpleNamespace
 
 import pytest
 
-from codesign.report.meeting_sheet import _worth
+from codesign.base.metrics import ALL_METRICS
+from codesign.report import meeting_sheet
 
 
-@pytest.mark.parametrize(("exact", "word"), [(True, "+"), (False, "at least +")])
-def test_a_gain_that_is_a_lower_bound_is_said_to_be_one(exact, word):
-    price = {
-        "exact": exact, "metric": "tdp_watts", "of": [{"gain": 30.0, "best": 100.0}]
-    }  # fmt: skip
-    answer = {
-        "picks": [{"is_recommended": True}], "prices": [price], "speed": "throughput_tokens_per_s"
-    }  # fmt: skip
-    results = SimpleNamespace(problem=SimpleNamespace(metrics=()))
-    assert list(_worth(results, answer)) == [f"TDP: {word}30 token/s"]
+@pytest.mark.parametrize(("is_exact", "word"), [(True, ""), (False, " (best known)")])
+def test_a_worth_that_is_not_proven_is_said_to_be_known(is_exact, word, monkeypatch):
+    step = {"limit": "TDP ≤ 80 W instead of 90 W", "change": [-0.12, 0.0], "is_exact": is_exact}
+    monkeypatch.setattr(meeting_sheet, "limit_document", lambda *_, **__: {"steps": [step]})
+    names = ("throughput_tokens_per_s", "tdp_watts")
+    objectives = [SimpleNamespace(metric=ALL_METRICS[name]) for name in names]
+    results = SimpleNamespace(problem=SimpleNamespace(objectives=objectives))
+    text = f"TDP ≤ 80 W instead of 90 W: best throughput −12 %{word}"
+    assert list(meeting_sheet._worth(results, True)) == [text]

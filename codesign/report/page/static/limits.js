@@ -1,9 +1,12 @@
-// Moved limits: positions of sliders are looked up in the table of answers.
+// Moved limits and other changes of the question: their positions are looked up in the table of answers.
 let answer = null; // the answer while a limit is moved
 // Every slider grows to the right: a limit "at most" is tighter on the left, one "at least" on the right.
 const isUpper = (slider) => slider.title.endsWith(" at most");
-const turned = (slider, place) => (isUpper(slider) ? slider.texts.length - 1 - place : place);
+const isChoice = (slider) => !slider.bounds.length; // of memories, formats, prompts or constants
+const turned = (slider, place) => (isUpper(slider) && !isChoice(slider) ? slider.texts.length - 1 - place : place);
 const sliderKey = (limits) => Object.keys(limits).map(Number).sort((a, b) => a - b).map((i) => `${i}:${limits[i]}`).join(",");
+// Answers are for one change, and for some pairs.
+const canMove = (i, moved) => !moved.length || (moved.length === 1 && range(0, D.limits.sliders[i].texts.length).some((place) => sliderKey({ ...state.limits, [i]: place }) in D.limits.table));
 function pointText(k) {
   const { words, titles, texts } = D.limits.points;
   return [words[k], ...titles.map((title, j) => `${title}: ${texts[j][k]}`)].join("\n");
@@ -16,7 +19,8 @@ function showLimits() {
     const place = state.limits[i] ?? slider.place, isMoved = place !== slider.place;
     const input = $(`limit-${i}`), text = isMoved || place ? `${slider.texts[place]}${isMoved ? "" : " as asked"}` : "no further limit";
     input.value = turned(slider, place);
-    input.disabled = moved.length > 1 && !isMoved; // answers are for two limits at most
+    input.disabled = !isMoved && !canMove(i, moved);
+    if (isChoice(slider)) return;
     input.setAttribute("aria-valuetext", text);
     input.parentElement.querySelector("output").textContent = text;
   });
@@ -40,16 +44,20 @@ function answerHtml() {
   if (!answer.picks.length) return "";
   const head = answer.picks.map(({ key, reason, point }) => `<th scope="col">${ids[point] === null ? escapeHtml(key) : `<a href="#design" data-take="${ids[point]}">${escapeHtml(key)}</a>`}<br><span class="quiet">${escapeHtml(reason)}</span></th>`).join("");
   const row = (title, cell, kind) => `<tr><th scope="row">${escapeHtml(title)}</th>${answer.picks.map(({ point }) => `<td class="${kind}">${escapeHtml(cell(point))}</td>`).join("")}</tr>`;
-  const missing = answer.picks.some(({ point }) => ids[point] === null) ? row("details", (k) => (ids[k] === null ? commands[k] : `#${ids[k] + 1}`), "words") : "";
+  const missing = answer.picks.some(({ point }) => ids[point] === null && commands[point]) ? row("details", (k) => (ids[k] === null ? commands[k] : `#${ids[k] + 1}`), "words") : "";
   return `<div class="scroll" role="region" tabindex="0" aria-label="Recommended within the limits"><table id="within"><thead><tr><td></td>${head}</tr></thead><tbody>${row("design", (k) => words[k], "words")}${titles.map((title, j) => row(title, (k) => texts[j][k], "number")).join("")}${missing}</tbody></table></div>`;
 }
 function startLimits() {
   const { sliders } = D.limits;
   for (const [i, place] of Object.entries(state.limits)) if (!sliders[i] || place >= sliders[i].texts.length) state.limits = {};
-  $("sliders").innerHTML = sliders.map((slider, i) => `<div class="limit"><label for="limit-${i}">${escapeHtml(slider.title)}</label><output for="limit-${i}"></output><input type="range" id="limit-${i}" min="0" max="${slider.texts.length - 1}" step="1"><span class="end">${isUpper(slider) ? "tighter" : "looser"}</span><span class="end">${isUpper(slider) ? "looser" : "tighter"}</span></div>`).join("");
-  $("sliders").addEventListener("input", (event) => {
+  const choice = (slider, i) => `<div class="choice"><label for="limit-${i}">${escapeHtml(slider.title)}</label><select id="limit-${i}">${slider.texts.map((text, place) => `<option value="${place}">${escapeHtml(text)}</option>`).join("")}</select></div>`;
+  const limit = (slider, i) => `<div class="limit"><label for="limit-${i}">${escapeHtml(slider.title)}</label><output for="limit-${i}"></output><input type="range" id="limit-${i}" min="0" max="${slider.texts.length - 1}" step="1"><span class="end">${isUpper(slider) ? "tighter" : "looser"}</span><span class="end">${isUpper(slider) ? "looser" : "tighter"}</span></div>`;
+  $("sliders").innerHTML = sliders.map((slider, i) => (isChoice(slider) ? "" : limit(slider, i))).join("");
+  $("choices-moved").innerHTML = sliders.map((slider, i) => (isChoice(slider) ? choice(slider, i) : "")).join("");
+  $("limits").addEventListener("input", (event) => {
     const i = Number(event.target.id.slice(6)), place = turned(sliders[i], Number(event.target.value));
     if (place === sliders[i].place) delete state.limits[i]; else state.limits[i] = place;
+    if (!(sliderKey(state.limits) in D.limits.table)) state.limits = { [i]: place };
     showLimits();
     remember();
   });

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from codesign import api
+from codesign.insight.decisions.memory_kinds import reduced_problems
 from codesign.insight.explanation import moved_limits
-from codesign.insight.explanation.moved_limits import searched_limit_points
+from codesign.insight.explanation.moved_limits import Switch, searched_limit_points
 from codesign.search.enumeration import KeptFront, exact_front
 from codesign.search.pareto import non_dominated
 from codesign.search.problem_builder import build_problem
@@ -83,3 +84,34 @@ def test_an_answer_that_is_called_exact_is_exact_even_if_the_search_finds_nothin
         assert not is_exact or np.array_equal(known, true)
         assert (true[:, None] <= known[None]).all(axis=2).any(axis=0).all()
     assert n_exact > 5 and n_wrong > 5
+
+
+def test_a_choice_is_exact_if_its_front_is_stored_and_otherwise_known_designs(space, tmp_path):
+    problem = build(space)
+    without = dict(reduced_problems(problem))["HBM"]
+    other = build(api.load_space("memexplorer").fix(_FEW | {"weight_format": "mxfp4"}))
+    switches = [
+        Switch("memories", {"all": None, "without HBM": without},
+               {"without HBM": exact_front(without, tmp_path)}),
+        Switch("weight format", {"mxint8": None, "mxfp4": other}, {}),
+    ]  # fmt: skip
+    front = KeptFront(problem, exact_front(problem, tmp_path), 2)
+    points = searched_limit_points(problem, front, switches)
+    names = [handle.metric.name for handle in points.handles]
+    power = names.index("tdp_watts")
+    place = points.handles[power].place + 3
+    tighter = LIMITS | {"tdp_watts": f"<= {points.handles[power].bounds[place]!r}"}
+    for i, varied in enumerate((without, other), len(names)):
+        rows = varied.space.rows(np.arange(varied.space.size))
+        for moved, limits in (({i: 1}, LIMITS), ({i: 1, power: place}, tighter)):
+            inside, is_exact = points.select(moved)
+            positions = points.front(np.flatnonzero(inside))
+            known = np.unique(points.objectives[positions, :2], axis=0)
+            true = front_by_hand(varied.space, rows, limits)
+            assert is_exact == (varied is without)
+            assert np.array_equal(known, true) or not is_exact
+            assert (true[:, None] <= known[None]).all(axis=2).any(axis=0).all() and len(known)
+            for design in points.designs(positions):
+                assert varied.space.encode(design).shape == (1, len(space.parameters))
+    area = names.index("area_mm2")
+    assert not points.select({len(names): 1, area: len(points.handles[area].bounds) - 1})[1]

@@ -1,0 +1,140 @@
+"""The choices of a page beside its limits: memories, formats, length of prompts, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import product
+from typing import TypeAlias
+
+import numpy as np
+
+from codesign.base.columns import Fields, IntArray
+from codesign.base.errors import InputError
+from codesign.insight.decisions.memory_kinds import reduced_problems
+from codesign.insight.explanation.moved_limits import Switch
+from codesign.models.memtech import MemoryTechnology, Range
+from codesign.models.memtech.technology import ACCESS_ENERGIES
+from codesign.models.workload import load_trace
+from codesign.report.labels import setting_words
+from codesign.search.campaign import Campaign
+from codesign.search.campaign.campaign_definition import load_definition
+from codesign.search.enumeration import stored_front
+from codesign.search.problem import Problem
+
+_FACTORS = {"÷ 4": 0.25, "÷ 2": 0.5, "as asked": 1.0, "× 2": 2.0, "× 4": 4.0}
+_CONSTANTS = {
+    "price": ("price",),
+    "idle power": ("background_power",),
+    "access energy": ACCESS_ENERGIES,
+}
+Choices: TypeAlias = dict[str, dict[str, Problem | None]]
+"""Problem by the words of each position, by the title of the switch; None: as asked."""
+
+
+def switches_of(campaign: Campaign, rows: IntArray) -> list[Switch]:
+    """The switches of a campaign.
+
+    A system has those positions only whose exact fronts are stored.
+
+    Args:
+        rows: (n, d) designs of the front.
+    """
+    problem = campaign.problem
+    choices: Choices = {"memories": {"all": None}}
+    choices["memories"] |= {f"without {x}": y for x, y in reduced_problems(problem)}
+    if not problem.space.pools:
+        choices |= _formats(campaign) | _prompts(campaign) | _constants(problem, rows)
+    switches = []
+    for title, problems in choices.items():
+        fronts = {
+            text: front
+            for text, varied in problems.items()
+            if varied and (front := stored_front(varied, campaign.variations))
+        }
+        usable = {
+            text: varied
+            for text, varied in problems.items()
+            if varied is None or text in fronts or not problem.space.pools
+        }
+        if len(usable) > 1:
+            switches.append(Switch(title, usable, fronts))
+    return switches
+
+
+def _varied(campaign: Campaign, settings: Fields) -> Problem:
+    return load_definition(campaign.path, settings).problem
+
+
+def _formats(campaign: Campaign) -> Choices:
+    """A switch for each number format, whether the campaign fixes it or not."""
+    fixed = campaign.definition.fixed
+    switches: Choices = {}
+    for name in (x for x in campaign.problem.space.names if x.endswith("_format")):
+        rest = {key: value for key, value in fixed.items() if key != name}
+        free = _varied(campaign, {"fixed": rest})
+        values = next(x.values for x in free.space.parameters if x.name == name)
+        problems = switches[setting_words(name, None)[0]] = {} if name in fixed else {"any": None}
+        for value in values:
+            varied = replace(free, space=free.space.fix({name: value}))
+            problems[str(value)] = None if value == fixed.get(name) else varied
+    return switches
+
+
+def _prompts(campaign: Campaign) -> Choices:
+    """A switch for the length of prompts, where requests state one."""
+    workload = dict(campaign.definition.workload)
+    if "session" in workload or not {"trace", "prompt_tokens"} & workload.keys():
+        return {}
+    if name := workload.pop("trace", None):
+        workload |= load_trace(str(name)).model_dump(include={"prompt_tokens", "generated_tokens"})
+    problems: dict[str, Problem | None] = {}
+    for factor in _FACTORS.values():
+        tokens = max(1, int(factor * workload["prompt_tokens"]))
+        with suppress(InputError):  # longer than the context of the model
+            problems[f"{tokens:,} tokens"] = None if factor == 1 else _varied(
+                campaign, {"workload": workload | {"prompt_tokens": tokens}}
+            )  # fmt: skip
+    return {"prompt": problems}
+
+
+def _constants(problem: Problem, rows: IntArray) -> Choices:
+    """A switch for each constant of a family of memories that moves designs of the front."""
+    if not problem.evaluator.offers("replace_library"):
+        return {}
+    library = problem.evaluator.technologies()
+    switches: Choices = {}
+    values = {str(x) for design in problem.space.decode(rows) for x in design.values()}
+    families = {x.family for key, x in library.items() if key in values and x.family}
+    stated = problem.evaluate(rows, problem.deciding_metrics).objectives
+    for family, (title, names) in product(sorted(families), _CONSTANTS.items()):
+        problems = {
+            text: None if factor == 1 else _scaled(problem, library, family, names, factor)
+            for text, factor in _FACTORS.items()
+        }
+        *_, last = filter(None, problems.values())
+        moved = last.evaluate(rows, problem.deciding_metrics).objectives
+        if not np.array_equal(moved, stated, equal_nan=True):
+            switches[f"{title} of {family}"] = problems
+    return switches
+
+
+def _scaled(
+    problem: Problem,
+    library: Mapping[str, MemoryTechnology],
+    family: str,
+    names: Sequence[str],
+    factor: float,
+) -> Problem:
+    """The problem with quantities of a family of memories times a factor."""
+    changed = {}
+    for key, technology in library.items():
+        if technology.family == family:
+            ends = {name: getattr(technology, name) for name in names}
+            changed[key] = technology.model_copy(update={
+                name: Range(**{level: factor * x for level, x in dict(ranged).items()})
+                for name, ranged in ends.items() if ranged is not None
+            })  # fmt: skip
+    evaluator = problem.evaluator.replace_library({**library, **changed})
+    return replace(problem, evaluator=evaluator)

@@ -17,6 +17,7 @@ from hypothesis import settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Some containers forbid bytecode; each of the many processes would compile all of its modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False  # nor would pytest keep the modules whose assertions it rewrites
 
 from codesign.answers import answer, json_values
 from codesign.report.svg import text_width

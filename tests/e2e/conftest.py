@@ -49,9 +49,13 @@ def processes_hear_an_interrupt():
 
 
 @pytest.fixture(scope="session", autouse=True)
-def _quick_files():
-    """Spec sheets of 20 draws and figures of few pixels, which save a second each."""
+def _few_of_each():
+    """Files of 20 draws, few pixels and charts of few designs, and one process where not told."""
     with pytest.MonkeyPatch.context() as patch:
+        for module in ("search.campaign.campaign", "base.processes"):
+            patch.setattr(f"codesign.{module}.n_cores", lambda: 1)
+        patch.setattr("codesign.report.page.recommendations.SAMPLES", 20)
+        patch.setattr("codesign.report.page.explained.MOST_EXPLAINED", 6)
         patch.setattr("codesign.report.paper._USUAL_DPI", 24.0)
         for module in ("sheet_accounts", "spec_sheet"):
             patch.setattr(f"codesign.report.exports.{module}.SAMPLES", 20)

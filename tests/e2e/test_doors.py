@@ -429,7 +429,7 @@ def _four_tiers(technologies=TIERS):
 
 @pytest.mark.parametrize("topology", ["staged", "parallel"])
 def test_a_front_with_four_tiers_is_that_of_brute_force(topology, monkeypatch):
-    monkeypatch.setenv(compiled.SWITCH, "0")  # a loop over four tiers is compiled in 18 s
+    monkeypatch.setenv(compiled.SWITCH, "0")  # as below
     # One that is fast and soon full, so that the bound counts what the others read together.
     _technology("small", place="off-chip", shoreline="10 mm", bandwidth="4 TB/s", capacity="4 GB")
     _four_tiers(["small", "hbf", "hbm3e_8h", "lpddr6"])
@@ -454,7 +454,8 @@ def test_a_front_with_four_tiers_is_that_of_brute_force(topology, monkeypatch):
     assert 0.9 < share.max() <= 1.0
 
 
-def test_a_fourth_tier_is_explained_simulated_and_listed():
+def test_a_fourth_tier_is_explained_simulated_and_listed(monkeypatch):
+    monkeypatch.setenv(compiled.SWITCH, "0")  # a loop over four tiers is compiled in 18 s
     _four_tiers()
     space = api.load_space("four")
     columns = space.columns(space.encode(space.designs["Four"]))

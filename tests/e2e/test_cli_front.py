@@ -1,7 +1,9 @@
 """``codesign explain`` as a user calls it."""
 
+import io
 import json
 import os
+from contextlib import redirect_stdout
 from functools import partial
 
 import numpy as np
@@ -53,8 +55,18 @@ def _json(capsys, *arguments):
     return json.loads(out)
 
 
-def test_the_document_tells_choices_absences_prices_and_knees(capsys):
-    said = _json(capsys, "tiny")
+@pytest.fixture(scope="module")
+def explained(folder):
+    """The document of ``tiny``, when nothing is kept yet."""
+    out = io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, redirect_stdout(out):
+        patch.chdir(folder)
+        assert main(["explain", "tiny", "--json"]) == 0
+    return json.loads(out.getvalue())
+
+
+def test_the_document_tells_choices_absences_prices_and_knees(explained):
+    said = explained
     assert said["n_points"] > 0
     technology = next(item for item in said["choices"] if item["parameter"] == "tier technology")
     shares = {item["value"]: item["share"] for item in technology["values"]}
@@ -76,8 +88,8 @@ def test_the_document_tells_choices_absences_prices_and_knees(capsys):
     assert said["knees"][0]["distance"] > 0
 
 
-def test_a_second_look_says_the_same_from_what_is_kept(folder, capsys):
-    first, second = (_json(capsys, "runs/tiny.yaml") for _ in range(2))
+def test_a_second_look_says_the_same_from_what_is_kept(folder, explained, capsys):
+    first, second = dict(explained), _json(capsys, "runs/tiny.yaml")
     assert len(list((folder / "runs" / "tiny" / "variations").glob("exact-*.npz"))) > 10
     for said in (first, second):
         del said["seconds"]

@@ -107,10 +107,8 @@ def test_writing_again_gives_the_same_bytes_and_says_meanwhile_how_far_it_is(
 
 
 def test_a_meeting_sheet_has_the_question_the_reason_the_front_and_the_die(folder):
-    for name in ("sheet.svg", "again.svg"):
-        assert main(["report", "small", "--samples", "8", "--output", name, "--json"]) == 0
+    assert main(["report", "small", "--samples", "8", "--output", "sheet.svg", "--json"]) == 0
     text = (folder / "sheet.svg").read_text(encoding="utf-8")
-    assert text == (folder / "again.svg").read_text(encoding="utf-8")
     for words in ("Which designs trade throughput against TDP best", "the most throughput per TDP",
                   "Limited by", "How sure", "Bill of materials", "TDP at most 300 W", ">array<",
                   "Frugal: lowest TDP", "5 mm"):  # fmt: skip
@@ -121,7 +119,7 @@ def test_a_meeting_sheet_has_the_question_the_reason_the_front_and_the_die(folde
     slides = [folder / name for name in ("sheet.pptx", "again.pptx")]
     for path in slides:
         assert main(["report", "small", "--samples", "8", "--output", path.name]) == 0
-    assert slides[0].read_bytes() == slides[1].read_bytes()
+    assert slides[0].read_bytes() == slides[1].read_bytes()  # and so the drawing in them
     (slide,) = Presentation(slides[0]).slides
     (picture,) = slide.shapes
     assert picture.image.content_type == "image/png"

@@ -17,11 +17,11 @@ from hypothesis import settings
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 # Some containers forbid bytecode; each of the many processes would compile all of its modules.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
-sys.dont_write_bytecode = False  # nor would pytest keep the modules whose assertions it rewrites
 
 from codesign.answers import answer, json_values
 from codesign.report.svg import text_width
 
+sys.dont_write_bytecode = False  # or each process would rewrite the assertions of all modules
 # jsonschema would build grammars of addresses for a second; no schema here has a format.
 sys.modules["rfc3987_syntax"] = None  # as if not installed
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from itertools import pairwise
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -46,6 +47,22 @@ dataflow: os, bandwidth_priority: equal, tier2_technology: lpddr5x"
 """So few designs that the exact front is found at once."""
 
 
+_SQUARE = "parameters: {x: {low: 0, high: 999}, y: {low: 0, high: 999}}\n"
+_LONG = """\
+space: square
+evaluator: {name: toy, delay_s: 0.05}
+execution: {isolated: false}
+objectives: [maximize gain_tokens, minimize power_watts]
+reference_point: {gain_tokens: 0, power_watts: 1000}
+optimizers: [random]
+initial: 2
+batch: 1
+budget: 200_000
+workers: 1
+"""
+_PLUGINS = Path(__file__).parents[1] / "unit" / "search" / "campaign" / "plugins"
+
+
 def _define(folder, name, budget):
     text = _CAMPAIGN.replace("NAME", name).replace("BUDGET", str(budget))
     (folder / "runs" / f"{name}.yaml").write_text(text, encoding="utf-8")
@@ -56,7 +73,9 @@ def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("work")
     (folder / "runs").mkdir()
     _define(folder, "trial", 40)
-    _define(folder, "long", 200_000)
+    (folder / "spaces").mkdir()
+    (folder / "spaces" / "square.yaml").write_text(_SQUARE, encoding="utf-8")
+    (folder / "runs" / "long.yaml").write_text(_LONG, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(["run", "trial", "--json"]) == 0
@@ -297,9 +316,11 @@ def test_one_frame_as_json_has_rates_and_the_front(capsys):
     assert document["front_size"] == len(document["observations"])
 
 
-def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder, capsys):
+def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder, capsys, monkeypatch):
     command = [sys.executable, "-m", "codesign"]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    places = [str(_PLUGINS), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(places)}
+    monkeypatch.syspath_prepend(str(_PLUGINS))
     run = subprocess.Popen([*command, "run", "long"], cwd=folder, env=environment,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
     try:
@@ -319,7 +340,7 @@ def test_watching_does_not_disturb_the_run_and_ends_on_ctrl_c(folder, capsys):
                                  stderr=subprocess.PIPE)  # fmt: skip
         # Into a pipe goes a line per frame.
         lines = [watch.stdout.readline().decode() for _ in range(3)]
-        assert all(line.startswith("long (npu, profile memexplorer): running, ") for line in lines)
+        assert all(line.startswith("long (toy, delay s 0.05): running, ") for line in lines)
         assert len(set(lines)) == 3
         assert watch.poll() is None
         watch.send_signal(signal.SIGINT)
@@ -364,7 +385,7 @@ def test_a_watched_campaign_has_the_observations_of_an_unwatched_one(folder):
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)  # fmt: skip
     n_frames = 0
     while run.poll() is None:
-        if (folder / "runs" / "seen" / "campaign.sqlite").exists():
+        if n_frames < 3 and (folder / "runs" / "seen" / "campaign.sqlite").exists():
             assert main(["status", "watch", "seen", "--once", "--json"]) == 0
             n_frames += 1
         time.sleep(0.1)

@@ -171,9 +171,9 @@ def test_pareto_prints_how_robust_the_front_is(width, capsys, monkeypatch):
 
 
 def test_every_design_of_the_front_has_its_share(capsys):
-    document = _json(capsys, "status", "front", "trial", "--robust", "--samples", "40")
+    document = _json(capsys, "status", "front", "trial", "--robust", "--samples", "20")
     found = document["uncertainty"]
-    assert (found["samples"], found["seed"]) == (40, 0)
+    assert (found["samples"], found["seed"]) == (20, 0)
     assert (found["n_compared"], found["n_distinct"]) == (30, 30)
     numbers = [item["front_number"] for item in found["designs"] if item["front_number"]]
     assert sorted(numbers) == list(range(1, document["front_size"] + 1))
@@ -185,10 +185,10 @@ def test_every_design_of_the_front_has_its_share(capsys):
     # The design that is best in what no range touches stays on the front while it is allowed.
     first = next(item for item in found["designs"] if item["front_number"] == 1)
     assert first["non_dominated_share"] == first["feasible_share"]
-    again = _json(capsys, "status", "front", "trial", "--robust", "--samples", "40")
+    again = _json(capsys, "status", "front", "trial", "--robust", "--samples", "20")
     assert again["uncertainty"] == found
     limited = _json(
-        capsys, "status", "front", "trial", "--robust", "--samples", "40", "--limit", "1"
+        capsys, "status", "front", "trial", "--robust", "--samples", "20", "--limit", "1"
     )
     assert limited["uncertainty"]["designs"] == found["designs"][:1]
     assert "uncertainty" not in _json(capsys, "status", "front", "trial")

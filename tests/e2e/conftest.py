@@ -50,11 +50,14 @@ def processes_hear_an_interrupt():
 
 @pytest.fixture(scope="session", autouse=True)
 def _few_of_each():
-    """Files of 20 draws, few pixels and charts of few designs, and one process where not told."""
+    """Files of 20 draws, few pixels, designs and positions; one process where none is told."""
     with pytest.MonkeyPatch.context() as patch:
         for module in ("search.campaign.campaign", "base.processes"):
             patch.setattr(f"codesign.{module}.n_cores", lambda: 1)
         patch.setattr("codesign.report.page.recommendations.SAMPLES", 20)
+        patch.setattr("codesign.insight.explanation.moved_limits.POSITIONS", 5)
+        patch.setattr("codesign.insight.explanation.moved_limits._LOOSER_POSITIONS", 2)
+        patch.setattr("codesign.report.page.switches._FACTORS", {"as asked": 1.0, "× 4": 4.0})
         patch.setattr("codesign.report.page.explained.MOST_EXPLAINED", 6)
         patch.setattr("codesign.report.paper._USUAL_DPI", 24.0)
         for module in ("sheet_accounts", "spec_sheet"):

@@ -47,6 +47,8 @@ _TITLES = {
     "peak_flop_per_s": "peak compute",
     "offchip_bandwidth_bytes_per_s": "off-chip bandwidth",
     "offchip_bytes_per_token": "off-chip traffic",
+    "later_turn_time_to_first_token_s": "time to first token of later turns",
+    "first_turn_time_to_first_token_s": "time to first token of first turns",
     "n_devices": "devices",
     "n_machines": "machines",
     "requests_per_s": "request rate",
@@ -250,7 +252,7 @@ def _memory_title(name: str) -> str:
     words = [
         units[word[-1]].format(word[:-1])
         if re.fullmatch(r"\d+[hk]", word)
-        else " bank" if word == "bank" else f" {word.upper()}"
+        else f" {word if word in ('bank', 'shipped') else word.upper()}"
         for word in rest
     ]  # fmt: skip
     return _family_title(first) + "".join(words)
@@ -354,8 +356,10 @@ def spoken_design(space: DesignSpace, design: Fields) -> str:
     varying = varying_names(space)
     settings = {k: v for k, v in design.items() if v is not None and (k in varying or not varying)}
 
-    if sram := settings.pop("sram_technology", None):
-        settings["sram_dies"] = f"{memory_words(sram)}×{settings.get('sram_dies', 1)}"
+    sram = design.get("sram_technology")
+    if sram and settings.keys() & {"sram_technology", "sram_dies"}:
+        settings.pop("sram_technology", None)
+        settings["sram_dies"] = f"{memory_words(str(sram))}×{design.get('sram_dies', 1)}"
 
     def spoken(words: Mapping[str, Callable[[Any], str]]) -> list[str]:
         values = ((key, settings.pop(key, None)) for key in words)

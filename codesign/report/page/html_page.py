@@ -234,7 +234,10 @@ def _page_html(
         "front_wide": draw(front_chart(picture, False), WIDE),
         "front_narrow": draw(front_chart(picture, True), NARROW),
         "limits_hint": escape(" ".join(filter(None, [*texts, limits["hint"]]))),
-        "filter_example": escape(f"{answer['cost'].partition('_')[0]}<500"),
+        "filter_example": escape(
+            f"{answer['cost'].partition('_')[0]}"
+            f"<{results.reference_point[answer['cost']]:.3g}"
+        ),
         "counts": facts.pairs_html(facts.counts(results, carried, picture.folded)),
         "facts": facts.pairs_html(facts.facts(results, status)),
         "dependencies": facts.paragraphs_html(facts.dependencies(results, carried)),

@@ -232,7 +232,7 @@ def _switch_pools(
                 pool.add_proven(switch.fronts[text].rows)
             if not varied.space.pools:
                 pool.add(_recoded(front, base.problem.space, varied.space))
-                pool.improve(np.full(pool.points.shape[1], np.inf), 1, _CENTERS // 3)
+                pool.improve(np.full(pool.points.shape[1], np.inf), 1, _CENTERS // 6)
     return pools
 
 

@@ -16,7 +16,7 @@ from codesign.insight.decisions.memory_kinds import reduced_problems
 from codesign.insight.explanation.moved_limits import Switch
 from codesign.models.memtech import MemoryTechnology, Range
 from codesign.models.memtech.technology import ACCESS_ENERGIES
-from codesign.models.workload import load_trace
+from codesign.models.workload import list_traces, load_trace
 from codesign.report.labels import setting_words
 from codesign.search.campaign import Campaign
 from codesign.search.campaign.campaign_definition import load_definition
@@ -85,13 +85,15 @@ def _formats(campaign: Campaign) -> Choices:
 def _prompts(campaign: Campaign) -> Choices:
     """A switch for the length of prompts, where requests state one."""
     workload = dict(campaign.definition.workload)
-    if "session" in workload or not {"trace", "prompt_tokens"} & workload.keys():
+    name = workload.pop("trace", None)
+    if name in list_traces():
+        workload |= load_trace(name).model_dump(include={"prompt_tokens", "generated_tokens"})
+    stated = workload.get("prompt_tokens")
+    if not isinstance(stated, int):
         return {}
-    if name := workload.pop("trace", None):
-        workload |= load_trace(str(name)).model_dump(include={"prompt_tokens", "generated_tokens"})
     problems: dict[str, Problem | None] = {}
     for factor in _FACTORS.values():
-        tokens = max(1, int(factor * workload["prompt_tokens"]))
+        tokens = max(1, int(factor * stated))
         with suppress(InputError):  # longer than the context of the model
             problems[f"{tokens:,} tokens"] = None if factor == 1 else _varied(
                 campaign, {"workload": workload | {"prompt_tokens": tokens}}

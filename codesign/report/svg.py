@@ -475,7 +475,7 @@ def _box(frame: _Frame, mark: Box, texts: list[str]) -> Iterable[str]:
         x0, y0, x1 - x0, y1 - y0, mark.hatch, fill=f"var(--{mark.hue})",
         fill_opacity=f"{mark.opacity:g}", **edge, data_t=mark.text, data_id=mark.id,
     )  # fmt: skip
-    room = x1 - x0 - 4.0
+    room = x1 - x0 - 7.0
     label = wrap(mark.label, room, _SMALL)
     lines = label.count("\n") + 1
     if mark.label and text_width(label, _SMALL) <= room and lines * 12.0 <= y1 - y0:

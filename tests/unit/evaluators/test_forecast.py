@@ -123,7 +123,7 @@ def some_designs(n, seed=0):
 
 @pytest.mark.parametrize("profile", ["plain", "life"])
 def test_it_keeps_the_contract_of_evaluators(profile):
-    check_evaluator(evaluator({"profile": profile}), some_designs(40))
+    check_evaluator(evaluator({"profile": profile}), some_designs(40), n_single=4)
 
 
 @pytest.mark.parametrize("name", AUTOREGRESSIVE)

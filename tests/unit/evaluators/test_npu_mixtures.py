@@ -143,7 +143,7 @@ def test_a_mixture_lies_between_its_formats():
     ("phase", "options"), [*zip(("decode", "prefill", "decode"), OPTIONS, strict=False)], ids=str
 )
 def test_it_keeps_the_contract_of_evaluators(phase, options):
-    check_evaluator(evaluator(phase, accuracy=True, **options), designs(24))
+    check_evaluator(evaluator(phase, accuracy=True, **options), designs(24), n_single=4)
 
 
 @pytest.mark.parametrize(

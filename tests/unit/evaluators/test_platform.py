@@ -70,7 +70,7 @@ def test_the_evaluator_keeps_the_contract(space, model, options, more):
     where = api.load_space(space)
     columns = where.columns(where.sample(np.random.default_rng(0), 40))
     workload = {"model": model, "use_case": "chat", **more}
-    check_evaluator(api.build_evaluator("platform", workload, options), columns)
+    check_evaluator(api.build_evaluator("platform", workload, options), columns, n_single=4)
 
 
 def test_a_decode_step_of_one_request_reads_weights_and_cache_once():

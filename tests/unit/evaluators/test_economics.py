@@ -266,13 +266,13 @@ def test_a_model_that_does_not_fit_says_by_how_much_and_what_would_hold_it():
 # --- the evaluator -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("model", ["llama-3.3-70b", "deepseek-v3"])
 @pytest.mark.parametrize(
-    "options",
+    ("model", "options"),
     [
-        {},
-        {"continuous": True},
-        {"price_usd_per_hour": 2.0, "demand_tokens_per_s": 5000.0},
+        ("llama-3.3-70b", {}),
+        ("llama-3.3-70b", {"continuous": True}),
+        ("deepseek-v3", {}),
+        ("deepseek-v3", {"price_usd_per_hour": 2.0, "demand_tokens_per_s": 5000.0}),
     ],
 )
 def test_the_evaluator_keeps_the_contract(model, options):

@@ -96,7 +96,9 @@ def test_a_wrong_word_on_superseded_values_is_noticed():
     request = Request(model="llama-3.3-70b", trace="osworld", phase="decode")
     rows = space().sample(np.random.default_rng(1), 12)
     with pytest.raises(AssertionError, match="superseded value of 'weight_format' must be worse"):
-        check_evaluator(Wrong(request, NpuOptions(accuracy=True)), space().columns(rows), n_single=1)
+        check_evaluator(
+            Wrong(request, NpuOptions(accuracy=True)), space().columns(rows), n_single=1
+        )
 
 
 def test_an_explanation_says_whether_the_number_is_estimated():

@@ -17,7 +17,7 @@ def test_a_design_that_kills_its_process_is_lost_once_and_the_campaign_completes
         evaluator={"name": "toy", "kill_on": 13},
         optimizers=["toy-random"],
         seeds=1,
-        budget=60,
+        budget=40,
         reference_point={"gain_tokens": 0, "power_watts": 400},
         reference_sample=None,
         execution={"retries": 0},

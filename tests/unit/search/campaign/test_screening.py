@@ -201,7 +201,8 @@ def test_a_derived_metric_is_computed_from_the_cheaper_evaluators_metrics(write)
 
 
 def test_only_the_dear_evaluator_gives_results(write, folder):
-    campaign = Campaign.load(write(**{**SMALL, "optimizers": ["gp-ehvi"]}), folder / "results")
+    quick = {"name": "gp-ehvi", "candidates": 32, "mutants": 16, "iterations": 3, "local_search": 1}
+    campaign = Campaign.load(write(**{**SMALL, "optimizers": [quick]}), folder / "results")
     campaign.run(workers=1)
     results = campaign.results()
     assert len(results.rows) == 6

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import typer
 
+from codesign.base.columns import Strings
 from codesign.cli.app import main as run
 from validation.commands.bench import bench
 from validation.commands.conclusions import conclusions
@@ -33,7 +34,7 @@ for _name, _command in _COMMANDS.items():
     app.command(_name)(_command)
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Strings | None = None) -> int:
     """Run one command; a first word that names no command is the name of a study.
 
     Args:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, JsonRows, StringMap
 from codesign.base.files import write_text
 from codesign.report.text_table import TextTable
 
@@ -21,8 +21,8 @@ FOLDER = Path(__file__).parent / "results"
 
 def keyed_table(
     title: str,
-    columns: Mapping[str, str],
-    rows: Iterable[Mapping[str, str]],
+    columns: StringMap,
+    rows: Iterable[StringMap],
     numbers: Collection[str],
 ) -> TextTable:
     """A table of rows by key, under the header of each key; what lacks a key has a dash."""
@@ -47,7 +47,7 @@ class Finding:
     introduction: str
     command: str
     parts: Sequence[Part]
-    figures: Mapping[str, str] = field(default_factory=dict)
+    figures: StringMap = field(default_factory=dict)
 
     def page_text(self) -> str:
         """The page in Markdown, with the command that makes the finding again."""
@@ -109,9 +109,9 @@ def site_files(folder: Path, drawings: Path) -> dict[str, str | bytes]:
     return files
 
 
-def _rows(path: Path) -> list[JsonObject]:
+def _rows(path: Path) -> JsonRows:
     with path.open(encoding="utf-8", newline="") as file:
-        rows: list[JsonObject] = list(csv.DictReader(file))
+        rows: JsonRows = list(csv.DictReader(file))
     for row in rows:
         row.update({name: float(row[name] or "nan") for name in ("reference", "ours")})
     return rows

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import Fields
+from codesign.base.columns import FieldRows
 from codesign.report import palette
 from codesign.report.chart import Axis, Chart, Line, Mark, Panel, Points, log_padded
 from codesign.report.paper import save_svg, titled, width_of
 
 
-def save_predictions(rows: Sequence[Fields], title: str, path: Path) -> Path:
+def save_predictions(rows: FieldRows, title: str, path: Path) -> Path:
     """Draw rows with ``reference`` and ``ours``; those without a positive pair are left out.
 
     Args:

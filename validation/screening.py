@@ -18,7 +18,7 @@ import numpy as np
 import typer
 import yaml
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, StringList
 from codesign.base.errors import InputError
 from codesign.base.text import markdown_table
 from codesign.search.campaign import Campaign
@@ -106,7 +106,7 @@ def _words(seconds: float) -> str:
     return f"{seconds:,.0f} s" if np.isfinite(seconds) else "never"
 
 
-def table(runs: Sequence[ScreenedRun], alone: Sequence[ScreenedRun]) -> list[str]:
+def table(runs: Sequence[ScreenedRun], alone: Sequence[ScreenedRun]) -> StringList:
     """Rows of a Markdown table: medians and ranges over the seeds, and the saving."""
     cells = [runs[0].kind]
     for share in SHARES:
@@ -121,7 +121,7 @@ def table(runs: Sequence[ScreenedRun], alone: Sequence[ScreenedRun]) -> list[str
 
 
 def main(
-    campaigns: list[str],
+    campaigns: StringList,
     seeds: int = 5,
     budget: int | None = None,
     folder: Path | None = None,

@@ -56,6 +56,12 @@ Fields = Mapping[str, Any]
 """Values by name: a design, a row of a table, an object of a document."""
 JsonObject = dict[str, Any]
 """A new object of a document, which its maker may still fill."""
+JsonRows = list[JsonObject]
+FieldRows = Sequence[Fields]
+Strings = Sequence[str]
+StringList = list[str]
+StringMap = Mapping[str, str]
+StringArray = NDArray[np.str_]
 
 
 def plain_value(value: Any) -> Any:

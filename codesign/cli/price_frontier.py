@@ -184,7 +184,9 @@ def _fitted(question: SizeQuestion) -> SizeAnswer:
         },
         workload=request.model_dump(mode="json", exclude_none=True),
         options=evaluator.options.model_dump(mode="json", exclude_unset=True),
-        notes=describe_expected_error(device.key, chip=device.measured_name),
+        notes=describe_expected_error(
+            device.key, evaluator.options.engine, device.measured_name, device.vendor
+        ),
     )  # fmt: skip
 
 

@@ -223,8 +223,8 @@ def fleet_notes(
         )
     if evaluator.profile == "fitted":
         for key in dict.fromkeys(pool.device for pool in entries[0].pools):
-            device = evaluator.devices[key]
-            notes += describe_expected_error(key, chip=device.measured_name)
+            device, engine = evaluator.devices[key], evaluator.options.engine
+            notes += describe_expected_error(key, engine, device.measured_name, device.vendor)
     return notes
 
 

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import chdir, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -30,6 +30,7 @@ from uuid import uuid4
 
 import yaml
 
+from codesign.base.columns import StringList, Strings
 from codesign.base.errors import CodesignError
 from codesign.base.files import write_text
 from codesign.base.text import markdown_line, markdown_table
@@ -349,7 +350,7 @@ def broken(kind: str, disturbance: str, folder: Path, alone: Results) -> BrokenR
     """
     farm = BrokenFarm(kind, folder)
     codes: list[int] = []
-    findings: list[str] = []
+    findings: StringList = []
     message = ""
     try:
         disturb: Disturbance | None = DISTURBANCES[disturbance]
@@ -375,7 +376,7 @@ def broken(kind: str, disturbance: str, folder: Path, alone: Results) -> BrokenR
     return BrokenResult(tuple(codes), message, tuple(findings))
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Strings | None = None) -> int:
     """Print a row for each disturbance; exit code 1 if anything was wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kind", choices=list(_CAMPAIGNS), action="append")

@@ -27,7 +27,6 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, replace
 from functools import cache
@@ -35,6 +34,7 @@ from importlib import import_module
 from io import StringIO
 from pathlib import Path
 
+from codesign.base.columns import StringList, Strings
 from codesign.base.processes import ONE_THREAD
 from codesign.base.text import markdown_table
 from codesign.cli import main as run_command
@@ -122,7 +122,7 @@ class Shim:
             ctypes.c_long(k), action, number, os.fsencode(folder.resolve())
         )
 
-    def calls(self) -> list[str]:
+    def calls(self) -> StringList:
         """Names of the calls since then."""
         n = int(self._library.codesign_faults_counted())
         return [self._library.codesign_faults_name(k).decode() for k in range(1, n + 1)]
@@ -146,7 +146,7 @@ def _prepare(folder: Path, target: FaultTarget) -> None:
 
 def _forked(
     folder: Path, command: str, shim: Shim | None = None, k: int = 0, fault: str = "EIO"
-) -> tuple[int, list[str], str]:
+) -> tuple[int, StringList, str]:
     """Exit code, calls and messages of a command in a fork of this process."""
     with tempfile.TemporaryDirectory() as place:
         output = Path(place)
@@ -183,7 +183,7 @@ def _results(folder: Path, target: FaultTarget) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def _unclear_end(code: int, messages: str) -> list[str]:
+def _unclear_end(code: int, messages: str) -> StringList:
     """Faults of an exit code and its messages."""
     findings = []
     if "defect" in messages or "Traceback" in messages:
@@ -205,7 +205,7 @@ class Inquiry:
     def __init__(self, name: str, folder: Path, shim: Shim) -> None:
         self._target, self._folder, self._shim = TARGETS[name], folder, shim
         self.outcomes: dict[str, Counter[str]] = {fault: Counter() for fault in FAULTS}
-        self.findings: list[str] = []
+        self.findings: StringList = []
         self._template, first = folder / "template", folder / "undisturbed"
         # In this process too, so that forks have imported what they need.
         imports = folder / "imports"
@@ -251,7 +251,7 @@ class Inquiry:
             shutil.rmtree(folder)
 
 
-def cases(calls: Sequence[str], share: float, chance: random.Random) -> list[tuple[int, str]]:
+def cases(calls: Strings, share: float, chance: random.Random) -> list[tuple[int, str]]:
     """Numbers of calls with their faults: all, or a share of them that is drawn."""
     listed = [
         (k, fault)
@@ -263,8 +263,8 @@ def cases(calls: Sequence[str], share: float, chance: random.Random) -> list[tup
 
 
 def study(
-    names: Sequence[str], share: float, seed: int, first: int, folder: Path
-) -> tuple[str, list[str]]:
+    names: Strings, share: float, seed: int, first: int, folder: Path
+) -> tuple[str, StringList]:
     """A table of outcomes in Markdown, and the findings, from the call ``first`` on."""
     shim, chance = Shim(), random.Random(seed)
     drawing = import_module("vl_convert")
@@ -293,7 +293,7 @@ def study(
     return markdown_table(header, rows, header[1:]), findings
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Strings | None = None) -> int:
     """Print the table; exit code 1 if anything was wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--command", choices=list(TARGETS), action="append")

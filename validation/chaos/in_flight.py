@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, Strings
 from codesign.search.campaign import Campaign
 from codesign.search.campaign.asynchronous import execute_in_flight
 from codesign.search.campaign.campaign_definition import (
@@ -111,7 +111,7 @@ def _hypervolumes(
 
 
 def chosen(
-    resolved: ResolvedDefinition, optimizers: Sequence[str], seeds: int, budget: int
+    resolved: ResolvedDefinition, optimizers: Strings, seeds: int, budget: int
 ) -> ResolvedDefinition:
     """A campaign with another search: some of its optimizers, other seeds and budget."""
     definition = resolved.definition.model_copy(

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import chdir, closing, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
@@ -29,6 +29,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from codesign.base.columns import StringList, Strings
 from codesign.base.errors import CodesignError, JobError
 from codesign.base.files import write_text
 from codesign.base.locks import is_held
@@ -154,7 +155,7 @@ class KillCounts:
     campaigns: int = 0
     starts: int = 0
     kills: Counter[str] = field(default_factory=Counter)
-    findings: list[str] = field(default_factory=list)
+    findings: StringList = field(default_factory=list)
 
 
 class Ordeal:
@@ -246,7 +247,7 @@ class Ordeal:
             time.sleep(0.005)
         return False
 
-    def _survivors(self, main: int) -> list[str]:
+    def _survivors(self, main: int) -> StringList:
         """Command lines of processes that do not end after the main one."""
         deadline = time.monotonic() + _PATIENCE_S
         while pids := [pid for pid in marked(f"{_MARK}={self._mark}") if pid != main]:
@@ -272,7 +273,7 @@ class Ordeal:
         self._tally.findings += [f"{self.folder}: {line}" for line in lines]
 
 
-def differences(campaign: Campaign, undisturbed: Results, is_repeatable: bool) -> list[str]:
+def differences(campaign: Campaign, undisturbed: Results, is_repeatable: bool) -> StringList:
     """Differences between a disturbed campaign, which should be complete, and an undisturbed one.
 
     Args:
@@ -306,7 +307,7 @@ def differences(campaign: Campaign, undisturbed: Results, is_repeatable: bool) -
     return lines if same else [*lines, "other results than undisturbed"]
 
 
-def _left_behind(folder: Path) -> list[str]:
+def _left_behind(folder: Path) -> StringList:
     place = folder / "runs" / "killed"
     names = ("campaign.sqlite-wal", "campaign.sqlite-shm", "campaign.sqlite.new", SAMPLE_FILE)
     lines = [f"{name} is left" for name in names if (place / name).exists()]
@@ -426,7 +427,7 @@ def table_of(tallies: dict[str, KillCounts]) -> str:
     return markdown_table(header, rows, header[1:])
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Strings | None = None) -> int:
     """Print the table; exit code 1 if anything was wrong."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--kills", type=int, default=1000, help="over all kinds of campaigns")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from codesign.base.columns import StringList
 from codesign.base.errors import check_known
 from codesign.cli.campaigns import Folder, Workers, shown_path
 from codesign.cli.output import print_tables, say
@@ -14,7 +15,7 @@ from validation.commands.study_page import Output, check_output
 
 def conclusions(
     names: Annotated[
-        list[str] | None,
+        StringList | None,
         typer.Argument(
             metavar="[CLAIM]...",
             help="3d-sram, strategy, hbf, hbm-hbf, lpddr-prefill, lpddr-decode, own-memory, with "

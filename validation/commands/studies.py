@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.base.columns import StringList
 from codesign.base.errors import InputError, mistakes_at
 from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import print_tables, say
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 def studies(
     names: Annotated[
-        list[str] | None,
+        StringList | None,
         typer.Argument(
             metavar="[STUDY]...",
             help="memexplorer, simulation, scalesim, mappings, kernels, energy, requests, "

@@ -8,10 +8,10 @@ nothing: on a plateau the front has designs that differ by less than a model can
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from codesign.base.columns import Strings
 from codesign.insight.explanation import Variation
 from codesign.models.workload.lowering import Phase
 
@@ -39,13 +39,13 @@ class ClaimedChoice:
     without: tuple[Variation, ...]
 
 
-def _memory(name: str, technologies: Sequence[str]) -> ClaimedChoice:
+def _memory(name: str, technologies: Strings) -> ClaimedChoice:
     count = f"count(tier, technology in [{', '.join(technologies)}])"
     lacks = Variation(space_constraints=((_EDGE, f"{_EDGE} and {count} <= 0"),))
     return ClaimedChoice(name, f"{count} >= 1", (lacks,))
 
 
-def _value(name: str, parameter: str, value: str, values: Sequence[str]) -> ClaimedChoice:
+def _value(name: str, parameter: str, value: str, values: Strings) -> ClaimedChoice:
     others = (
         Variation(fixed=((parameter, other_value),))
         for other_value in values

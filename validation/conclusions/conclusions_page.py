@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import TYPE_CHECKING
 
+from codesign.base.columns import StringMap
 from codesign.report.labels import format_value
 from codesign.report.tables import text_line
 from codesign.report.text_table import TextTable
@@ -218,6 +219,6 @@ def _percent(share: float) -> str:
     return f"{max(share, 0.0):.1%}"
 
 
-def _table(title: str, columns: Mapping[str, str], rows: Sequence[Mapping[str, str]]) -> TextTable:
+def _table(title: str, columns: StringMap, rows: Sequence[StringMap]) -> TextTable:
     numbers = [name for name in columns if name.endswith(("_all", "_without", "_lost"))]
     return keyed_table(title, columns, rows, numbers)

@@ -71,7 +71,7 @@ def left_out(table: KernelTable) -> Reasons:
 
 def predict(table: KernelTable) -> dict[str, FloatArray]:
     """(q,) seconds of rows that have a prediction: ours, laws without corrections, rooflines."""
-    predictions = {name: np.full(len(table), np.nan) for name in ("ours", "law", "roofline")}
+    predictions = {name: table.missing() for name in ("ours", "law", "roofline")}
     for block, rows in _blocks(table):
         for name, seconds in block.seconds(table.take(rows)).items():
             predictions[name][rows] = seconds

@@ -20,9 +20,9 @@ from codesign.models.machines.npu.traffic import ACCUMULATOR_BYTES, blocked_pass
 from codesign.report.exports.scalesim import ScaleSimProduct
 from codesign.report.simulators.accelforge import PROGRAM, WORKLOAD
 from codesign.report.simulators.environments import install, is_installed, run_with
-from validation.studies.study import Study, comparison, count_promise, summarize
+from validation.studies.study import DATA, Study, comparison, count_promise, summarize
 
-_KEPT = Path(__file__).parent / "data" / "best_mappings.csv"
+_KEPT = DATA / "best_mappings.csv"
 _COLUMNS = ("on_chip_bytes", "m", "k", "n", "bytes")
 _WITHIN = 0.15
 _ARCHITECTURE = """\

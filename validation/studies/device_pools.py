@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Literal
 
 import numpy as np
@@ -16,9 +15,8 @@ from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.roles import StageRequest
 from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
-from validation.studies.study import comparison
+from validation.studies.study import DATA, comparison
 
-DATA = Path(__file__).parent / "data"
 CLAIMS_FILE = DATA / "systems.yaml"
 DEVICE_FILES = tuple(str(path) for path in sorted((DATA / "devices").glob("*.yaml")))
 Phase = Literal["prefill", "decode"]

@@ -11,13 +11,20 @@ Source: casys-kaist/LLMServingSim @5daddb2 (bench/examples; vLLM 0.19.0).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Fields, FloatArray, JsonObject
+from codesign.base.columns import (
+    Arrays,
+    FieldRows,
+    FloatArray,
+    JsonRows,
+    StringList,
+    StringMap,
+)
 from codesign.base.errors import CodesignError, InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
@@ -33,8 +40,8 @@ from codesign.models.hardware.device import load_device
 from codesign.models.workload import load_model
 from codesign.models.workload.precision import FORMAT_KEYS
 from validation.studies.measured_rows import read_rows
-from validation.studies.request_cases import DATA, find_model, formats_of
-from validation.studies.study import Study, comparison, promise, summarize
+from validation.studies.request_cases import find_model, formats_of
+from validation.studies.study import DATA, Study, comparison, promise, summarize
 
 SERVED_FILE = DATA / "served_requests.csv.gz"
 MEMORY_FRACTION = 0.9
@@ -62,7 +69,7 @@ class Experiment:
     """
 
     name: str
-    settings: Mapping[str, str]
+    settings: StringMap
     columns: Arrays
 
     def degree(self, name: str) -> int:
@@ -94,7 +101,7 @@ def compare(path: Path | str) -> Study:
     Raises:
         InputError: The table cannot be read, or has no experiment that can be predicted.
     """
-    rows: list[JsonObject] = []
+    rows: JsonRows = []
     left_out = []
     for experiment in read_experiments(path):
         try:
@@ -129,7 +136,7 @@ def read_experiments(path: Path | str) -> list[Experiment]:
     return [_experiment(name, rows, path) for name, rows in groups.items()]
 
 
-def _experiment(name: str, rows: Sequence[Mapping[str, str]], path: Path | str) -> Experiment:
+def _experiment(name: str, rows: Sequence[StringMap], path: Path | str) -> Experiment:
     try:
         columns = {key: np.array([float(row[key]) for row in rows]) for key in _NUMBERS}
     except ValueError as error:
@@ -195,7 +202,7 @@ _TIMES: dict[str, tuple[str, Callable[[ServedRequests], FloatArray]]] = {
 request in, between two steps: so do ours."""
 
 
-def _rows(experiment: Experiment, served: ServedRequests) -> list[JsonObject]:
+def _rows(experiment: Experiment, served: ServedRequests) -> JsonRows:
     rows = []
     for quantity, (column, predicted) in _TIMES.items():
         pairs = zip(experiment.columns[column].tolist(), predicted(served).tolist(), strict=True)
@@ -207,19 +214,19 @@ def _rows(experiment: Experiment, served: ServedRequests) -> list[JsonObject]:
     return rows
 
 
-def _groups(rows: Sequence[Fields], quantity: str) -> list[str]:
+def _groups(rows: FieldRows, quantity: str) -> StringList:
     experiments = list(dict.fromkeys(str(row["experiment"]) for row in rows))
     return [quantity, *(f"{quantity}, {name}" for name in experiments)]
 
 
-def _errors(rows: Sequence[Fields], group: str, quantity: str) -> FloatArray:
+def _errors(rows: FieldRows, group: str, quantity: str) -> FloatArray:
     """Relative errors of a quantity: of all experiments, or of the one that the group names."""
     name = group.removeprefix(quantity).removeprefix(", ")
     chosen_rows = [row for row in rows if row["group"] == quantity]
     return np.array([row["error"] for row in chosen_rows if name in ("", row["experiment"])])
 
 
-def _targets(rows: Sequence[Fields]) -> list[JsonObject]:
+def _targets(rows: FieldRows) -> JsonRows:
     targets = []
     for quantity, limit in TARGETS.items():
         for group in _groups(rows, quantity):

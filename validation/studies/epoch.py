@@ -8,14 +8,13 @@ by conventions that hold for every model and device alike (``codesign.evaluators
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import yaml
 
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, JsonObject, JsonRows, StringMap
 from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.frontier import Grid, Points, feasible_points
@@ -26,9 +25,9 @@ from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import paper_devices
 from codesign.models.hardware.device import load_device
 from codesign.models.workload import list_models, load_model
-from validation.studies.study import Study, comparison, promise, summarize
+from validation.studies.study import DATA, Study, comparison, promise, summarize
 
-_FOLDER = Path(__file__).parent / "data"
+_FOLDER = DATA
 _GRID = 400
 _LONG_GRID = 100
 """Grid of least prices; a grid of 400 points changes their ratio by less than 1 % [ours]."""
@@ -110,7 +109,7 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     )
 
 
-def closed_form_rows() -> list[JsonObject]:
+def closed_form_rows() -> JsonRows:
     """Table 1, in closed form.
 
     It is the size at which further devices add as much latency as they take from the reads of the
@@ -130,7 +129,7 @@ def closed_form_rows() -> list[JsonObject]:
     return rows
 
 
-def frontier_rows(n_points: int) -> list[JsonObject]:
+def frontier_rows(n_points: int) -> JsonRows:
     """Tables 2 and 3."""
     table = load_tables()["frontiers"]
     held, rows = table["tolerance"], []
@@ -159,7 +158,7 @@ def frontier_rows(n_points: int) -> list[JsonObject]:
     return rows
 
 
-def text_rows() -> list[JsonObject]:
+def text_rows() -> JsonRows:
     """Numbers in the text that follow from counts alone."""
     h100 = paper_devices()["h100-sxm"]
     hour = _TEXT_PRICE_USD_PER_HOUR / 3600.0
@@ -189,7 +188,7 @@ def text_rows() -> list[JsonObject]:
     return rows
 
 
-def long_context_rows() -> list[JsonObject]:
+def long_context_rows() -> JsonRows:
     """Section 4.3's ratio of least prices at long contexts, without a draft and with one."""
     case = load_tables()["long_context"]
     rows = []
@@ -204,7 +203,7 @@ def long_context_rows() -> list[JsonObject]:
 
 
 def least_price(
-    served: Mapping[str, str],
+    served: StringMap,
     device: str,
     context_tokens: float,
     speculates: bool,
@@ -232,7 +231,7 @@ def _row(
     return comparison(labels, printed, ours, is_within=is_within)
 
 
-def _summary(rows: list[JsonObject]) -> Iterable[Fields]:
+def _summary(rows: JsonRows) -> Iterable[Fields]:
     groups = dict.fromkeys((row["table"], row["metric"]) for row in rows if row["table"] != "text")
     for table, metric in groups:
         errors = [r["error"] for r in rows if (r["table"], r["metric"]) == (table, metric)]

@@ -8,11 +8,13 @@ They are those of the studies ``kernels``, ``energy``, ``requests`` and ``throug
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from codesign.base.columns import FieldRows, StringList
 from codesign.base.files import write_text
 from codesign.models.hardware.device import load_device
 from codesign.models.machines.device.expected_error import ERRORS_FILE
@@ -24,21 +26,27 @@ from validation.studies import (
     requests,
     saturation,
 )
-from validation.studies.study import Study
+from validation.studies.study import DATA, Study
 
+OTHER_VENDORS_FILE = DATA / "other_vendors.csv"
+"""Requests on devices of vendors of whom nothing is fitted."""
+_QUANTITIES = {
+    "first token": ("TTFT", "prefill"),
+    "output token": ("TPOT", "decode"),
+    "throughput": ("throughput", saturation.GROUP),
+}
+"""Beginnings of the names of groups of rows by quantity."""
+_FEW = 10
+"""Least cases of what counts as seen [ours]."""
 _Errors = dict[str, dict[str, list[float]]]
 
 
 def expected_errors_text() -> str:
     """The file ``expected_errors.yaml`` of the shipped constants and tables."""
-    of_kernels, of_requests, saturated = kernels.run(), requests.run(), saturation.run()
+    of_kernels = kernels.run()
+    others = requests.compare(OTHER_VENDORS_FILE)
     lines = ["how: python -m validation.studies.expected_errors"]
-    lines.append("requests:")
-    for engine, engines in {"queued": ("graphs", "turbomind"), "eager": ("eager",)}.items():
-        rows = [row for row in of_requests.rows if row["engine"] in engines]
-        rows += saturated.rows if engine == "queued" else []
-        section = _section(_device_errors(replace(of_requests, rows=rows), "error"))
-        lines += [f"  {engine}:", *(f"  {line}" for line in section)]
+    lines += interval_lines([*requests.run().rows, *saturation.run().rows], others.rows)
     # Blocks are sums of kernels, which are not told apart from them where errors are printed.
     single = [row for row in of_kernels.rows if row["group"] not in attention_blocks.OPERATORS]
     of_kernels = replace(of_kernels, rows=single)
@@ -54,7 +62,54 @@ def expected_errors_text() -> str:
     return "\n".join(lines) + "\n"
 
 
-def _unseen(section: str, errors: _Errors) -> list[str]:
+def interval_lines(rows: FieldRows, others: FieldRows) -> StringList:
+    """Vendors, devices and engines of requests, and intervals of measured over predicted time.
+
+    Args:
+        others: Requests on devices of vendors of whom nothing is fitted.
+    """
+    scopes = ("vendor", "device", "engine", "model")
+    lines = ["seen:"]
+    for scope in scopes[:3]:
+        counts = Counter(row[scope] for row in rows)
+        lines.append(f"  {scope}: {sorted(name for name, n in counts.items() if n >= _FEW)}")
+    lines.append("intervals:")
+    for scope in scopes:
+        lines.append(f"  {scope}:")
+        for quantity, names in _QUANTITIES.items():
+            groups: dict[str, list[float]] = defaultdict(list)
+            for row in (*rows, *others) if scope == "vendor" else rows:
+                if str(row["group"]).startswith(names):
+                    is_time = row["group"] in ("TTFT", "TPOT")
+                    groups[row[scope]].append(np.log1p(row["error"]) * (1 - 2 * is_time))
+            lines.append(f"    {quantity}: {interval([*groups.values()])}")
+    return lines
+
+
+def interval(groups: Sequence[Any]) -> str:
+    """The least interval of groups of logarithms whose like, made without a group, holds 90 % of
+    it in the mean over groups; at most 98 % of all."""
+    for share in np.linspace(0.8, 0.98, 37):
+        inside = []
+        for i, group in enumerate(groups):
+            low, high = _ends([*groups[:i], *groups[i + 1 :]], share)
+            inside.append(np.mean((low <= group) & (group <= high)))
+        if np.mean(inside) >= 0.9:
+            break
+    low, high = np.exp(_ends(groups, share))
+    entry = _entry(np.expm1(np.concatenate(groups)).tolist()).removesuffix("}")
+    counts = f"groups: {len(groups)}, covered: {np.mean(inside):.2f}"
+    return f"{entry}, low: {low:.3f}, high: {high:.3f}, {counts}}}"
+
+
+def _ends(groups: Sequence[Any], share: float) -> Any:
+    """Ends of the central share of groups that have the same weight."""
+    weights = np.concatenate([np.full(len(group), 1.0 / len(group)) for group in groups])
+    ends = [0.5 - share / 2, 0.5 + share / 2]
+    return np.quantile(np.concatenate(groups), ends, weights=weights, method="inverted_cdf")
+
+
+def _unseen(section: str, errors: _Errors) -> StringList:
     return [f"{section}:", *(f"  {name}: {_entry(by['all'])}" for name, by in errors.items())]
 
 
@@ -68,7 +123,7 @@ def _device_errors(study: Study, column: str) -> _Errors:
     return {name: dict(by_device) for name, by_device in errors.items()}
 
 
-def _section(errors: Mapping[str, Mapping[str, list[float]]]) -> list[str]:
+def _section(errors: Mapping[str, Mapping[str, list[float]]]) -> StringList:
     lines = []
     for name, by_device in errors.items():
         lines.append(f"  {name}:")
@@ -76,7 +131,7 @@ def _section(errors: Mapping[str, Mapping[str, list[float]]]) -> list[str]:
     return lines
 
 
-def energy_lines(study: Study) -> list[str]:
+def energy_lines(study: Study) -> StringList:
     """Errors of energy by device, with the range of measured over predicted energy.
 
     A device with watts has what geometries that were held out show, or our own rows; ``all``, which

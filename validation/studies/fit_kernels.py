@@ -8,11 +8,11 @@ and without the limits of a GPU's cores.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from textwrap import fill
 from typing import TypeVar
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, Strings
 from codesign.base.errors import UnknownNameError
 from codesign.base.files import replacing
 from codesign.base.schema import Record
@@ -80,7 +80,7 @@ _REQUESTS = (
 )
 
 
-def main(names: Sequence[str] = ()) -> None:
+def main(names: Strings = ()) -> None:
     """Fit families and write their files; all of them if none is named.
 
     Raises:

@@ -8,19 +8,16 @@ nobody claims to be best. Nothing is fitted to these rows.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, StringMap
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.deployments import Deployment, DeploymentSearch
 from codesign.evaluators.platform.instances import Demand
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import load_device
-from validation.studies.device_pools import DATA
 from validation.studies.measured_rows import read_rows
-from validation.studies.study import Study, comparison, count_promise, summarize
+from validation.studies.study import DATA, Study, comparison, count_promise, summarize
 
 PAIRS = {
     "DeepSeek, profile": ("DP1", "DP2", 1000),
@@ -35,7 +32,7 @@ def _number(row: Fields, name: str) -> float:
     return float(row[name])
 
 
-def sized(prefill: Mapping[str, str], decode: Mapping[str, str], generated: int) -> Deployment:
+def sized(prefill: StringMap, decode: StringMap, generated: int) -> Deployment:
     """The best pools at the latencies that two published pools have.
 
     Args:

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from codesign.base.columns import Columns, Fields, JsonObject, column_of
+from codesign.base.columns import Columns, Fields, JsonObject, JsonRows, Strings, column_of
 from codesign.base.errors import InputError
 from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platform_columns import build_platform
@@ -39,7 +39,7 @@ _BEAMS = 4
 """Beams of a decode step where the case has none: the tool's default."""
 
 
-def load_cases(path: Path) -> list[JsonObject]:
+def load_cases(path: Path) -> JsonRows:
     """The cases of a file, ``{"cases": [{"input": …, "output": …}]}`` or the list alone.
 
     Raises:
@@ -243,7 +243,7 @@ def compare(case: Fields) -> Iterator[JsonObject]:
         yield row if reference else row | {"error": float(value != 0)}
 
 
-def main(arguments: Sequence[str]) -> int:
+def main(arguments: Strings) -> int:
     """Compare the cases of files; prints the largest error of each and returns an exit code."""
     for path in arguments:
         for case in load_cases(Path(path)):

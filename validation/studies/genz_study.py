@@ -11,13 +11,12 @@ not come out, and why.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import yaml
 
-from codesign.base.columns import Fields, FloatArray, JsonObject, column_of
+from codesign.base.columns import Fields, FloatArray, JsonObject, JsonRows, column_of
 from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.requirements import Requirements, size_requirements
@@ -28,14 +27,14 @@ from codesign.models.workload.model_library import list_models, load_model
 from codesign.models.workload.precision import FORMAT_KEYS
 from codesign.models.workload.storage import active_parameter_count, kv_elements, parameter_count
 from validation.studies.genz_cases import compare, load_cases, run_case
-from validation.studies.study import Study, comparison, count_promise, summarize
+from validation.studies.study import DATA, Study, comparison, count_promise, summarize
 
-_FOLDER = Path(__file__).parent / "data"
+_FOLDER = DATA
 TOLERANCE = 1e-6
 """Tolerance of every answer of the tool: both are double precision and add in other orders."""
 
 
-def cases() -> list[JsonObject]:
+def cases() -> JsonRows:
     """The tool's cases: input, and output or None where it refuses."""
     return load_cases(_FOLDER / "genz_cases.json")
 
@@ -193,12 +192,12 @@ def run() -> Study:
 
 
 def _targets(
-    tool_rows: list[JsonObject],
-    answered: list[JsonObject],
-    refused: list[JsonObject],
-    printed: list[JsonObject],
-    stated: list[JsonObject],
-) -> list[JsonObject]:
+    tool_rows: JsonRows,
+    answered: JsonRows,
+    refused: JsonRows,
+    printed: JsonRows,
+    stated: JsonRows,
+) -> JsonRows:
     within = sum(abs(row["error"]) <= TOLERANCE for row in tool_rows)
     n_refused = sum(_is_refused(case["input"]) for case in refused)
     held = [

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, FloatArray, JsonObject
+from codesign.base.columns import BoolArray, FloatArray, JsonRows
 from validation.studies.kernel_families import energy
 from validation.studies.kernel_families.correcting import fitted_groups, folds
 from validation.studies.kernel_families.family import KernelFamily
@@ -100,7 +100,7 @@ def _family_masks(rows: KernelTable) -> list[tuple[KernelFamily[Any], BoolArray]
     return [(family, mask) for family, mask in zip(families, masks, strict=True) if mask.any()]
 
 
-def _rows(rows: KernelTable, errors: dict[str, FloatArray]) -> list[JsonObject]:
+def _rows(rows: KernelTable, errors: dict[str, FloatArray]) -> JsonRows:
     words = {name: rows.words(name) for name in ("id", "operator", "framework")}
     devices = device_keys(rows)
     return [
@@ -117,7 +117,7 @@ def _rows(rows: KernelTable, errors: dict[str, FloatArray]) -> list[JsonObject]:
     ]
 
 
-def _summary(rows: KernelTable, errors: dict[str, FloatArray]) -> list[JsonObject]:
+def _summary(rows: KernelTable, errors: dict[str, FloatArray]) -> JsonRows:
     operators, devices = rows.words("operator"), device_keys(rows)
     is_written = energy.has_written_operands(rows)
     groups = {"all": np.ones(len(rows), dtype=np.bool_)}

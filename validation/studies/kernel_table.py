@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
@@ -10,13 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, StringArray, Strings
 from codesign.base.errors import UnknownNameError
 from codesign.models.hardware.device import Device, load_device
 from codesign.models.machines.device.rates import DeviceRates, device_rates
 from validation.studies.measured_rows import read_rows
+from validation.studies.study import DATA
 
-KERNELS_FILE = Path(__file__).parent / "data" / "kernels_measured.csv.gz"
+KERNELS_FILE = DATA / "kernels_measured.csv.gz"
 """Kernels that NVIDIA measured (ai-dynamo/aiconfigurator at 095f58a, Apache-2.0), in SI units."""
 
 _NEEDED = ("device", "family", "operator", "latency_s", "weight_dtype", "activation_dtype")
@@ -31,7 +32,7 @@ class KernelTable:
         lines: Line of each row in its file.
     """
 
-    text: dict[str, NDArray[np.str_]]
+    text: dict[str, StringArray]
     lines: NDArray[np.int64]
 
     def __len__(self) -> int:
@@ -40,10 +41,14 @@ class KernelTable:
     def __getitem__(self, column: str) -> FloatArray:
         """A column as numbers; NaN where the file states none or has no such column."""
         if column not in self.text:
-            return np.full(len(self), np.nan)
+            return self.missing()
         return np.array([float(value) if value else np.nan for value in self.text[column]])
 
-    def words(self, column: str) -> NDArray[np.str_]:
+    def missing(self) -> FloatArray:
+        """A new column of NaN."""
+        return np.full(len(self), np.nan)
+
+    def words(self, column: str) -> StringArray:
         """A column as text; empty where the file has no such column."""
         return self.text.get(column, np.full(len(self), ""))
 
@@ -52,7 +57,7 @@ class KernelTable:
         columns = {name: values[selection] for name, values in self.text.items()}
         return KernelTable(columns, self.lines[selection])
 
-    def operator_rows(self, operators: Sequence[str]) -> KernelTable:
+    def operator_rows(self, operators: Strings) -> KernelTable:
         """The rows of these operators."""
         return self.take(np.isin(self.words("operator"), operators))
 

@@ -9,7 +9,6 @@ reader's own device is to us.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from itertools import chain
@@ -17,9 +16,17 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codesign.base.columns import Arrays, Fields, FloatArray, JsonObject
+from codesign.base.columns import (
+    Arrays,
+    FieldRows,
+    Fields,
+    FloatArray,
+    JsonRows,
+    StringArray,
+    StringList,
+    Strings,
+)
 from codesign.base.errors import InputError
 from validation.studies import attention_blocks
 from validation.studies.kernel_families.correcting import cross_validated_s
@@ -74,13 +81,13 @@ def compare(path: Path | str = KERNELS_FILE) -> Study:
 
 
 @cache
-def measured_kernels() -> tuple[KernelTable, list[str]]:
+def measured_kernels() -> tuple[KernelTable, StringList]:
     """All kernels to which constants are fitted, and why other measured ones are no rows."""
     others, reasons = read_operator_rows()
     return joined(read_kernel_table(), others), reasons
 
 
-def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Study:
+def study_of(table: KernelTable, omitted: Strings, has_folds: bool) -> Study:
     """Rows of a table beside predictions.
 
     Args:
@@ -89,8 +96,8 @@ def study_of(table: KernelTable, omitted: Sequence[str], has_folds: bool) -> Stu
             in further columns their device and its chip.
     """
     rows: list[Fields] = []
-    summary: list[JsonObject] = []
-    targets: list[JsonObject] = []
+    summary: JsonRows = []
+    targets: JsonRows = []
     reasons: Counter[str] = Counter(omitted)
     predicted = [_predicted_family(name, table, reasons, has_folds) for name in FAMILIES]
     # Whole blocks of attention, to which nothing is fitted.
@@ -147,12 +154,12 @@ def _predicted_family(
     return name, family.target, family_rows, predictions
 
 
-def _held_out(family: KernelFamily[Any], table: KernelTable, names: NDArray[np.str_]) -> FloatArray:
+def _held_out(family: KernelFamily[Any], table: KernelTable, names: StringArray) -> FloatArray:
     """(q,) seconds by constants and corrections that were fitted without the rows of its name.
 
     Corrections are those of other devices of the row's chip, without its geometry.
     """
-    seconds = np.full(len(table), np.nan)
+    seconds = table.missing()
     for name in sorted(set(names.tolist())):
         is_tested = names == name
         try:
@@ -164,14 +171,14 @@ def _held_out(family: KernelFamily[Any], table: KernelTable, names: NDArray[np.s
     return seconds
 
 
-def chip_names(table: KernelTable) -> NDArray[np.str_]:
+def chip_names(table: KernelTable) -> StringArray:
     """(q,) names of the devices' chips; that of the device where it is not known."""
     pairs = zip(table.devices, table.words("device").tolist(), strict=True)
     names = [device.measured_name if device else name for device, name in pairs]
     return np.array(names, dtype=np.str_)
 
 
-def device_keys(table: KernelTable) -> NDArray[np.str_]:
+def device_keys(table: KernelTable) -> StringArray:
     """(q,) keys of the devices, which several names may have; the name where it is not known."""
     pairs = zip(table.devices, table.words("device").tolist(), strict=True)
     return np.array([device.key if device else name for device, name in pairs], dtype=np.str_)
@@ -182,7 +189,7 @@ def relative_errors(table: KernelTable, seconds: FloatArray) -> FloatArray:
     return seconds / table["latency_s"] - 1.0
 
 
-def _rows(family: str, table: KernelTable, predictions: Arrays) -> list[JsonObject]:
+def _rows(family: str, table: KernelTable, predictions: Arrays) -> JsonRows:
     errors = {name: relative_errors(table, seconds) for name, seconds in predictions.items()}
     words = {name: table.words(name) for name in ("id", "operator", "framework")}
     keys = device_keys(table).tolist()
@@ -218,7 +225,7 @@ def _rows(family: str, table: KernelTable, predictions: Arrays) -> list[JsonObje
     ]
 
 
-def _summaries(table: KernelTable, predictions: Arrays) -> list[JsonObject]:
+def _summaries(table: KernelTable, predictions: Arrays) -> JsonRows:
     summary = []
     operators, devices = table.words("operator"), device_keys(table)
     for operator in dict.fromkeys(operators.tolist()):
@@ -241,7 +248,7 @@ def _summaries(table: KernelTable, predictions: Arrays) -> list[JsonObject]:
     return summary
 
 
-def _targets(name: str, limit: float, table: KernelTable, predictions: Arrays) -> list[JsonObject]:
+def _targets(name: str, limit: float, table: KernelTable, predictions: Arrays) -> JsonRows:
     targets = []
     unseen = "geometry held out" if "device held out" in predictions else "shipped predictions"
     names = {"ours": unseen, "device held out": "device held out, others of its chip kept"}
@@ -255,7 +262,7 @@ def _targets(name: str, limit: float, table: KernelTable, predictions: Arrays) -
     return targets
 
 
-def _roofline_targets(rows: Sequence[Fields]) -> list[JsonObject]:
+def _roofline_targets(rows: FieldRows) -> JsonRows:
     """Numbers of groups by kernel, device and formats in which predictions are nearer than
     rooflines."""
     groups = defaultdict(list)

@@ -13,12 +13,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import yaml
 
-from codesign.base.columns import Fields, FloatArray, JsonObject
+from codesign.base.columns import FieldRows, Fields, FloatArray, JsonObject
 from codesign.evaluators.conventions.life import LifeCount
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN, PassWork
 from codesign.evaluators.forecast.performance import ForecastMachine
@@ -27,9 +26,9 @@ from codesign.evaluators.forecast.plain import lora_merge_ops
 from codesign.evaluators.forecast.scenarios import lora_update_ops
 from codesign.evaluators.forecast.variants import VARIANTS, Variant
 from codesign.models.workload import LanguageModel, list_models, load_model
-from validation.studies.study import Study, comparison, count_promise, summarize
+from validation.studies.study import DATA, Study, comparison, count_promise, summarize
 
-_FOLDER = Path(__file__).parent / "data"
+_FOLDER = DATA
 _MODEL = "llama-2-7b"
 _GIB, _MIB = 2.0**30, 2.0**20
 _ALL_LAYERS = "all layers"
@@ -269,7 +268,7 @@ def run() -> Study:
     )
 
 
-def _target(table: int, cells: Sequence[LifeCell], rows: Sequence[Fields]) -> JsonObject:
+def _target(table: int, cells: Sequence[LifeCell], rows: FieldRows) -> JsonObject:
     pairs = [
         (cell, row) for cell, row in zip(cells, rows, strict=True)
         if cell.table == table and not cell.remark

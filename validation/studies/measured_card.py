@@ -8,11 +8,10 @@ after 0.8 s. Four of the thirteen rows with joules set constants of energy, none
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, column_of
+from codesign.base.columns import FloatArray, StringList, column_of
 from codesign.models.hardware.device import load_device
 from codesign.models.machines.device.attention import (
     Attention,
@@ -34,8 +33,9 @@ from codesign.models.machines.device.energy import (
 from codesign.models.machines.device.gemm import GemmConstants, Products, gemm_case, gemm_time_s
 from codesign.models.machines.device.rates import DeviceRates, device_rates
 from validation.studies.measured_rows import read_rows
+from validation.studies.study import DATA
 
-CARD_FILE = Path(__file__).parent / "data" / "h100_measured.csv"
+CARD_FILE = DATA / "h100_measured.csv"
 DEVICE = "h100-sxm"
 _ADD_NORM_BYTES = 8.0 * 6000 * 4096
 
@@ -80,7 +80,7 @@ def _energy_errors() -> Iterator[float]:
             yield float(np.ravel(joules)[0]) / float(row["joules"]) - 1.0
 
 
-def _predicted_s(words: list[str], work: KernelWork, rates: DeviceRates) -> FloatArray:
+def _predicted_s(words: StringList, work: KernelWork, rates: DeviceRates) -> FloatArray:
     chip = column_of([load_device(DEVICE).measured_name])
     if words[0] == "gemm":
         products = _products(words)
@@ -95,7 +95,7 @@ def _predicted_s(words: list[str], work: KernelWork, rates: DeviceRates) -> Floa
     return stream_time_s(work.traffic_bytes, rates, stream, is_cached=False)
 
 
-def _products(words: list[str]) -> Products:
+def _products(words: StringList) -> Products:
     m, n, k = (np.array([float(word[1:])]) for word in words[-3:])
     is_narrow = words[1] == "fp8"
     bits = 8.0 if is_narrow else 16.0
@@ -103,7 +103,7 @@ def _products(words: list[str]) -> Products:
     return Products(m, n, k, peak, weight_bits=bits, activation_bits=bits)
 
 
-def _attention(words: list[str]) -> Attention:
+def _attention(words: StringList) -> Attention:
     """Llama-3-8B's heads: a prefill of 16,384 tokens, or 48 requests after 6,000."""
     sizes: Mapping[str, tuple[float, float, float]] = {
         "prefill": (1.0, 16384.0, 0.0), "decode": (48.0, 1.0, 5999.0)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import csv
 import gzip
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from pathlib import Path
 
+from codesign.base.columns import Strings
 from codesign.base.errors import InputError
 
 
 def read_rows(
     path: Path | str, needed: Collection[str] = ()
-) -> tuple[list[dict[str, str]], Sequence[str]]:
+) -> tuple[list[dict[str, str]], Strings]:
     """The rows of a table, and the names of its columns.
 
     Raises:

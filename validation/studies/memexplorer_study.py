@@ -13,22 +13,21 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import yaml
 
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import FieldRows, Fields, JsonObject, JsonRows
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.space import DesignSpace, load_space
-from validation.studies.study import Study, comparison, count_promise, promise, summarize
+from validation.studies.study import DATA, Study, comparison, count_promise, promise, summarize
 
 Profile = Literal["memexplorer", "plain"]
-_FOLDER = Path(__file__).parent / "data"
+_FOLDER = DATA
 _LABELS = {"design", "phase", "table", "column", "with", "residual"}
 
 # What the paper prints beside its tables, and cannot be computed from them or from anything.
@@ -215,9 +214,7 @@ def _row(cell: PublishedCell) -> JsonObject:
     return comparison(labels, cell.printed, ours, plain=plain, plain_error=error)
 
 
-def _targets(
-    by_file: Mapping[str, list[PublishedCell]], rows: Mapping[str, list[JsonObject]]
-) -> list[JsonObject]:
+def _targets(by_file: Mapping[str, list[PublishedCell]], rows: Mapping[str, JsonRows]) -> JsonRows:
     promises = []
     for name, cells in by_file.items():
         held = [
@@ -255,7 +252,7 @@ def _caption_note() -> str:
     )
 
 
-def _hierarchy_note(rows: Sequence[Fields]) -> str:
+def _hierarchy_note(rows: FieldRows) -> str:
     speeds = [row for row in rows if row["metric"] == "throughput_tokens_per_s"]
     printed = ", ".join(f"{row['reference']:.2f}" for row in speeds)
     ours = ", ".join(f"{row['ours']:.2f}" for row in speeds)
@@ -266,7 +263,7 @@ def _hierarchy_note(rows: Sequence[Fields]) -> str:
     )
 
 
-def _power_note(rows: Sequence[Fields]) -> str:
+def _power_note(rows: FieldRows) -> str:
     def extent(key: str) -> str:
         errors = [row[key] for row in rows]
         return f"{min(errors):+.0%} to {max(errors):+.0%}"

@@ -8,11 +8,12 @@ operators of PyTorch from the host, one at a time; such rows are left out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TypeAlias
 
 import numpy as np
 
+from codesign.base.columns import StringList, StringMap
 from codesign.base.errors import CodesignError
 from validation.studies.kernel_table import KernelTable
 from validation.studies.measured_rows import read_rows
@@ -24,7 +25,7 @@ from validation.studies.request_cases import (
     table_model,
 )
 
-Row: TypeAlias = Mapping[str, str]
+Row: TypeAlias = StringMap
 _Sizes: TypeAlias = dict[str, str | float]
 _SECONDS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 _COLLECTIVES = {
@@ -37,7 +38,7 @@ _SIXTEEN_BITS = ("fp16", "bf16", "bfloat16", "float16", "half")
 _IS_HOST_TIMED = "the host starts each operator and waits for it"
 
 
-def read_operator_rows() -> tuple[KernelTable, list[str]]:
+def read_operator_rows() -> tuple[KernelTable, StringList]:
     """The rows of single operators, and why others of them are left out.
 
     Raises:

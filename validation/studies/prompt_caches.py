@@ -21,8 +21,8 @@ from codesign.models.deployments.queueing.prefix_cache import StoreLimits
 from codesign.models.workload.reuse import SessionReuse
 from codesign.models.workload.sessions import Session
 from codesign.models.workload.storage import kv_elements_per_token
-from validation.studies.device_pools import DATA, claim_row
-from validation.studies.study import Study, count_promise, summarize
+from validation.studies.device_pools import claim_row
+from validation.studies.study import DATA, Study, count_promise, summarize
 
 _MOST_BATCH = 48
 """Largest batch that is tried; none of these machines holds as many contexts."""

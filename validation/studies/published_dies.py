@@ -6,20 +6,19 @@ by these dies (``uncore_share``, and ``sram_mm2_per_megabyte`` by the V-Caches).
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, get_args
 
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, JsonRows
 from codesign.base.schema import Record, read_records
 from codesign.models.accounts.account_constants import Process, constants_at
 from codesign.models.accounts.area import edge_mm, mac_mtransistors, outline_mm2, sram_mm2
 from codesign.models.memtech import Level, load_library
-from validation.studies.study import Study, all_within, count_promise, ranged_row, summarize
+from validation.studies.study import DATA, Study, all_within, count_promise, ranged_row, summarize
 
-_FILE = Path(__file__).parent / "data" / "dies.yaml"
+_FILE = DATA / "dies.yaml"
 _LEVELS: tuple[Level, ...] = get_args(Level)
 _CLOSE = 0.2
 """Relative error that needs no reason."""
@@ -75,7 +74,7 @@ class PublishedDie(Record):
         return max((blocks + sram + beside) * uncore, covered, outline)
 
 
-def _assembled(rows: list[JsonObject]) -> JsonObject:
+def _assembled(rows: JsonRows) -> JsonObject:
     """The compute dies of an MI300X, eight on four."""
     dies = {str(row["what"]): row for row in rows}
     counts = {"AMD MI300 XCD, mm2": 8, "AMD MI300 IOD, mm2": 4}

@@ -6,21 +6,20 @@ same sources: this says whether the parts add up, not whether they are right.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, get_args
 
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonRows
 from codesign.base.schema import Record, read_records
 from codesign.models.accounts.account_constants import Process, constants_at
 from codesign.models.accounts.dies import die_usd, die_yield
 from codesign.models.accounts.price import INTERPOSER_MARGIN
 from codesign.models.memtech import Level, load_library
-from validation.studies.study import Study, all_within, ranged_row, summarize
+from validation.studies.study import DATA, Study, all_within, ranged_row, summarize
 
-_FILE = Path(__file__).parent / "data" / "prices.yaml"
+_FILE = DATA / "prices.yaml"
 Amount = Annotated[float, Field(ge=0)]
 _LEVELS: tuple[Level, ...] = get_args(Level)
 
@@ -65,7 +64,7 @@ class PublishedPrice(Record):
 
 def run() -> Study:
     """The study."""
-    rows: list[JsonObject] = []
+    rows: JsonRows = []
     for name, module in read_records(_FILE, PublishedPrice, "modules").items():
         if module.lost_share is not None:
             # The share of the dies' price that goes with defects, if none of them is tolerated.

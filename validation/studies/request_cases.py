@@ -15,17 +15,19 @@ Team, Deploying DeepSeek with PD Disaggregation and Large-scale Expert Paralleli
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from codesign.base.columns import StringMap
 from codesign.base.errors import CodesignError, InputError, UnknownNameError
 from codesign.models.hardware.device import Device, load_device
 from codesign.models.workload import list_models, load_model
 from codesign.models.workload.precision import find_format
 from validation.studies.measured_rows import read_rows
+from validation.studies.study import DATA
 
 Quantity: TypeAlias = Literal[
     "TTFT", "TPOT", "throughput", "prefill tokens/s", "decode tokens/s"
@@ -34,7 +36,6 @@ Engine: TypeAlias = Literal["graphs", "eager", "turbomind"]
 """Starter of the kernels: CUDA graphs; the host, one by one; graphs, but the prompt's last token
 goes through a decode step, which gives the first token (LMDeploy 0.1)."""
 
-DATA = Path(__file__).parent / "data"
 CALIBRATION_FILE = DATA / "measured_calibration.csv"
 SPLITWISE_FILE = DATA / "splitwise.csv"
 DEPLOYMENTS_FILE = DATA / "deployments.csv"
@@ -64,7 +65,7 @@ _ALSO = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "w16a16": "fp16"
          "nvfp4": "fp4"}  # fmt: skip
 _TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 
-Row: TypeAlias = Mapping[str, str]
+Row: TypeAlias = StringMap
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray, JsonObject, column_of
+from codesign.base.columns import Arrays, FloatArray, JsonObject, JsonRows, column_of
 from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.platform_serving import PlatformServing
@@ -82,8 +82,10 @@ def compare(*paths: Path | str) -> Study:
                 {
                     "what": f"{case}, {case.source}" if is_deployment(case) else str(case),
                     "group": case.quantity,
-                    "engine": case.engine,
+                    "engine": _ENGINES[case.engine],
                     "device": case.device.key,
+                    "model": f"{case.device.key} {case.engine} {Path(case.model).stem}",
+                    "vendor": case.device.vendor,
                 },
                 case.value,
                 values[i],
@@ -230,7 +232,7 @@ def _evaluator(
     return PlatformEvaluator(request, options)
 
 
-def _summary(cases: Sequence[RequestCase], errors: FloatArray, others: Arrays) -> list[JsonObject]:
+def _summary(cases: Sequence[RequestCase], errors: FloatArray, others: Arrays) -> JsonRows:
     labels = [(case.quantity, _group(case)) for case in cases]
     summary = []
     for position in range(2):
@@ -257,7 +259,7 @@ def _group(case: RequestCase) -> str:
     return f"{case.quantity}, {case.device.name}, {groups}"
 
 
-def _targets(cases: Sequence[RequestCase], errors: np.ndarray) -> list[JsonObject]:
+def _targets(cases: Sequence[RequestCase], errors: np.ndarray) -> JsonRows:
     targets = []
     for quantity, limit in TARGETS.items():
         is_selected = np.array([case.quantity == quantity for case in cases])

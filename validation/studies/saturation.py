@@ -13,36 +13,34 @@ mlcommons/inference_results_v4.1, offline results; each row of ``throughput.csv`
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, JsonObject, design_columns
+from codesign.base.columns import (
+    FieldRows,
+    Fields,
+    FloatArray,
+    JsonObject,
+    JsonRows,
+    design_columns,
+)
 from codesign.base.errors import CodesignError, InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.machine_pools import serving_machine
-from codesign.models.deployments.queueing import EngineLimits, Fleet, poisson_arrivals, simulate
 from codesign.models.hardware.device import Device, load_device
 from codesign.models.workload import load_model
 from codesign.models.workload.precision import FORMAT_KEYS
 from validation.studies.measured_rows import read_rows
 from validation.studies.request_cases import (
-    DATA,
     LeftOutError,
     Row,
     find_model,
     number_of,
 )
-from validation.studies.study import (
-    Study,
-    comparison,
-    median_promise,
-    promise,
-    summarize,
-)
+from validation.studies.study import DATA, Study, comparison, median_promise, promise, summarize
 
 THROUGHPUT_FILE = DATA / "throughput.csv"
 GROUP = "output tokens/s"
@@ -50,10 +48,6 @@ TARGET = 0.10
 """Median error that is promised, and the largest bias of a degree of tensor parallelism."""
 MOST_REQUESTS = 4096
 """Requests that TensorRT-LLM's benchmark runs at a time at most (bench/build/tuning.py)."""
-BATCHED_TOKENS = 8192
-"""Tokens of a simulated step: what an engine of such a benchmark prints as its limit."""
-SIMULATED_EVERY = 12
-"""Interval of simulated rows among those that one machine served."""
 _REPOSITORY = Path(__file__).parents[2]
 _FORMATS = {
     "fp16": ("bf16", "bf16", "bf16"),
@@ -61,6 +55,8 @@ _FORMATS = {
     "fp4": ("nvfp4", "nvfp4", "fp8"),
 }
 """Formats of weights, activations and KV cache of TensorRT-LLM's checkpoints."""
+PYTORCH_ENGINES = ("TensorRT-LLM 1.0", "TensorRT-LLM after 1.0")
+"""Engines whose record is ``tensorrt-llm``; its constants are fitted to their rows."""
 _DEGREES = {
     "tensor_parallel": "--tp",
     "pipeline_parallel": "--pp",
@@ -103,6 +99,11 @@ class SaturatedCase:
         tokens = f"{self.prompt}:{self.generated} tokens"
         return f"{self.engine}, {devices}, {model}, {self.formats[0]}, {tokens}"
 
+    @property
+    def record(self) -> str:
+        """Name of the engine's record."""
+        return "tensorrt-llm" if self.engine in PYTORCH_ENGINES else "graphs"
+
     @cached_property
     def evaluator(self) -> PlatformEvaluator:
         """The predictor that users get."""
@@ -141,21 +142,6 @@ class SaturatedCase:
         serving = evaluator.serving(design_columns({**self.design, "batch_size": self.batch}))
         return float(serving.output_tokens_per_s[0])
 
-    def simulate(self) -> float | None:
-        """The same, step by step from the first request to the last; None of several machines."""
-        if self.requests is None or self.degrees["--pp"] * self.degrees["--dp"] > 1:
-            return None
-        groups = self.degrees["--ep"]
-        limits = EngineLimits(
-            max_sequences=self.batch,
-            max_batched_tokens=max(BATCHED_TOKENS * groups, self.batch),
-            plans_ahead=True,
-            reserves_answers=True,
-        )
-        arrivals = poisson_arrivals(np.inf, self.requests, self.prompt, self.generated, seed=0)
-        machine = serving_machine(self.evaluator, self.design, limits, arrivals, 1.0)
-        return simulate(Fleet((machine.pool("serve", 1),)), arrivals).tokens_per_s
-
     def command(self) -> str:
         """The command line that prints the prediction as its steady throughput."""
         weights, _, cache = self.formats
@@ -165,13 +151,14 @@ class SaturatedCase:
         words += [f"{flag} {degree}" for flag, degree in self.degrees.items() if degree > 1]
         words += [f"--batch {self.batch}", f"--prompt-tokens {self.prompt}"]
         words += [f"--generated-tokens {self.generated}", f"--format {weights}"]
+        words += [f"--option engine={self.record}"] * (self.record != "graphs")
         return " ".join([*words, f"--kv-format {cache}"])
 
     def _evaluator(self, profile: str) -> PlatformEvaluator:
         request = PlatformRequest(
             model=self.model, prompt_tokens=self.prompt, generated_tokens=self.generated
         )
-        options = PlatformOptions.model_validate({"profile": profile})
+        options = PlatformOptions.model_validate({"profile": profile, "engine": self.record})
         return PlatformEvaluator(request, options, devices={self.device.key: self.device})
 
 
@@ -189,12 +176,12 @@ def compare(path: Path | str) -> Study:
     Raises:
         InputError: The table cannot be read, or has no row that can be predicted.
     """
-    rows: list[JsonObject] = []
+    rows: JsonRows = []
     reasons: Counter[str] = Counter()
     for row in read_rows(path, _NEEDED)[0]:
         try:
             case = read_case(row)
-            rows.append(_compared(case, is_simulated=not len(rows) % SIMULATED_EVERY))
+            rows.append(_compared(case))
         except (LeftOutError, CodesignError) as error:
             reasons[str(error)] += 1
     left_out = [f"{n:,} rows left out: {reason}." for reason, n in reasons.items()]
@@ -237,30 +224,29 @@ def read_case(row: Row) -> SaturatedCase:
     )
 
 
-def _compared(case: SaturatedCase, *, is_simulated: bool) -> JsonObject:
+def _compared(case: SaturatedCase) -> JsonObject:
     ours, bound = case.predict(), case.predict("ideal")
-    simulated = case.simulate() if is_simulated else None
     return comparison(
         {
             "what": str(case),
             "group": f"{GROUP}, {case.kind}",
-            "engine": case.engine,
+            "engine": case.record,
+            "release": case.engine,
             "kind": case.kind,
             "device": case.device.key,
+            "model": f"{case.device.key} {case.record} {Path(case.model).stem}",
+            "vendor": case.device.vendor,
             "split": ", ".join(f"{flag[2:].upper()} {n}" for flag, n in case.degrees.items()),
-            "tokens": f"{case.prompt}:{case.generated} tokens",
         },
         case.tokens_per_s,
         ours,
         roofline=bound,
-        simulated=simulated,
-        simulated_error=None if simulated is None else simulated / case.tokens_per_s - 1.0,
         command=case.command(),
         source=case.source,
     )
 
 
-Rows = Sequence[Fields]
+Rows = FieldRows
 
 
 def _dense(rows: Rows) -> Rows:
@@ -271,20 +257,12 @@ def _parallel_label(row: Fields) -> str:
     return str(row["split"]).partition(",")[0]
 
 
-def _summary(rows: Rows) -> list[JsonObject]:
+def _summary(rows: Rows) -> JsonRows:
     kinds: list[tuple[Rows, Callable[[Fields], str]]] = [
         (rows, lambda row: "all"),
-        (rows, lambda row: f"{row['kind']}, {row['engine']}"),
+        (rows, lambda row: f"{row['kind']}, {row['release']}"),
         (_dense(rows), lambda row: f"dense, {_parallel_label(row)}"),
-        (
-            [r for r in rows if r["kind"] == "mixtures" and r["engine"] == "TensorRT-LLM 0.17"],
-            lambda row: f"mixtures, 0.17, {_parallel_label(row)}",
-        ),
-        (
-            [row for row in _dense(rows) if not row["engine"].startswith("MLPerf")],
-            lambda row: f"dense, {row['tokens']}",
-        ),
-        (rows, lambda row: f"{row['kind']}, {row['engine']}, {row['device']}"),
+        (rows, lambda row: f"{row['kind']}, {row['release']}, {row['device']}"),
     ]
     summary = []
     for selected_rows, name_of in kinds:
@@ -294,17 +272,14 @@ def _summary(rows: Rows) -> list[JsonObject]:
             bounds = np.array([row["roofline"] / row["reference"] - 1.0 for row in members])
             line["roofline_absolute_error"] = float(np.median(np.abs(bounds)))
             summary.append(line)
-    simulated = [row for row in rows if row["simulated"] is not None]
-    if simulated:
-        summary.append(summarize("simulated, dense and mixtures", _errors(simulated, "simulated_")))
     return summary
 
 
-def _errors(rows: Rows, prefix: str = "") -> FloatArray:
-    return np.array([row[f"{prefix}error"] for row in rows])
+def _errors(rows: Rows) -> FloatArray:
+    return np.array([row["error"] for row in rows])
 
 
-def _targets(rows: Rows) -> list[JsonObject]:
+def _targets(rows: Rows) -> JsonRows:
     targets = []
     for fromkey in dict.fromkeys(row["kind"] for row in rows):
         chosen_rows = [row for row in rows if row["kind"] == fromkey]
@@ -333,24 +308,17 @@ _NOTES = (
     "Memory is the printed capacity less the weights. Drivers report 7 % more, of which an engine "
     "takes 90 to 95 % of what weights and activations leave: about the same. A request runs only "
     "where its whole answer has room, as TensorRT-LLM does by default.",
-    f"Of every {SIMULATED_EVERY}th row of one machine, codesign serve-model --at-once "
-    "--reserve-answers --memory-fraction 1 --max-batched-tokens 8192 --max-sequences BATCH is run, "
-    "too. For dense models it is below the steady state by 1 to 4 % in the median, as the last "
-    "turn of requests is not full, and by up to 8 % where there are few turns; where groups "
-    "share experts by up to half, since a step with one long prompt holds all groups up.",
     "TensorRT-LLM 0.17 runs compiled engines; from 1.0 on its tables are of its PyTorch engine, at "
     "default options. Requests per row, lengths, KV cache in 8 bits beside 8-bit and 4-bit weights "
     "are read in the same overviews. Tokens per second after 1.0 are printed for one device and "
     "multiplied by the devices here.",
-    "Mixtures on the PyTorch engine are 25 to 65 % too fast by the medians of devices, and cannot "
-    "be predicted from what is stated. The degree of the experts (--ep) is not, nor whether "
-    "attention was data-parallel in 1.0, which is assumed: by tensor parallelism Scout's prompts "
-    "on H200 come within 1 % and Qwen3-235B is 34 % too slow. With Qwen3-30B and Scout a GB200 "
-    "prints up to 39 % less than a B200, and 5 to 10 % more where batches are small: the host "
-    "bounds such steps, whose requests it prepares one by one, and starts kernels of steps with "
-    "prompts outside of graphs. The same Qwen3-30B is 10 % too slow on one RTX PRO 6000, "
-    "whose steps are longer. Kernels of experts that the laws are fitted to are of TensorRT-LLM "
-    "1.2 to 1.3, vLLM and SGLang of 2026, the fastest of them.",
+    "TensorRT-LLM from 1.0 is the engine tensorrt-llm: its times of a request and of experts are "
+    "fitted to these rows on Hopper and Blackwell (fit_engine), and their error is not one of "
+    "predictions. Those of mixtures by a fit without their model are 9 % off in the median, of "
+    "Qwen3-235B too; without such constants they are 39 % too fast. A GB200, whose host is slower, "
+    "prints up to 39 % less than a B200 with many requests at a time. Llama 3.1 8B, with thousands "
+    "at a time, is 16 to 20 % too slow. Experts of RTX PRO have their laws alone: 17 % too slow on "
+    "one, 28 % too fast on eight.",
     "Dense models with longer answers than prompts are 19 % too fast on B200 and 12 % on GB200 "
     "with the PyTorch engine, and within 2 % with longer prompts. MLPerf's B200 is 8 % too slow. "
     "A GB200 prints up to 18 % more than a B200, where their memories differ by 4 %.",

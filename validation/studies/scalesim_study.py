@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, StringList
 from codesign.base.errors import InputError, JobError
 from codesign.models.hardware.array import DATAFLOWS, Drain, systolic_cycles
 from codesign.report.exports.scalesim import CONFIGURATION
 from codesign.report.simulators.environments import install, is_installed, run_with
 from codesign.report.simulators.scalesim import PROGRAM
-from validation.studies.study import Study, comparison, promise, summarize
+from validation.studies.study import DATA, Study, comparison, promise, summarize
 
 ARRAYS = ((8, 8), (16, 16), (32, 32), (64, 64), (128, 128), (8, 64), (64, 16), (128, 32))
 """Rows and columns of the arrays that every product is tried on."""
@@ -34,7 +34,7 @@ MOST_CYCLES = 8000.0
 SCALE-Sim steps through some 5,000 cycles a second."""
 N_PRODUCTS = 240
 TOLERANCE = 0.01
-KEPT = Path(__file__).parent / "data" / "scalesim.csv"
+KEPT = DATA / "scalesim.csv"
 """Answers of SCALE-Sim for the cases of seed 0."""
 # ``CALC`` measures the bandwidth that avoids every stall instead of stalling, and then reads no
 # other; the buffers take whole operands.
@@ -226,7 +226,7 @@ def _ours(cases: FloatArray, drain: Drain) -> FloatArray:
     return np.stack(by_flow, axis=1)
 
 
-def _notes() -> list[str]:
+def _notes() -> StringList:
     return [
         "SCALE-Sim's report gives the number of the last cycle, counted from 0; one is added.",
         (

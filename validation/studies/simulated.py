@@ -9,14 +9,22 @@ by the tiles that the simulation visits.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 from typing import Any, Literal
 
 import numpy as np
 
-from codesign.base.columns import Columns, Fields, FloatArray, IntArray, JsonObject
+from codesign.base.columns import (
+    Columns,
+    FieldRows,
+    Fields,
+    FloatArray,
+    IntArray,
+    JsonObject,
+    JsonRows,
+    StringList,
+)
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
@@ -101,7 +109,7 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     rng = np.random.default_rng([seed, 9])
     space = load_space("memexplorer", {"memtech": load_library().catalog()})
     clock = _Clock()
-    transfers: list[JsonObject] = []
+    transfers: JsonRows = []
     every = list(product(_MODELS, _PROMPTS, _PHASES))
     for position, (model, prompt, phase) in enumerate(every):
         share = n_transfers // len(every) + (position < n_transfers % len(every))
@@ -242,9 +250,7 @@ class _Clock:
         )
 
 
-def _blocks(
-    space: DesignSpace, rng: np.random.Generator, n: int, clock: _Clock
-) -> list[JsonObject]:
+def _blocks(space: DesignSpace, rng: np.random.Generator, n: int, clock: _Clock) -> JsonRows:
     rows = []
     settings = [StudySetting(_MODELS[0], phase, _PROMPTS[-1]) for phase in _PHASES]
     for position, setting in enumerate(settings):
@@ -285,7 +291,7 @@ def _blocks(
 # The array.
 
 
-def _arrays(space: DesignSpace, rng: np.random.Generator, n: int) -> list[JsonObject]:
+def _arrays(space: DesignSpace, rng: np.random.Generator, n: int) -> JsonRows:
     """All products of one setting on each of ``n`` designs; each phase and array in its turn."""
     kinds = list(product(_PHASES, ORGANIZATIONS))
     works = list(product(list_models(), _PROMPTS))
@@ -301,7 +307,7 @@ def _arrays(space: DesignSpace, rng: np.random.Generator, n: int) -> list[JsonOb
     return rows
 
 
-def _compare_array(space: DesignSpace, design: IntArray, setting: StudySetting) -> list[JsonObject]:
+def _compare_array(space: DesignSpace, design: IntArray, setting: StudySetting) -> JsonRows:
     evaluator = setting.evaluator()
     columns = space.columns(design)
     closed_s = _closed(evaluator, columns).times.compute_s[0]
@@ -323,7 +329,7 @@ def _compare_array(space: DesignSpace, design: IntArray, setting: StudySetting) 
     return rows
 
 
-def _array_summary(rows: Sequence[Fields]) -> list[JsonObject]:
+def _array_summary(rows: FieldRows) -> JsonRows:
     groups = [summarize("array", _errors(rows))]
     for organization in sorted({row["array"] for row in rows}):
         members = [row for row in rows if row["array"] == organization]
@@ -360,7 +366,7 @@ def _explain(
     return "ports busy in turn rather than at once"
 
 
-def _summary(kind: str, rows: Sequence[Fields]) -> list[JsonObject]:
+def _summary(kind: str, rows: FieldRows) -> JsonRows:
     groups = [summarize(kind, _errors(rows))]
     for key in ("phase", "dataflow", "tiers", "technology"):
         for value in sorted({row[key] for row in rows}, key=str):
@@ -369,11 +375,11 @@ def _summary(kind: str, rows: Sequence[Fields]) -> list[JsonObject]:
     return groups
 
 
-def _errors(rows: Sequence[Fields]) -> FloatArray:
+def _errors(rows: FieldRows) -> FloatArray:
     return np.array([row["error"] for row in rows])
 
 
-def _targets(transfers: Sequence[Fields], blocks: Sequence[Fields]) -> list[JsonObject]:
+def _targets(transfers: FieldRows, blocks: FieldRows) -> JsonRows:
     limits = (("transfers", transfers, 0.01, 0.05), ("block time", blocks, 0.03, 0.10))
     targets = []
     for quantity, rows, median, p95 in limits:
@@ -396,7 +402,7 @@ def _upper_target(subject: str, limit: float, measured: float) -> JsonObject:
     return promise(subject, f"<= {limit:g}", measured, measured <= limit)
 
 
-def _rank_correlation(blocks: Sequence[Fields]) -> float:
+def _rank_correlation(blocks: FieldRows) -> float:
     """Spearman's, the lowest over the phases; 1 if no stratum has three designs."""
     lowest = 1.0
     for phase in _PHASES:
@@ -410,7 +416,7 @@ def _rank_correlation(blocks: Sequence[Fields]) -> float:
     return lowest
 
 
-def _outlier_notes(rows: Sequence[Fields]) -> list[str]:
+def _outlier_notes(rows: FieldRows) -> StringList:
     names: dict[str, int] = {}
     for row in rows:
         if row["explanation"]:

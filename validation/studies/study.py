@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, JsonObject
+from codesign.base.columns import FieldRows, Fields, FloatArray, JsonObject, Strings
+
+DATA = Path(__file__).parent / "data"
 
 
 @dataclass(frozen=True)
@@ -27,10 +30,10 @@ class Study:
 
     name: str
     question: str
-    rows: Sequence[Fields]
-    summary: Sequence[Fields]
-    targets: Sequence[Fields] = ()
-    notes: Sequence[str] = field(default_factory=tuple)
+    rows: FieldRows
+    summary: FieldRows
+    targets: FieldRows = ()
+    notes: Strings = field(default_factory=tuple)
 
 
 def comparison(labels: Fields, reference: float, ours: float, **more: Any) -> JsonObject:
@@ -120,7 +123,7 @@ def ranged_row(subject: str, reference: float, ends: Sequence[float], source: st
     }
 
 
-def all_within(subject: str, rows: Sequence[Fields]) -> JsonObject:
+def all_within(subject: str, rows: FieldRows) -> JsonObject:
     """The target that every one of some :func:`ranged_row` is within its range."""
     n_within = sum(bool(row["is_within"]) for row in rows)
     return count_promise(subject, f"{len(rows)} of {len(rows)}", n_within, len(rows))

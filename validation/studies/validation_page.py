@@ -5,11 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from codesign.base.columns import Fields
+from codesign.base.columns import FieldRows, StringMap
 from codesign.base.files import write_text
 from codesign.report.tables import text_line
 from codesign.report.text_table import TextTable
@@ -148,18 +148,18 @@ def _parts(study: Study, folder: str) -> list[Part]:
     return [*sections, "\n".join(f"- {note}" for note in study.notes)] if study.notes else sections
 
 
-def _columns(rows: Sequence[Fields]) -> dict[str, str]:
+def _columns(rows: FieldRows) -> dict[str, str]:
     names = dict.fromkeys(name for row in rows for name in row)
     return {name: name.replace("_", " ") for name in names}
 
 
-def _stated(columns: Mapping[str, str], rows: Sequence[Fields]) -> dict[str, str]:
+def _stated(columns: StringMap, rows: FieldRows) -> dict[str, str]:
     """Columns, without those of others that no row has."""
     stated = {name for row in rows for name, value in row.items() if value is not None}
     return {name: text for name, text in columns.items() if name in stated or name not in _SOME}
 
 
-def _table(title: str, columns: Mapping[str, str], rows: Sequence[Fields]) -> TextTable:
+def _table(title: str, columns: StringMap, rows: FieldRows) -> TextTable:
     numbers = [
         name for name in columns if any(isinstance(row.get(name), int | float) for row in rows)
     ]

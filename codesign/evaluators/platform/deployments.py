@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, IntArray
+from codesign.base.columns import Fields, FloatArray, IntArray, StringMap
 from codesign.base.errors import InputError
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.instances import (
@@ -147,7 +147,7 @@ class DeploymentSearch:
     def __init__(
         self,
         evaluator: PlatformEvaluator,
-        formats: Mapping[str, str],
+        formats: StringMap,
         demand: Demand,
         policies: Sequence[Policy] = POLICIES,
         most_devices: int = MOST_DEVICES,

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, JsonObject
+from codesign.base.columns import Fields, FloatArray, JsonObject, StringList
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.fitted_messages import ROW_BITS, FittedMessages
@@ -62,6 +62,7 @@ from codesign.models.machines.device.experts import (
 )
 from codesign.models.machines.device.gemm import Products, gemm_case, gemm_time_s
 from codesign.models.machines.device.indexing import Index, index_score_time_s, selection_time_s
+from codesign.models.machines.device.links import number_by_kind
 from codesign.models.machines.device.rates import DeviceRates
 from codesign.models.machines.device.scan import (
     Convolution,
@@ -169,18 +170,20 @@ class FittedKernels(FittedMessages):
 
     def host_starts_s(self, operators: Sequence[OperatorTime]) -> FloatArray:
         """(n,) time in which a host starts the kernels of the layers, where it starts each."""
-        if self.options.engine != "eager":
+        if self.options.engine_record.starter != "eager":
             return super().host_starts_s(operators)
         n_kernels = sum(operator.count for operator in operators if operator.is_in_layers)
         bandwidth = self.platform.rates.host_bandwidth_bytes_per_s
         return self.law("engine", host_starts_s, n_kernels, bandwidth)
 
     def host_own_s(self, n_decoding: FloatArray, *, has_prompts: bool) -> FloatArray:
-        """(n,) time of such a host in a pass that no kernel hides."""
-        if self.options.engine != "eager":
-            return super().host_own_s(n_decoding, has_prompts=has_prompts)
+        """(n,) time of the host in a pass that no kernel hides."""
+        engine = self.options.engine_record
+        own_s = engine.host_request * n_decoding
+        if engine.starter != "eager":
+            return own_s
         ranks = self.platform.stage_devices * self.platform.pp
-        return self.law("engine", host_own_s, has_prompts, n_decoding, ranks)
+        return own_s + self.law("engine", host_own_s, has_prompts, n_decoding, ranks)
 
     def message_joules(self, message: Message, once_s: FloatArray) -> FloatArray:
         """(n,) energy of a device in one instance of a message.
@@ -222,18 +225,23 @@ class FittedRules(ServingRules):
     has_vector_kernels = True
     joins_contexts = True
 
-    def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
+    def timing_notes(self, device: str, chip: str | None = None) -> StringList:
         """Start of kernels, and errors of the laws against measurements."""
+        engine = self.options.engine_record
         between = "sampling and scheduling between steps cost nothing"
         started = {
             "graphs": f"replayed from graphs; {between}",
             "streams": f"queued ahead by the host; {between}",
             "eager": "started one by one by the host, which takes its time between steps, too; "
             "that of a batch is that of one request",
-        }[self.options.engine]
+        }[engine.starter]
         return [
             f"Profile fitted: laws of kernels that are fitted to measurements; kernels {started}.",
-            *describe_expected_error(device, self.options.engine == "eager", chip),
+            *(
+                f"Engine {engine.name}: {name} {low} to {high}."
+                for name, (low, high) in engine.ranges.items()
+            ),
+            *describe_expected_error(device, self.options.engine, chip),
             describe_energy_error(device),
         ]
 
@@ -388,6 +396,8 @@ def experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray
     )
     peak = kernels.products(group[0]).peak_flop_per_s
     law_s = kernels.law("experts", experts_time_s, work, peak, kernels.rates)
+    slowdown = number_by_kind(work.core_limit, kernels.options.engine_record.expert_time)
+    law_s = law_s * np.where(platform.rates.has_asynchronous_cores, slowdown, 1.0)
     return kernels.corrected_s("experts", experts_case(work), law_s, group)
 
 
@@ -434,7 +444,7 @@ def rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     """
     operator, rates = group[0], kernels.platform.rates
     moved, role = _moved_bytes(kernels, operator), operator.rule.role
-    if kernels.options.engine == "graphs":
+    if kernels.options.engine_record.starter == "graphs":
         moved_s = kernels.law("elementwise", vector_time_s, moved, rates, role=role)
         return np.asarray(vector_start_s(role) + moved_s)
     row_bytes = moved / np.maximum(operator.rows, 1.0)
@@ -453,7 +463,7 @@ def residual_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArra
     Vectorized kernels keep the sum in registers; those of 2023 read it again.
     """
     rates, moved = kernels.platform.rates, _moved_bytes(kernels, group[0])
-    if kernels.options.engine == "graphs":
+    if kernels.options.engine_record.starter == "graphs":
         law: Callable[..., FloatArray] = vector_time_s
         before, after = moved * (2.0 / 3.0), moved * (4.0 / 3.0)
     else:

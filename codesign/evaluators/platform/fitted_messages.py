@@ -106,7 +106,7 @@ class FittedMessages(Rooflines):
                 return mean_over_boundaries(message, self.platform, *times)
             case collective:
                 time = self._collective_s(collective, size, ranks, nodes)
-        if self.options.engine != "graphs":
+        if self.options.engine_record.starter != "graphs":
             wait = self.law("engine", rank_wait_s, ranks)
             return np.asarray(wait + time + self.host_copy_s(message))
         if collective == "all_reduce":
@@ -127,7 +127,8 @@ class FittedMessages(Rooflines):
     def host_copy_s(self, message: Message) -> FloatArray:
         """(n,) what a collective takes longer than its links need, because its message is large and
         a host starts kernels one by one."""
-        if self.options.engine != "eager" or message.collective in ("dispatch", "combine", "send"):
+        is_eager = self.options.engine_record.starter == "eager"
+        if not is_eager or message.collective in ("dispatch", "combine", "send"):
             return np.zeros_like(message.elements)
         size, ranks = _message_bytes(message), message.ranks
         sent, _ = wire_bytes(cast("CollectiveKind", message.collective), size, ranks, 1.0)

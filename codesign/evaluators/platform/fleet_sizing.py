@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from math import ceil
 
 import numpy as np
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, StringMap
 from codesign.base.errors import InputError
 from codesign.evaluators.platform.deployments import Deployment
 from codesign.evaluators.platform.instances import Demand
@@ -41,7 +41,7 @@ def simulated_fleet(
     evaluator: PlatformEvaluator,
     demand: Demand,
     deployment: Deployment,
-    formats: Mapping[str, str],
+    formats: StringMap,
 ) -> tuple[Deployment, JsonObject]:
     """The fewest instances of a deployment whose requests keep the limits.
 
@@ -117,7 +117,7 @@ def simulated_fleet(
 def _machines(
     evaluator: PlatformEvaluator,
     deployment: Deployment,
-    formats: Mapping[str, str],
+    formats: StringMap,
     arrivals: Arrivals,
 ) -> tuple[list[ServingMachine], CacheLink]:
     """A machine of each pool, and the link between them."""

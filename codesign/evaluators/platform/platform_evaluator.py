@@ -7,12 +7,21 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Column, Columns, Domains, Fields, design_columns
+from codesign.base.columns import (
+    Arrays,
+    Column,
+    Columns,
+    Domains,
+    Fields,
+    StringMap,
+    Strings,
+    design_columns,
+)
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import PLATFORM_METRICS, chosen_metrics
@@ -125,7 +134,7 @@ class PlatformEvaluator(Evaluator):
             **({} if self.accuracy is None else {"accuracy": self.accuracy.provenance()}),
         }
 
-    def convention_modules(self) -> Sequence[str]:
+    def convention_modules(self) -> Strings:
         """Module of the profile's rules, which may be another package's."""
         return [PROFILES.rules_class(self.options.profile).__module__]
 
@@ -178,7 +187,7 @@ class PlatformEvaluator(Evaluator):
                 raise InputError("expected a number, as memory holds any", key=("batch_size",))
         return unit * bisect_left(range(1, too_many), True, key=lambda n: not has_room(n))
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         names = chosen_metrics(metrics, self.metric_names)
         serving = self.serving(designs)
         values = {} if self.accuracy is None else self.accuracy.metrics(designs, names)
@@ -190,7 +199,7 @@ class PlatformEvaluator(Evaluator):
             }
         return Evaluation(values, limits(serving))
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
+    def predict(self, designs: Columns, metrics: Strings) -> Arrays:
         """(n,) what no platform beats, from rooflines: under ``fitted``, the profile ``ideal``.
 
         Other profiles are such models themselves, of which nothing is known in advance.
@@ -221,7 +230,7 @@ class PlatformEvaluator(Evaluator):
     def _passes_of_ideal(self) -> RequestPasses:
         return RequestPasses(self.workload, self._ideal)
 
-    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> StringMap:
         absent = {} if self.accuracy is None else self.accuracy.absent_metrics(values)
         devices = [str(device) for device in values.get("device", ())]
         if no_rent := why_no_rent(devices, self.options.device_usd_per_hour):

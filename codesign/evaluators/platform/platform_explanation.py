@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from codesign.base.columns import first_values
+from codesign.base.columns import Strings, first_values
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.operator_time import OperatorTime
@@ -15,7 +15,7 @@ from codesign.evaluators.platform.platform_serving import PRICES, PlatformServin
 from codesign.models.accounts.rents import listed_rent, rent_words
 
 
-def explain(serving: PlatformServing, names: Sequence[str]) -> Explanation:
+def explain(serving: PlatformServing, names: Strings) -> Explanation:
     """The full account of a batch of one.
 
     Args:

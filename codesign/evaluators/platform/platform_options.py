@@ -18,7 +18,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
 
-from codesign.base.errors import KeyedValueError
+from codesign.base.errors import KeyedValueError, reraised_as_value_error
 from codesign.base.schema import (
     Bandwidth,
     Latency,
@@ -30,8 +30,8 @@ from codesign.base.schema import (
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.evaluators.profiles import Profiles
 from codesign.models.hardware.collective_times import Algorithm
+from codesign.models.machines.device.engine import Engine, load_engine
 
-Engine = Literal["graphs", "streams", "eager"]
 AttentionParallelism = Literal["data", "tensor"]
 
 PROFILES = Profiles(
@@ -42,6 +42,14 @@ PROFILES = Profiles(
     },
 )
 """Every class of rules is a :class:`.serving_rules.ServingRules`."""
+
+
+def _checked_engine(name: str) -> str:
+    with reraised_as_value_error():
+        load_engine(name)
+    return name
+
+
 Profile = Annotated[
     str, AfterValidator(PROFILES.checked), Field(json_schema_extra=PROFILES.list_in)
 ]
@@ -85,14 +93,12 @@ class PlatformOptions(AccuracyOptions):
     network_latency: Latency = 5e-6
     """Latency of a step between nodes where the device's file states none: 5 us, NCCL's protocol
     LL between nodes, as Erdil, Inference economics of language models (2025), counts it."""
-    engine: Engine = "graphs"
-    """Starter of the kernels under ``fitted``: ``graphs``, which devices replay in step, with an
-    all-reduce of the engine's own and norms and activations of 2025, which load many elements at a
-    time; ``streams``, which a compiled host fills ahead, with NCCL, so that a collective waits for
-    the last of its ranks; ``eager``, where the host starts one kernel after the other, as serving
-    engines of 2023 did: a pass takes at least as long as that, on a host that is as fast as the
-    device's link to it is new, and what the host does before and after, longest where a prompt is
-    in the pass."""
+    engine: Annotated[str, AfterValidator(_checked_engine)] = "graphs"
+    """Serving engine under ``fitted``, by name or by the path of its file. ``graphs``, ``streams``
+    and ``eager`` are starters of kernels alone: graphs that devices replay in step, with an
+    all-reduce of the engine's own and norms and activations of 2025; a queue that a compiled host
+    fills, with NCCL; a host of 2023 that starts each kernel. Others, such as ``tensorrt-llm``,
+    ``vllm`` and ``sglang``, add what their files state."""
     warm_up: Latency | None = None
     """Time to start a collective; nothing under ``ideal``, 5 us by GenZ's conventions."""
     attention: AttentionParallelism | None = None
@@ -140,6 +146,11 @@ class PlatformOptions(AccuracyOptions):
             name: defaults[name] for name in defaults if getattr(self, name) is None
         }
         return self.model_copy(update=defaults_in_force)
+
+    @property
+    def engine_record(self) -> Engine:
+        """The engine."""
+        return load_engine(self.engine)
 
     @property
     def has_data_attention(self) -> bool:

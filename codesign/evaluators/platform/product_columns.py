@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, Column, FloatArray, combined, distinct
+from codesign.base.columns import BoolArray, Column, FloatArray, StringArray, combined, distinct
 from codesign.models.hardware.device import SAME_RATE, Device
 from codesign.models.machines.device.experts import expert_kernel
 from codesign.models.machines.device.formats import (
@@ -35,12 +34,12 @@ class ProductColumns:
         expert_kernels: Name of the kernels that multiply experts of these formats.
     """
 
-    multiplied: NDArray[np.str_]
-    multiply: NDArray[np.str_]
-    rate: NDArray[np.str_]
+    multiplied: StringArray
+    multiply: StringArray
+    rate: StringArray
     peak_flop_per_s: FloatArray
     multiply_bits: FloatArray
-    expert_kernels: NDArray[np.str_]
+    expert_kernels: StringArray
     is_integer: BoolArray
     is_weight_converted: BoolArray
     is_input_quantized: BoolArray

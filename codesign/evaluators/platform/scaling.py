@@ -8,7 +8,14 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Fields, FloatArray, JsonObject, column_of, design_columns
+from codesign.base.columns import (
+    Arrays,
+    Fields,
+    FloatArray,
+    JsonRows,
+    column_of,
+    design_columns,
+)
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 
 REFERENCE_FILE = Path(__file__).parent / "reference-npu.yaml"
@@ -74,7 +81,7 @@ class Scaling:
         names = ("prefill_collective_s", "decode_collective_s")
         return any(bool((self.metrics[name] > 0).any()) for name in names)
 
-    def rows(self) -> list[JsonObject]:
+    def rows(self) -> JsonRows:
         """One row per value, with the gain over the first."""
         first, step = (
             self.metrics[name] for name in ("time_to_first_token_s", "time_per_output_token_s")

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Column, Fields, FloatArray
+from codesign.base.columns import Column, Fields, FloatArray, StringList
 from codesign.evaluators.platform.communication import Message, expert_messages
 from codesign.evaluators.platform.device_memory import (
     CachedTokens,
@@ -156,7 +156,7 @@ class ServingRules:
         """The time of operators and messages."""
         return self.kernels(model, platform, self.options, residence)
 
-    def notes(self, device: str, products: ProductColumns, chip: str | None = None) -> list[str]:
+    def notes(self, device: str, products: ProductColumns, chip: str | None = None) -> StringList:
         """Notes on the rules, for one device with measured kernels of a chip."""
         widened = [
             f"{device} does not multiply {products.multiplied[0]}: products run in "
@@ -171,7 +171,7 @@ class ServingRules:
             "A decode step is the mean step of the answer.",
         ]
 
-    def timing_notes(self, device: str, chip: str | None = None) -> list[str]:
+    def timing_notes(self, device: str, chip: str | None = None) -> StringList:
         """Notes on the time of operators, for one device."""
         shares = {
             "compute": self.options.compute_efficiency,

@@ -71,7 +71,8 @@ class DeviceStepTimes:
         self._model = evaluator.workload.language_model
         self._rules = rules_of(evaluator.options)
         self._limits = limits
-        self._has_slow_host = evaluator.options.engine == "eager"
+        engine = evaluator.options.engine_record
+        self._has_host = engine.starter == "eager" or engine.host_request > 0
         self._n_groups = int(self._serving(1).platform.attention_groups[0])
         self._contexts = token_grid(max_context_tokens, _GRID_RATIO)
         self._chunks = token_grid(limits.max_batched_tokens, _GRID_RATIO)
@@ -101,11 +102,11 @@ class DeviceStepTimes:
             )
         tokens_s, routed_s, requests_s = self._shared_s
         layers = tokens_s[fullest] + routed_s[n_tokens] + seconds
-        if self._has_slow_host:
+        if self._has_host:
             shared, decoding, chunk_s = self._starts_s
             starts_s = shared + decoding * (step.n_decoding > 0) + chunk_s * n_chunks
             layers = max(layers, starts_s)
-            layers += self._host_own_s[n_chunks > 0][step.n_decoding]
+            layers += self._host_own_s[n_chunks > 0][ceil(step.n_decoding / self._n_groups)]
         return layers + requests_s[step.n_decoding + n_chunks]
 
     # Tables of passes.

@@ -38,7 +38,11 @@ MACHINES = [
     ("llama-3-8b", {"profile": "ideal"}, {"device": "a100-sxm-80gb"}),
     ("llama-3-8b", {"engine": "eager"}, {"device": "h100-sxm", "tensor_parallel": 2}),
     ("llama-3-8b", {"engine": "eager"}, {"device": "a100-sxm-80gb", "tensor_parallel": 8}),
-    ("deepseek-v3", {}, {"device": "h200-sxm", "expert_parallel": 16, **FP8}),
+    (
+        "deepseek-v3",
+        {"engine": "tensorrt-llm"},
+        {"device": "h200-sxm", "expert_parallel": 16, **FP8},
+    ),
     *(
         pytest.param(*machine, marks=pytest.mark.slow)
         for machine in (

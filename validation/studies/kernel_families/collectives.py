@@ -112,7 +112,7 @@ def _law(table: KernelTable) -> Callable[[CollectiveConstants], FloatArray]:
     sizes = [(rows["message_bytes"], rows["devices"]) for _, _, rows, _, _ in selections]
 
     def times_s(constants: CollectiveConstants) -> FloatArray:
-        times = np.full(len(table), np.nan)
+        times = table.missing()
         for (is_selected, link_kind, _, nodes, links), (size, devices) in zip(
             selections, sizes, strict=True
         ):
@@ -125,7 +125,7 @@ def _law(table: KernelTable) -> Callable[[CollectiveConstants], FloatArray]:
 
 
 def _roofline_s(table: KernelTable) -> FloatArray:
-    links, times = links_of_rows(table), np.full(len(table), np.nan)
+    links, times = links_of_rows(table), table.missing()
     for link_kind in COLLECTIVE_KINDS:
         sizes = table["message_bytes"], table["devices"], nodes_of_rows(table)
         inner, outer = wire_bytes(

@@ -6,9 +6,8 @@ from typing import Any
 from zlib import crc32
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, column_of
+from codesign.base.columns import BoolArray, FloatArray, IntArray, StringArray, column_of
 from codesign.base.schema import Record
 from codesign.models.machines.device.corrections import MeasuredGroup, similarity
 from validation.studies.kernel_families.family import KernelFamily
@@ -72,7 +71,7 @@ def cross_validated_s(
     if family.case is None:
         return family.predict(table, constants)
     is_known = np.ones(len(table), dtype=np.bool_) if is_known is None else is_known
-    seconds, number = np.full(len(table), np.nan), folds(table, family.geometry)
+    seconds, number = table.missing(), folds(table, family.geometry)
     for fold in range(FOLDS):
         is_tested = number == fold
         if is_tested.any():
@@ -83,6 +82,6 @@ def cross_validated_s(
 
 def folds(table: KernelTable, columns: tuple[str, ...]) -> IntArray:
     """(q,) part of each row, the same for the same geometry in whatever table."""
-    names: list[NDArray[np.str_]] = [table.words(name) for name in columns]
+    names: list[StringArray] = [table.words(name) for name in columns]
     keys = zip(*(column.tolist() for column in names), strict=True)
     return np.array([crc32(" ".join(key).encode()) % FOLDS for key in keys], dtype=np.int64)

@@ -67,7 +67,7 @@ def _law(table: KernelTable) -> Callable[[ExchangeConstants], FloatArray]:
             )
 
     def times_s(constants: ExchangeConstants) -> FloatArray:
-        times = np.full(len(table), np.nan)
+        times = table.missing()
         for is_selected, exchange, (
             tokens,
             experts,

@@ -8,9 +8,8 @@ from dataclasses import astuple
 from functools import cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, StringArray
 from codesign.base.errors import UnknownNameError
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.experts import (
@@ -174,7 +173,7 @@ def _format(weights: str, inputs: str) -> ProductFormat | None:
         return None
 
 
-def _kernels(table: KernelTable) -> NDArray[np.str_]:
+def _kernels(table: KernelTable) -> StringArray:
     """(q,) name of the limit of every row's kernels."""
     names = [
         "" if product_format is None else expert_kernel(product_format)

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, FloatArray, column_of
+from codesign.base.columns import BoolArray, FloatArray, StringArray, Strings, column_of
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.corrections import KernelCase, MeasuredGroup, correction
 from validation.studies.kernel_families.log_fit import fit_constants
@@ -29,7 +28,7 @@ def measured_s(table: KernelTable) -> FloatArray:
     return table["latency_s"]
 
 
-def device_operators(table: KernelTable) -> NDArray[np.str_]:
+def device_operators(table: KernelTable) -> StringArray:
     """(q,) device and operator of each row."""
     return np.char.add(table.words("device"), table.words("operator"))
 
@@ -61,17 +60,17 @@ class KernelFamily(Generic[Constants]):
     """
 
     file: str
-    operators: Sequence[str]
+    operators: Strings
     target: float
     left_out: Callable[[KernelTable], Reasons]
     law: Law[Constants]
     roofline: Callable[[KernelTable], FloatArray]
     start: Constants
     first_guess: Callable[[KernelTable], Constants] | None = None
-    free: Sequence[str] | None = None
+    free: Strings | None = None
     least: Mapping[str, float] | None = None
     most: Mapping[str, float] | None = None
-    groups: Callable[[KernelTable], Sequence[str] | NDArray[np.str_]] | None = None
+    groups: Callable[[KernelTable], Strings | StringArray] | None = None
     usable: Callable[[KernelTable], BoolArray] = _every_row
     measured: Callable[[KernelTable], FloatArray] = measured_s
     normalized: Callable[[Constants], Constants] = lambda constants: constants
@@ -86,7 +85,7 @@ class KernelFamily(Generic[Constants]):
             table: (q,) rows.
             constants: For all rows; None: those shipped for the class of each row's device.
         """
-        values, is_predicted = np.full(len(table), np.nan), self.left_out(table) == ""
+        values, is_predicted = table.missing(), self.left_out(table) == ""
         classes = device_texts(table, lambda device: device.device_class)
         for name in sorted(set(classes[is_predicted].tolist())):
             is_selected = is_predicted & (classes == name)
@@ -119,7 +118,7 @@ class KernelFamily(Generic[Constants]):
 
     def roofline_s(self, table: KernelTable) -> FloatArray:
         """(q,) seconds of a bare roofline of the datasheet; NaN where a row is left out."""
-        is_predicted, values = self.left_out(table) == "", np.full(len(table), np.nan)
+        is_predicted, values = self.left_out(table) == "", table.missing()
         if is_predicted.any():
             values[is_predicted] = self.roofline(table.take(is_predicted))
         return values

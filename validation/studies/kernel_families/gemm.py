@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, StringList
 from codesign.base.errors import UnknownNameError
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.formats import ProductFormat, format_on, product_format
@@ -92,7 +92,7 @@ def left_out(table: KernelTable) -> Reasons:
     return np.where(reasons == "", find_reasons(table, ("gemm",), (), more=more), reasons)
 
 
-def groups(table: KernelTable) -> list[str]:
+def groups(table: KernelTable) -> StringList:
     """Device and formats of each row: what errors are reported for."""
     names = zip(
         *(table.words(name).tolist() for name in ("device", "weight_dtype", "activation_dtype")),

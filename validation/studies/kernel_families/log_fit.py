@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, StringArray, Strings
 from codesign.base.errors import InputError
 from codesign.base.schema import Record
 
@@ -30,8 +29,8 @@ def fit_constants(
     predict: Callable[[Constants], FloatArray],
     measured: FloatArray,
     *,
-    groups: Sequence[str] | NDArray[np.str_] | None = None,
-    free: Sequence[str] | None = None,
+    groups: Strings | StringArray | None = None,
+    free: Strings | None = None,
     least: Mapping[str, float] | None = None,
     most: Mapping[str, float] | None = None,
 ) -> Constants:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TypeAlias, TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, StringArray, Strings
 from codesign.base.schema import Record
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.rates import DeviceRates, Floats
 from validation.studies.kernel_table import KernelTable
 
 Constants = TypeVar("Constants", bound=Record)
-Reasons: TypeAlias = NDArray[np.str_]
+Reasons: TypeAlias = StringArray
 """(q,) why a row is not predicted; empty where it is."""
 
 
@@ -25,7 +24,7 @@ def device_numbers(table: KernelTable, number: Callable[[Device], float]) -> Flo
     return np.array([np.nan if device is None else number(device) for device in table.devices])
 
 
-def device_texts(table: KernelTable, text: Callable[[Device], str]) -> NDArray[np.str_]:
+def device_texts(table: KernelTable, text: Callable[[Device], str]) -> StringArray:
     """(q,) a text of every row's device; empty where the device is unknown."""
     texts = ["" if device is None else text(device) for device in table.devices]
     return np.array(texts, dtype=np.str_)
@@ -55,11 +54,11 @@ def looped_rates(rates: DeviceRates, multiply_bits: Floats) -> DeviceRates:
 
 def find_reasons(
     table: KernelTable,
-    operators: Sequence[str],
-    sizes: Sequence[str],
+    operators: Strings,
+    sizes: Strings,
     *,
-    formats: Mapping[str, Sequence[str]] | None = None,
-    may_be_0: Sequence[str] = (),
+    formats: Mapping[str, Strings] | None = None,
+    may_be_0: Strings = (),
     more: Mapping[str, BoolArray] | None = None,
 ) -> Reasons:
     """(q,) the first reason why a row cannot be predicted; empty where there is none.

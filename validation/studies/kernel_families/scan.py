@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, StringArray
 from codesign.models.machines.device.scan import (
     Convolution,
     Scan,
@@ -117,7 +116,7 @@ def scans(table: KernelTable) -> Scan:
     )
 
 
-def _model(table: KernelTable) -> NDArray[np.str_]:
+def _model(table: KernelTable) -> StringArray:
     """(q,) which kind of linear attention a row is of."""
     return np.asarray(np.char.partition(table.words("operator"), "_")[:, 0])
 

@@ -24,7 +24,15 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, Column, FloatArray, combined, distinct
+from codesign.base.columns import (
+    BoolArray,
+    Column,
+    FloatArray,
+    StringArray,
+    StringList,
+    combined,
+    distinct,
+)
 from codesign.models.machines.device.rates import Floats
 
 CORRECTIONS_FILE = Path(__file__).parent / "corrections.npz"
@@ -38,7 +46,7 @@ _DIGITS = 6
 
 _DIRECTION = np.sqrt(np.arange(2.0, 12.0))
 
-Formats = FloatArray | BoolArray | NDArray[np.str_] | float | bool | str
+Formats = FloatArray | BoolArray | StringArray | float | bool | str
 
 
 @dataclass(frozen=True)
@@ -59,7 +67,7 @@ class KernelCase:
         """(n, s) logarithms of all sizes."""
         return np.stack([np.broadcast_to(size, (n,)) for size in self.octaves], axis=-1)
 
-    def groups(self, devices: Column) -> tuple[NDArray[np.int64], list[str]]:
+    def groups(self, devices: Column) -> tuple[NDArray[np.int64], StringList]:
         """(n,) number of each kernel's group, and the names of the groups."""
         words, codes = [[str(value) for value in devices.values]], [devices.codes]
         for column in self.formats:

@@ -1,5 +1,7 @@
-"""Time that a serving engine adds to kernels: the host's, and that of ranks that wait for each
-other.
+"""Serving engines: records of what each adds to the laws of kernels.
+
+An engine is one file of ``engines``, or of a user. It names the starter of the kernels, its host's
+time and how much longer its experts take than the fastest kernels, to which laws are fitted.
 
 An engine that starts kernels one by one cannot run them faster than its host starts them, however
 many devices share each of them. What the host does before and after, no kernel hides: it schedules
@@ -18,13 +20,16 @@ what came before. If the ranks' times vary by a standard deviation, the last of 
 
 from __future__ import annotations
 
-from typing import Annotated
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import BoolArray, FloatArray
-from codesign.base.schema import Latency, Record
+from codesign.base.columns import BoolArray, FloatArray, StringList
+from codesign.base.errors import check_known
+from codesign.base.schema import Fraction, Latency, Record, parse_record, read_document
 from codesign.models.machines.device.rates import Floats
 
 LARGE_MESSAGE_BYTES = float(56 << 20)
@@ -35,6 +40,47 @@ _RECENT_HOST_BYTES_PER_S = 48e9
 """Rate to a host from which on it is a recent one [ours]. Between PCIe 4, 32 GB/s, of hosts until
 2022, and PCIe 5, 64 GB/s, of those since (Sapphire Rapids, Genoa)."""
 _EARLIER_HOST_BYTES_PER_S = 32e9
+ENGINES_FOLDER = Path(__file__).parent / "engines"
+
+
+class Engine(Record):
+    """One serving engine of some version."""
+
+    name: str
+    """Name for people."""
+    starter: Literal["graphs", "streams", "eager"]
+    """``graphs``, which devices replay in step; ``streams``, which a compiled host fills ahead;
+    ``eager``: the host starts one kernel after the other."""
+    host_request: Latency = 0.0
+    """Seconds of a step for each decoding request of a rank that no kernel hides, beyond those of
+    the starter."""
+    expert_time: dict[str, Annotated[Fraction, Field(gt=0)]] = Field(default_factory=dict)
+    """Time of experts over that of the fastest kernels, with uneven loads, by kernel of
+    ``core_flop_per_cycle``; on devices with asynchronous cores, of which it was measured."""
+    ranges: dict[str, tuple[Any, Any]] = Field(default_factory=dict)
+    """Lowest and highest values of constants; wide where nobody published any."""
+    sources: dict[str, str] = Field(min_length=1)
+    """Origin of each constant, or of all."""
+
+
+def list_engines() -> StringList:
+    """The names of the bundled engines."""
+    return sorted(path.stem for path in ENGINES_FOLDER.glob("*.yaml"))
+
+
+@cache
+def load_engine(name_or_path: str) -> Engine:
+    """An engine by its name, or by the path of its file.
+
+    Raises:
+        UnknownNameError: No such engine; the nearest is offered.
+        InputError: The file is missing, or something in it is wrong.
+    """
+    path = Path(name_or_path)
+    if path.suffix not in (".yaml", ".yml"):
+        check_known("engine", name_or_path, list_engines())
+        path = ENGINES_FOLDER / f"{name_or_path}.yaml"
+    return parse_record(read_document(path), Engine)
 
 
 class EngineConstants(Record):

@@ -2,33 +2,25 @@
 
 ``python -m validation kernels energy requests throughput`` measures the errors, and
 ``python -m validation.studies.expected_errors`` writes them to ``expected_errors.yaml``.
+
+.. [Barber2021] R. Barber et al., Predictive inference with the jackknife+, Annals of Statistics
+   49(1), 2021.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
 from pydantic import Field
 
+from codesign.base.columns import StringList
 from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.hardware.device import list_devices, load_device
 
 ERRORS_FILE = Path(__file__).parent / "expected_errors.yaml"
 
-# LMDeploy, Splitwise and LIFE measured Llama 2 and InternLM: no experts, no latent attention.
-_QUANTITIES = {
-    "TTFT": "time to first token of dense models",
-    "TPOT": "time per output token of dense models",
-    "throughput": "throughput of a batch of dense models from its first to its last token",
-    "prefill tokens/s": "prefill rate of a deployment",
-    "decode tokens/s": "decode rate of a deployment",
-    "output tokens/s, dense": "throughput at saturation of dense models",
-    "output tokens/s, mixtures": "throughput at saturation of models with experts",
-}
-_FEW = 10
-"""Cases below which a spread says nothing [ours]."""
 _FAMILIES = {
     "gemm": "products",
     "mla": "latent attention",
@@ -61,14 +53,31 @@ class EnergyError(MeasuredError):
     """Measured over predicted energy that 5 % of the kernels exceed."""
 
 
+class TimeError(MeasuredError):
+    """Errors of requests, and measured over predicted time of 90 % of them.
+
+    Groups of a scope have the same weight. The interval is the least whose like, made without a
+    group, holds 90 % of that group in the mean over groups, and at most 98 % of all cases:
+    conformal prediction with groups left out, as jackknife+ leaves out cases [Barber2021]_.
+    """
+
+    low: float = Field(gt=0)
+    high: float = Field(gt=0)
+    groups: int
+    covered: float
+    """Share of a left-out group inside, in the mean over groups."""
+
+
 class MeasuredErrors(Record):
     """Errors of all predictions by what was predicted, then by device."""
 
     how: str
     """The command that measured them."""
-    requests: dict[str, dict[str, dict[str, MeasuredError]]]
-    """Errors of whole requests: by the starter of the kernels (``queued`` or ``eager``), then by
-    quantity, then by device; ``all`` is of all devices together."""
+    seen: dict[str, tuple[str, ...]]
+    """Vendors, devices and engines with measured requests."""
+    intervals: dict[str, dict[str, TimeError]]
+    """By the widest scope that was not seen, ``vendor``, ``device``, ``engine`` or ``model``, then
+    by quantity."""
     kernels: dict[str, dict[str, MeasuredError]]
     """Errors of kernels whose geometry the corrections have not seen: by family, then by device."""
     unseen_device: dict[str, MeasuredError]
@@ -100,28 +109,32 @@ def measured_chips() -> Mapping[str, tuple[str, ...]]:
 
 
 def describe_expected_error(
-    device: str, is_eager: bool = False, chip: str | None = None
-) -> list[str]:
+    device: str, engine: str = "graphs", chip: str | None = None, vendor: str | None = None
+) -> StringList:
     """Sentences on the errors of predictions for a device.
 
     Args:
         device: Key of the device's file.
-        is_eager: Whether the host starts the kernels one by one; else they are queued ahead.
+        engine: Serving engine.
         chip: Whose measured kernels correct its laws; None: its own.
+        vendor: Of the device; None: that of the bundled device.
     """
-    errors = measured_errors()
-    engine, opposite = ("eager", "queued") if is_eager else ("queued", "eager")
-    engine_errors, elsewhere = (_on(device, errors.requests[name]) for name in (engine, opposite))
-    kernels = _on(device, errors.kernels)
-    every = "; ".join(_request_errors(_on("all", errors.requests[engine])))
-    sentences = []
-    if engine_errors:
-        sentences.append(
-            f"Expected error on this device: {'; '.join(_request_errors(engine_errors))}."
-        )
-    if elsewhere:
-        words = "the host starts each kernel" if opposite == "eager" else "kernels are queued ahead"
-        sentences.append(f"Where {words}: {'; '.join(_request_errors(elsewhere))}.")
+    errors, kernels = measured_errors(), _on(device, measured_errors().kernels)
+    if vendor is None and device in list_devices():
+        vendor = load_device(device).vendor
+    identity = {"vendor": vendor, "device": device, "engine": engine}
+    unseen = [name for name, value in identity.items() if value not in errors.seen[name]]
+    scope = unseen[0] if unseen else "model"
+    words = (
+        f"{name} {error.low:.2f} to {error.high:.2f} (median error {error.median:.0%} of "
+        f"{error.cases:,}, {error.covered:.0%} covered)"
+        for name, error in errors.intervals[scope].items()
+    )
+    basis = f"fewer than 10 requests of this {scope} were measured, so with one {scope} left out"
+    sentences = [
+        f"90 % intervals of measured over predicted time: {', '.join(words)}; "
+        f"{basis if unseen else 'device and engine were measured, with one model left out'}."
+    ]
     if kernels:
         sentences.append(f"Errors of kernels measured on this device: {_kernel_errors(kernels)}.")
     elif chip is not None and chip in measured_chips():
@@ -130,19 +143,11 @@ def describe_expected_error(
             f"({', '.join(measured_chips()[chip])}). Errors on devices that the fit had not seen, "
             f"with others of their chip: {_kernel_errors(errors.unseen_device)}."
         )
-    elif not engine_errors:
+    else:
         sentences.append(
             "No kernel was measured on this device. Those of chips that the fit had not seen: "
             f"{_kernel_errors(errors.unseen_chip)}."
         )
-        measured = {load_device(name).vendor for keys in measured_chips().values() for name in keys}
-        if device in list_devices() and (vendor := load_device(device).vendor) not in measured:
-            sentences.append(
-                f"All of those are chips of {' and '.join(sorted(measured))}. None of {vendor} was "
-                "measured: expect larger errors."
-            )
-    if not engine_errors:
-        sentences.append(f"Requests on other devices: {every}.")
     return sentences
 
 
@@ -182,13 +187,6 @@ def energy_range(device: str, joules: float) -> tuple[float, float]:
 
 def _on(device: str, errors: Mapping[str, Mapping[str, MeasuredError]]) -> dict[str, MeasuredError]:
     return {name: by_device[device] for name, by_device in errors.items() if device in by_device}
-
-
-def _request_errors(errors: Mapping[str, MeasuredError]) -> Iterator[str]:
-    for name in (name for name in _QUANTITIES if name in errors):
-        error = errors[name]
-        spread = f", 90 % within {error.p90:.0%}" if error.cases >= _FEW else ""
-        yield f"{_QUANTITIES[name]} {error.median:.0%} (median of {error.cases:,} measured{spread})"
 
 
 def _kernel_errors(errors: Mapping[str, MeasuredError]) -> str:

@@ -6,13 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, StringArray
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.rates import TYPICAL_CLOCK_HZ, Floats
 
-Texts = NDArray[np.str_] | str
+Texts = StringArray | str
 """A name, or an array of names that broadcasts with the kernels'."""
 
 

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, StringList
 from codesign.base.errors import InputError
 from codesign.base.resources import user_cache
 from codesign.models.hardware import formula_operations
@@ -157,7 +157,7 @@ def _running_sums(values: Any) -> Callable[..., Any]:
     return _function_of(["values"], f"({', '.join(sums)},)")
 
 
-def _function_of(names: list[str], result: str, **known: Any) -> Callable[..., Any]:
+def _function_of(names: StringList, result: str, **known: Any) -> Callable[..., Any]:
     """A function of these arguments that gives a tuple, written out."""
     # numba has no tuple whose length its code does not state; the text is all our own.
     function: Callable[..., Any] = eval(f"lambda {', '.join(names)}: {result}", known)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from codesign.base.errors import UnknownNameError
 from codesign.models.hardware.device import load_device
 from codesign.models.machines.device.engine import (
     LARGE_MESSAGE_BYTES,
@@ -10,8 +11,11 @@ from codesign.models.machines.device.engine import (
     host_copy_s,
     host_own_s,
     host_starts_s,
+    list_engines,
+    load_engine,
     rank_wait_s,
 )
+from codesign.models.machines.device.experts import MULTIPLY_BITS
 
 CONSTANTS = EngineConstants.model_validate(
     {
@@ -59,3 +63,17 @@ def test_only_large_messages_pass_the_host_at_a_share_of_its_rate():
 def test_one_rank_waits_for_nobody_and_more_ranks_wait_longer():
     seconds = rank_wait_s(np.array([1.0, 2.0, 8.0]), CONSTANTS)
     assert seconds[0] == 0 and 0 < seconds[1] < seconds[2]
+
+
+def test_an_engine_is_a_file_with_a_source_and_a_range_of_each_constant(tmp_path):
+    for name in list_engines():
+        engine = load_engine(name)
+        constants = {f"expert_time {kernel}" for kernel in engine.expert_time}
+        constants |= {"host_request"} & engine.model_fields_set
+        assert set(engine.ranges) == constants and set(engine.expert_time) <= set(MULTIPLY_BITS)
+        assert {"all"} <= set(engine.sources) or {*engine.expert_time} <= set(engine.sources)
+    own = tmp_path / "own.yaml"
+    own.write_text("name: ours\nstarter: graphs\nexpert_time: {fp8: 2}\nsources: {all: us}\n")
+    assert load_engine(str(own)).expert_time == {"fp8": 2.0}
+    with pytest.raises(UnknownNameError, match="Did you mean 'vllm'"):
+        load_engine("vlm")

@@ -11,65 +11,49 @@ from codesign.models.machines.device.expected_error import (
     measured_chips,
     measured_errors,
 )
+from validation.studies.expected_errors import interval
 
 
-def test_a_device_of_measured_requests_has_errors_of_its_own():
-    first, eager, kernels = describe_expected_error("a100-sxm-80gb")
-    assert first.startswith("Expected error on this device: time to first token")
-    error = measured_errors().requests["queued"]["TPOT"]["a100-sxm-80gb"]
-    assert (
-        f"time per output token of dense models {error.median:.0%} (median of {error.cases:,}"
-        in first
-    )
-    assert eager.startswith("Where the host starts each kernel: time to first token")
+def test_seen_devices_and_engines_have_the_errors_of_new_models():
+    interval, kernels = describe_expected_error("a100-sxm-80gb", "eager")
+    error = measured_errors().intervals["model"]["first token"]
+    assert f"first token {error.low:.2f} to {error.high:.2f} (median error" in interval
+    assert "device and engine were measured" in interval
     assert kernels.startswith("Errors of kernels measured on this device: products ")
 
 
-def test_what_starts_the_kernels_decides_which_errors_are_expected():
-    own, elsewhere, _ = describe_expected_error("a100-sxm-80gb", is_eager=True)
-    error = measured_errors().requests["eager"]["TTFT"]["a100-sxm-80gb"]
-    words = f"time to first token of dense models {error.median:.0%}"
-    assert own.startswith(f"Expected error on this device: {words}")
-    assert elsewhere.startswith("Where kernels are queued ahead: ")
-
-
-def test_a_device_of_measured_kernels_has_the_requests_of_others():
-    kernels, requests = describe_expected_error("a100-pcie-80gb")
-    assert "rate of a deployment" in requests
-    assert kernels.startswith("Errors of kernels measured on this device: products ")
-    assert requests.startswith("Requests on other devices: time to first token")
-
-
-def test_a_device_with_published_throughputs_has_their_errors_by_the_kind_of_model():
-    own, kernels = describe_expected_error("b200-sxm")
-    queued = measured_errors().requests["queued"]
-    for kind, words in (("dense", "dense models"), ("mixtures", "models with experts")):
-        error = queued[f"output tokens/s, {kind}"]["b200-sxm"]
-        assert f"throughput at saturation of {words} {error.median:.0%} (median of" in own
-    assert "exchange of experts" in kernels
-
-
-def test_a_device_that_nobody_measured_has_the_errors_of_unseen_devices():
-    kernels, vendor, requests = describe_expected_error("tpu-v5e")
-    assert vendor.endswith("None of Google was measured: expect larger errors.")
-    assert kernels.startswith("No kernel was measured on this device.")
-    unseen = measured_errors().unseen_chip
-    assert f"products {unseen['gemm'].median:.0%}" in kernels
-    assert requests.startswith("Requests on other devices: ")
-    assert all(unseen[name].median >= 0.5 * by["all"].median for name, by in
-               measured_errors().kernels.items())  # fmt: skip
+@pytest.mark.parametrize(
+    ("place", "scope"),
+    [
+        (("h200-sxm", "vllm"), "engine"),
+        (("h100-pcie", "vllm"), "device"),
+        (("arc-pro-b60", "vllm"), "vendor"),
+        (("own-card", "graphs", None, "Groq"), "vendor"),
+    ],
+)
+def test_the_widest_scope_that_nobody_measured_sets_the_interval(place, scope):
+    interval = describe_expected_error(*place)[0]
+    error = measured_errors().intervals[scope]["output token"]
+    assert f"fewer than 10 requests of this {scope} were measured" in interval
+    assert f"output token {error.low:.2f} to {error.high:.2f}" in interval
 
 
 def test_a_device_of_a_measured_chip_has_the_errors_of_devices_with_siblings():
-    kernels, requests = describe_expected_error("h100-pcie", chip="GH100")
+    kernels = describe_expected_error("h100-pcie", chip="GH100")[1]
     assert "those of its chip correct its laws (h100-sxm, h200-sxm)" in kernels
     assert f"products {measured_errors().unseen_device['gemm'].median:.0%}" in kernels
-    assert requests.startswith("Requests on other devices: ")
-    # A device of measured requests says both.
-    own, kernels = describe_expected_error("h800-sxm", chip="GH100")
-    assert own.startswith("Expected error on this device: prefill rate of a deployment")
-    assert kernels.startswith("No kernel was measured on this device; those of its chip correct")
     assert measured_chips()["GA100"] == ("a100-pcie-80gb", "a100-sxm-80gb")
+    unseen = measured_errors().unseen_chip
+    assert f"products {unseen['gemm'].median:.0%}" in describe_expected_error("tpu-v5e")[1]
+
+
+def test_an_interval_holds_groups_that_it_was_not_made_of():
+    groups = [[-0.1, 0.0, 0.1], [-0.2, 0.0, 0.2], [-0.05, 0.05], [-0.15, 0.15]]
+    assert "groups: 4, covered: 0.83" in interval(
+        groups
+    )  # a third of the widest, all of the others
+    # A group unlike the others is inside of none of their intervals.
+    assert "groups: 3, covered: 0.67" in interval([[0.0, 0.1], [0.0, 0.1], [3.0, 3.1]])
 
 
 @pytest.mark.parametrize("device", list_devices())
@@ -80,8 +64,9 @@ def test_every_device_has_a_sentence(device):
 def test_the_shipped_errors_are_measured():
     errors = measured_errors()
     assert errors.how == "python -m validation.studies.expected_errors"
-    assert {"TTFT", "TPOT", "throughput"} <= set(errors.requests["queued"])
-    assert set(errors.requests) == {"queued", "eager"}
+    assert set(errors.intervals) == {"vendor", "device", "engine", "model"}
+    assert all(0.85 < error.covered < 0.98 for scope in ("device", "engine", "model")
+               for error in errors.intervals[scope].values())  # fmt: skip
     assert set(errors.kernels) == set(errors.unseen_device) == set(errors.unseen_chip)
     assert errors.kernels["gemm"]["all"].cases > 5_000
 

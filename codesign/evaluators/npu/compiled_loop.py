@@ -138,7 +138,12 @@ def _choose_over_designs(
         byte_s = pass_time.fastest_byte_s(
             design.tier_bandwidth_bytes_per_s, design.matrix_share, modelling
         )
-        for size in range(choices.most_size[i], choices.least_size[i] - 1, -1):
+        n_sizes = choices.most_size[i] - choices.least_size[i] + 1
+        # Sizes that are surely too slow wait for a second round, if no size keeps the limit.
+        for visit in range(2 * n_sizes - 1):
+            if visit == n_sizes and best > 0.0:
+                break
+            size = choices.most_size[i] - visit % n_sizes
             held = choices.sizes[size]
             requests: Any = 1.0 if choices.is_prefill else held
             shape_of = numbers[kind[i], size]
@@ -146,6 +151,8 @@ def _choose_over_designs(
             data_bytes = stage.resident_bytes(design, requests, held)
             least_s = pass_time.least_in_any_order_s(design, data_bytes, work, byte_s)
             if best > 0.0 and requests <= best * least_s:
+                continue
+            if visit < n_sizes - 1 and least_s > longest_s:
                 continue
             message_s = fixed_s + requests * request_s
             lanes_s = requests * choices.lane_cycles / choices.lane_rate[i]
@@ -167,7 +174,7 @@ def _choose_over_designs(
                 vector_s = formula_operations.larger(lanes_s, port_s)
                 pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling) + message_s
                 value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)
-                if value > best:
+                if value > best or (value == best and size > sizes[i]):
                     best, sizes[i], orders[i] = value, size, order
                     for which in range(len(totals)):
                         sums[which, i] = totals[which]

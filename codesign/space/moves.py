@@ -44,7 +44,8 @@ def neighbors(structure: Structure, components: Sequence[Component], row: IntArr
         for component in components
         if component.constraints
     ]
-    rows = np.unique(np.concatenate([rows, *joint]), axis=0)
+    rows = np.concatenate([rows, *joint])
+    rows = rows[np.unique(structure.keys(rows), return_index=True)[1]]  # rows in ascending order
     return np.asarray(rows[(rows != start).any(axis=1)])
 
 

@@ -170,7 +170,7 @@ class _CtrlC:
 def test_interrupted_it_says_how_to_go_on_and_goes_on(capsys, monkeypatch):
     _write("long")
     whole = _json(capsys, "enumerate", "long", "--folder", "undisturbed")
-    monkeypatch.setattr("codesign.search.enumeration.enumerate._LEAST_DESIGNS", 1)
+    monkeypatch.setattr("codesign.search.enumeration.enumerate._LEAST_ROOTS", 1)
     monkeypatch.setattr("codesign.cli.progress.EnumerationBar", _CtrlC)
     assert main(["enumerate", "long", "--workers", "1", "--json"]) == 130
     out, err = capsys.readouterr()
@@ -192,7 +192,7 @@ def test_interrupted_it_says_how_to_go_on_and_goes_on(capsys, monkeypatch):
 def test_interrupted_with_metrics_to_keep_it_names_them(capsys, monkeypatch):
     _write("long")
     _json(capsys, "enumerate", "long")
-    monkeypatch.setattr("codesign.search.enumeration.enumerate._LEAST_DESIGNS", 1)
+    monkeypatch.setattr("codesign.search.enumeration.enumerate._LEAST_ROOTS", 1)
     monkeypatch.setattr("codesign.cli.progress.EnumerationBar", lambda *_: _CtrlC())
     assert main(["enumerate", "long", "--workers", "1", "--keep", "area_mm2, unit_cost_usd"]) == 130
     err = " ".join(capsys.readouterr().err.split())

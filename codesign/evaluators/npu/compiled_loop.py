@@ -139,10 +139,10 @@ def _choose_over_designs(
             design.tier_bandwidth_bytes_per_s, design.matrix_share, modelling
         )
         n_sizes = choices.most_size[i] - choices.least_size[i] + 1
+        visit = -1
         # Sizes that are surely too slow wait for a second round, if no size keeps the limit.
-        for visit in range(2 * n_sizes - 1):
-            if visit == n_sizes and best > 0.0:
-                break
+        while visit < n_sizes - 1 or (best < 0.0 and visit < 2 * n_sizes - 2):
+            visit += 1
             size = choices.most_size[i] - visit % n_sizes
             held = choices.sizes[size]
             requests: Any = 1.0 if choices.is_prefill else held
@@ -150,9 +150,8 @@ def _choose_over_designs(
             work = fields_at(stage_records.LeastWork, least_work[shape_of], 0, 1)
             data_bytes = stage.resident_bytes(design, requests, held)
             least_s = pass_time.least_in_any_order_s(design, data_bytes, work, byte_s)
-            if best > 0.0 and requests <= best * least_s:
-                continue
-            if visit < n_sizes - 1 and least_s > longest_s:
+            is_late = visit < n_sizes - 1 and least_s > longest_s
+            if is_late or (best > 0.0 and requests <= best * least_s):
                 continue
             message_s = fixed_s + requests * request_s
             lanes_s = requests * choices.lane_cycles / choices.lane_rate[i]

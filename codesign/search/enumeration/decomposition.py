@@ -110,7 +110,7 @@ class Decomposition:
         for component in reversed(self.space.components):
             axis = _axis(problem, component.columns, component.rows, stride)
             stride *= axis.size
-            if all(name in order for name in component.names):
+            if axis.size > 1 and all(name in order for name in component.names):
                 axis = _competitive_axis(problem, axis)
                 undecided.append((min(order.index(name) for name in component.names), axis))
             else:

@@ -32,8 +32,8 @@ from codesign.search.problem import Problem, most_broken
 _BLOCKS = 256
 """Blocks of a space, so that progress shows and two processes end together."""
 _LARGEST_BLOCK = 1 << 16
-_LEAST_DESIGNS = 1 << 17
-"""Designs of a block, if the space has as many: below, the fixed cost of a block shows."""
+_LEAST_ROOTS = 1 << 11
+"""Roots of a block, if the space has as many: below, the fixed cost of bounds shows. [ours]"""
 _LEAST_EVALUATED = 256
 """The same where no bound leaves designs out: each is evaluated, which takes longer. [ours]"""
 _SAVE_EVERY_S = 10.0
@@ -143,11 +143,10 @@ def enumerate_front(
 
 def _block(n_roots: int, problem: Problem) -> int:
     """Roots of a block; an evaluator of others may take hours for what ours do in a second."""
-    least = _LEAST_DESIGNS
+    least = _LEAST_ROOTS
     if not problem.has_bounds:
         least = 1 if is_foreign(problem.evaluator) else _LEAST_EVALUATED
-    for_enough_designs = -(-least * n_roots // problem.space.size)
-    return max(min(max(-(-n_roots // _BLOCKS), for_enough_designs), _LARGEST_BLOCK, n_roots), 1)
+    return max(min(max(-(-n_roots // _BLOCKS), least), _LARGEST_BLOCK, n_roots), 1)
 
 
 def _search(

@@ -289,7 +289,7 @@ class Cut:
 
 @pytest.mark.parametrize("after", [1, 3, 40])
 def test_an_interrupted_enumeration_goes_on_to_the_same_front(tmp_path, after, monkeypatch):
-    monkeypatch.setattr("codesign.search.enumeration.enumerate._LEAST_DESIGNS", 1)
+    monkeypatch.setattr("codesign.search.enumeration.enumerate._LEAST_ROOTS", 1)
     built = problem(m=3)
     whole = enumerate_front(built)
     file = tmp_path / "front.part"

@@ -246,8 +246,10 @@ def test_a_system_is_drawn_without_an_overprint(overprinted_texts, capsys, width
     assert overprinted_texts(Path("out/system.svg")) == []
 
 
-def test_the_page_of_a_system_is_written(capsys):
-    assert "report.html" in run(capsys, "report", "pair-run.yaml", "--samples", "4")
+def test_a_page_of_a_system_leaves_out_no_memory_that_a_pool_fixes(capsys):
+    kinds = json.loads(run(capsys, "explain", "memories", "pair-run.yaml", "--json"))["kinds"]
+    assert [kind["memory_kind"] for kind in kinds][1:] == ["GDDR", "LPDDR"]  # HBM and HBF are fixed
+    assert "report.html" in run(capsys, "report", "pair-run.yaml", "--samples", "1")
 
 
 def refused(capsys, *words):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import chain
 
@@ -101,23 +102,24 @@ def reduced_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
         for name in chain.from_iterable(choices.values())
         if str(name) in library
     }
-    for family in dict.fromkeys(families.values()):
-        rest = {
+    kinds: dict[str, Domains] = {
+        str(family): {
             name: [value for value in values if families.get(value) != family]
             for name, values in choices.items()
         }
-        if all(rest.values()):
-            yield str(family), replace(problem, space=_revalued(space, rest))
+        for family in families.values()
+    }
     layers = {x.name: [0] for x in space.parameters if x.name.endswith(_STACKED) and 0 in x.values}
     if any(len(x.values) > 1 for x in space.parameters if x.name in layers):
-        yield "stacked SRAM", replace(problem, space=_revalued(space, layers))
-
-
-def _revalued(space: DesignSpace, values: Domains) -> DesignSpace:
-    for name, listed in values.items():
-        assert space.with_values is not None
-        space = space.with_values(name, listed)
-    return space
+        kinds["stacked SRAM"] = layers
+    for kind, values in kinds.items():
+        reduced = space
+        # A pool may fix a memory that would be missing, or have no other.
+        with suppress(InputError):
+            for name, listed in values.items():
+                assert reduced.with_values is not None
+                reduced = reduced.with_values(name, listed)
+            yield kind, replace(problem, space=reduced)
 
 
 def _regret(

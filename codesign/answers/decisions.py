@@ -70,14 +70,15 @@ class DecisionEntry(Entry):
     """Values with which some design has the same objectives at the typical constants."""
     verdict: Verdict
     """Effect of the constants on the decision."""
+    share: float
+    """Share of all ranges around the typical values over which it is proven to hold; 1 is all."""
     flip: FlipEntry | None
-    """The smallest change that flips the decision; null if none was found."""
+    """The smallest change that flips the decision; null if none was found. Beyond the share of the
+    answer, only listed designs were compared."""
     flips_by_one: Sequence[FlipEntry]
     """Flips by one constant, the smallest change first."""
     n_rivals: int
     """Number of designs without the decision that bounds could not exclude."""
-    beyond: FlipEntry | None
-    """Smallest flip by one constant outside the searched share; only listed designs compared."""
 
 
 class LimitBreakEntry(Entry):
@@ -104,11 +105,12 @@ class DecideAnswer(Answer):
     unmoved: Sequence[str]
     """Constants held at typical values, because neither end is better for every design."""
     share: float
-    """Searched share of each range around its typical value; 1 is the whole range."""
-    is_linear: bool
-    """True if the comparison is linear in the constants, wherever that was checked."""
+    """Share of each range around its typical value over which all rivals are listed."""
+    untied: Sequence[str]
+    """Constants in which the comparison is not linear: proofs take the best value for a rival, and
+    the worst for a design that matches it."""
     n_searches: int
-    """Number of parts of the box of constants that were bounded."""
+    """Number of boxes of constants that were searched for rivals."""
     n_rivals: int
     """Number of designs that bounds could not exclude."""
     seconds: float
@@ -128,7 +130,6 @@ class DecideAnswer(Answer):
                 DecisionEntry.read(
                     decision,
                     flip=decision.flip and FlipEntry.describe(decision.flip, problem),
-                    beyond=decision.beyond and FlipEntry.describe(decision.beyond, problem),
                     flips_by_one=[FlipEntry.describe(flip, problem) for flip in decision.breaks],
                 )
                 for decision in decided.decisions
@@ -140,6 +141,7 @@ class DecideAnswer(Answer):
             n_constants=len(rivals.box),
             unmoved=[str(number) for number in rivals.box.unmoved],
             share=rivals.share,
+            untied=[str(number) for number in rivals.box.untied],
             n_searches=rivals.n_searches,
             n_rivals=len(rivals.rows) - 1,
             **fields,

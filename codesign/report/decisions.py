@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from codesign.base.columns import FloatArray, Value
     from codesign.insight.decisions.breakeven import Breakeven, ValueFront
-    from codesign.insight.decisions.decide import Change, DecidedDesign, Decision, Flip
+    from codesign.insight.decisions.decide import Change, DecidedDesign, Flip
     from codesign.insight.decisions.memory_kinds import KindRegret
     from codesign.insight.decisions.plane import DecisionPlane
     from codesign.insight.uncertainty.uncertainty_results import RangedNumber
@@ -50,10 +50,9 @@ _MOST_CHANGES, _MOST_VALUES = 2, 3
 
 VERDICTS = {
     "holds everywhere": "holds everywhere (proven)",
-    "holds as checked": "no flip found (not proven)",
+    "holds in part": "no flip found",
     "flips by one": "flips",
     "flips by two": "flips by two",
-    "flips by several": "flips by several",
 }
 
 
@@ -92,8 +91,6 @@ def tables(
     title = f"Decisions of {name} ({evaluator_words(reading)})"
     (design,) = problem.space.decode(decided.row[None, :])
     flips: dict[str, str] = {}
-    share = decided.rivals.share
-    reach = "everywhere" if share == 1.0 else f"over {100 * share:g} % of every range"
     table = plain_table(
         "Over the ranges of all constants",
         ["decision", "value", "verdict", "flips, equal values"],
@@ -102,16 +99,18 @@ def tables(
     for decision in decided.decisions:
         cells = [
             flips.setdefault(_flip_words(problem, flip, design), chr(ord("a") + len(flips) % 26))
-            for flip in _listed_flips(decision)
+            for flip in list(decision.breaks or filter(None, [decision.flip]))[:_MOST_CHANGES]
         ]
         if decision.as_good:
             values = ", ".join(_value(decision.name, x) for x in decision.as_good[:_MOST_VALUES])
             cells.append(f"equal: {values}")
+        verdict = VERDICTS[decision.verdict]
+        if decision.share < 1.0:
+            verdict += f"; holds over {100 * decision.share:.2g} % of all ranges (proven)"
         table.add_row(
             decision.name.replace("_", " "),
             _value(decision.name, decision.value),
-            VERDICTS[decision.verdict].replace("everywhere", reach)
-            + ("; beyond, flips" if decision.beyond else ""),
+            verdict,
             "; ".join(cells) or "–",
         )
     return spaced(
@@ -123,15 +122,6 @@ def tables(
         [text_line(f"{mark}: {words}") for words, mark in flips.items()],
         [text_line(line) for line in _notes(decided, seconds)],
     )
-
-
-def _listed_flips(decision: Decision) -> list[Flip]:
-    """The smallest change, and the smallest in other constants or directions."""
-    if decision.flip is None:
-        return [decision.beyond] if decision.beyond else []
-    first = _direction(decision.flip)
-    others = [flip for flip in decision.breaks[1:] if _direction(flip) != first]
-    return [decision.flip, *others][:_MOST_CHANGES]
 
 
 def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> list[RenderableType]:
@@ -254,19 +244,8 @@ def _value(name: str, values: Sequence[Value]) -> str:
     )
 
 
-def _direction(flip: Flip) -> tuple[RangedNumber, bool]:
-    """The first constant that moves, and True if it grows."""
-    change = flip.changes[0]
-    return change.number, change.value > change.number.typical
-
-
 def _flip_words(problem: Problem, flip: Flip, design: Mapping[str, Value]) -> str:
     words = " and ".join(change_words(change) for change in flip.changes)
-    if len(flip.changes) > _MOST_CHANGES:
-        words = (
-            f"{len(flip.changes)} constants at {100 * flip.share:.0f} % of the way to the ends of "
-            "their ranges"
-        )
     (rival,) = problem.space.decode(flip.row[None, :])
     theirs, ours = (_objectives(problem, values) for values in (flip.objectives, flip.beaten))
     return f"{words}: {theirs} against {ours}, with {_moved(problem, design, rival)}"
@@ -307,16 +286,18 @@ def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
         yield "What is proven holds wherever the design keeps its limits."
     if rivals.share < 1.0:
         yield (
-            f"Compared over {100 * rivals.share:g} % of every range. Beyond, too many designs "
-            "remain, and only those listed are compared: others may flip a decision sooner, or "
-            "keep it."
+            f"All rivals are compared over {100 * rivals.share:g} % of all ranges. Beyond, other "
+            "designs may flip a decision sooner, or keep it, outside the proven share."
         )
     for number in rivals.box.unmoved:
         yield f"{number_title(number)} is typical: no end of its range is good for all designs."
-    if not decided.is_linear:
-        yield "The comparison is not linear in all constants, so nothing is proven."
+    if untied := rivals.box.untied:
+        yield (
+            f"The comparison is not linear in {len(untied)} of the constants: proofs take their "
+            "best values for a rival, and their worst for a design that matches it."
+        )
     yield (
         f"{len(rivals.box)} constants with a range matter. A design flips a decision if it is "
         f"better by more than {100 * decided.tolerance:g} %. Bounds left {len(rivals.rows) - 1:,} "
-        f"rivals (searches of the space: {rivals.n_searches:,}), all compared; {seconds:.0f} s."
+        f"rivals, all compared (searches of the space: {rivals.n_searches:,}); {seconds:.0f} s."
     )

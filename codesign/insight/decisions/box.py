@@ -2,16 +2,17 @@
 
 A rival is a design with a smaller product of burdens than the recommended one, by which the rule of
 :mod:`.recommendation` prefers it. The list of :func:`rivals_over` has every design that is a rival
-anywhere in the box of ranges. Two facts make it short:
+anywhere in the box of ranges. Three facts make it short:
 
 - A metric is monotone in each constant. So no rival is better than with every constant at its good
   end, and the design is no worse than with every constant at its bad end.
 - Where the product is linear in a constant, so is the lead of a rival. A rival within the range is
   then a rival at one of its ends, where both designs have the same value of the constant.
+- A decision is threatened only by rivals without it.
 
-The first fact bounds a box at once. If too many designs remain, the second fact allows a split: two
-faces replace the box, at the ends of one constant on which the design depends, and each face is
-bounded alone.
+The first fact bounds the box at once. By the second, a design must also reach the target of a face:
+the box with some constants, on which the design depends, at an end. By the third, the search goes
+on without those decisions that have too many rivals.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import groupby, product
 from pathlib import Path
 
 import numpy as np
@@ -30,18 +32,18 @@ from codesign.insight.decisions.recommendation import burdens_of, is_positive
 from codesign.insight.uncertainty.sweep import Sweep
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS, RangedNumber
 from codesign.search.enumeration.front_cache import front_path
-from codesign.search.enumeration.within import designs_within
+from codesign.search.enumeration.within import Trait, Within, designs_within
 from codesign.search.problem import Problem
 
 MOST_RIVALS = 120_000
-"""Number of designs above which a box is split or shrunk. [ours]"""
-_MOST_BOUNDED = 20_000_000
-"""Number of partial designs after which no further part of a box is searched: minutes. [ours]"""
-_LEAST_SHARE, _SMALLEST_SHARE = 1 / 8, 1e-3
+"""Number of designs above which a decision is given up, or the box is shrunk. [ours]"""
+_MOST_BOUNDED = 40_000_000
+"""Number of partial designs after which no further box is searched: minutes. [ours]"""
+_LEAST_SHARE, _SMALLEST_SHARE = 1 / 16, 1e-3
 """Share of the ranges that is searched first, and share below which none is. [ours]"""
-_MOST_SPLITS = 4
-"""Number of constants at whose ends a box is split. [ours]"""
-_SAMPLE, _SEED = 256, 0
+_MOST_SPLITS = 3
+"""Number of constants at whose ends a box has faces. [ours]"""
+_SAMPLE, _POINTS, _SEED = 256, 6, 0
 _SAME = 1e-9
 _WRONG_WAY = 0.005
 """Largest share by which the good end of a constant may be worse for some design. [ours]"""
@@ -57,8 +59,9 @@ class Box:
         low: (k,) lower ends.
         high: (k,) upper ends.
         good_is_low: (k,) True if less of the constant is better.
-        is_linear: (k,) True if products are linear in the constant, on a sample of designs.
-        slack: Largest share by which the good end was worse than the bad one, on the sample.
+        is_linear: (k,) True if products and limits are linear in the constant, and additive with
+            the others that are, on a sample of designs.
+        slack: Sum of the shares by which good ends were worse than bad ones, on the sample.
         unmoved: Constants that stay typical, because neither end is good for every design.
     """
 
@@ -86,13 +89,19 @@ class Box:
         return [self.sweep.numbers[place] for place in self.places.tolist()]
 
     @property
+    def untied(self) -> list[RangedNumber]:
+        """The constants in which products are not linear."""
+        return [self.numbers[k] for k in np.flatnonzero(~self.is_linear).tolist()]
+
+    @property
     def ends(self) -> FloatArray:
         """(k, 2) low and high ends."""
         return np.stack([self.low, self.high], axis=1)
 
-    def corner(self, is_good: bool) -> FloatArray:
-        """(k,) the good ends, or the bad ones."""
-        return np.where(self.good_is_low == is_good, self.low, self.high)
+    def corner(self, is_good: bool, fixed: FloatArray | float = np.nan) -> FloatArray:
+        """(k,) the good ends, or the bad ones, of constants that are NaN in ``fixed``."""
+        corner = np.where(self.good_is_low == is_good, self.low, self.high)
+        return np.asarray(np.where(np.isnan(fixed), corner, fixed))
 
     def ends_at(self, k: int, side: int) -> FloatArray:
         """(k,) typical values, one constant at its low (0) or high (1) end."""
@@ -106,15 +115,21 @@ class Box:
         every[self.places] = values
         return replace(self.problem, evaluator=self.sweep.evaluator_at(every))
 
-    def burdens(self, rows: IntArray, values: FloatArray) -> FloatArray:
-        """(n, 1 + c) products and relative excesses, with the constants at ``values``.
+    def table(self, rows: IntArray, values: FloatArray) -> FloatArray:
+        """(n, m + c) burdens and relative excesses, with the constants at ``values``.
 
         Infinite where a design has no result.
         """
         problem = self.problem_at(values)
         observed = problem.evaluate(rows, problem.deciding_metrics)
-        products = product_of(problem, observed.objectives)
-        return np.nan_to_num(np.column_stack([products, observed.violations]), nan=np.inf)
+        burdens = np.maximum(burdens_of(observed.objectives, problem.senses), 0.0)
+        table = np.column_stack([burdens, observed.violations])
+        return np.where(np.isnan(table), np.inf, table)
+
+    def burdens(self, rows: IntArray, values: FloatArray) -> FloatArray:
+        """(n, 1 + c) products and relative excesses, with the constants at ``values``."""
+        burdens, excess = np.split(self.table(rows, values), [len(self.problem.objectives)], axis=1)
+        return np.column_stack([burdens.prod(axis=1), excess])
 
     def shrunk(self, share: float) -> Box:
         """The box whose ends lie at this share of the way from the typical values."""
@@ -154,18 +169,20 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
         )
     sample = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
     rows = np.concatenate([rows, sample])
-    base = every.burdens(rows, sweep.typical)
+    base = every.table(rows, sweep.typical)
     listed = []
     unmoved, slack = [], 0.0
-    for group in _groups(sweep.numbers):
+    owners = [number.technology for number in sweep.numbers]
+    for _, places_of in groupby(range(n), lambda k: (owners[k], owners[k] == CONSTANTS and k)):
+        group = list(places_of)
         if len(group) > 1 and not any(
-            relative_change(base, every.burdens(rows, _moved(sweep, group, side))).any()
+            relative_change(base, every.table(rows, _moved(sweep, group, side))).any()
             for side in (0, 1)
         ):
             continue
         for place in group:
             low, middle, high = (
-                every.burdens(rows, _moved(sweep, [place], side)) for side in (0, 0.5, 1)
+                every.table(rows, _moved(sweep, [place], side)) for side in (0, 0.5, 1)
             )
             change = relative_change(low, high)
             rises, falls = float(change.max()), float(-change.min())
@@ -174,34 +191,37 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
             if min(rises, falls) > _WRONG_WAY:
                 unmoved.append(sweep.numbers[place])
                 continue
-            slack = max(slack, min(rises, falls))
-            is_linear = not relative_change((low + high)[:, :1] / 2, middle[:, :1]).any()
-            listed.append((place, rises > falls, is_linear))
+            slack += min(rises, falls)
+            is_linear = not relative_change((low + high) / 2, middle).any()
+            moves = change[:, : len(problem.objectives)].any(axis=0)
+            listed.append((place, rises > falls, is_linear and moves.sum() < 2, moves))
     if not listed:
         raise InputError(
             f"no constant with a range moves {' or '.join(problem.deciding_metrics)}; expected an "
             "objective that depends on a memory technology or an account, such as tdp_watts"
         )
-    places = np.array([place for place, _, _ in listed])
-    return replace(
+    places, good_is_low, linear, moves = (np.array(values) for values in zip(*listed, strict=True))
+    # Products of linear objectives are linear and additive if only one of them moves.
+    main = moves[linear].sum(axis=0).argmax()
+    box = replace(
         every,
         places=places,
         low=sweep.low[places],
         high=sweep.high[places],
-        good_is_low=np.array([good_is_low for _, good_is_low, _ in listed]),
-        is_linear=np.array([is_linear for _, _, is_linear in listed]),
+        good_is_low=good_is_low,
+        is_linear=linear & (moves.sum(axis=1) == moves[:, main]),
         slack=slack,
         unmoved=tuple(unmoved),
     )
-
-
-def _groups(numbers: Sequence[RangedNumber]) -> list[list[int]]:
-    """Groups of positions: one per technology, and one per constant of all designs."""
-    groups: dict[str, list[int]] = {}
-    for place, number in enumerate(numbers):
-        key = f"{CONSTANTS} {place}" if number.technology == CONSTANTS else number.technology
-        groups.setdefault(key, []).append(place)
-    return list(groups.values())
+    rng = np.random.default_rng(_SEED)
+    for _ in range(_POINTS):
+        first, second = (np.where(rng.random(len(box)) < 0.5, *box.ends.T) for _ in range(2))
+        third, fourth = np.where(rng.random(len(box)) < 0.5, (first, second), (second, first))
+        points = (np.where(box.is_linear, x, np.nan) for x in (first, second, third, fourth))
+        tables = [box.burdens(sample, box.corner(True, point))[:, :1] for point in points]
+        if relative_change(tables[0] + tables[1], tables[2] + tables[3]).any():
+            return replace(box, is_linear=np.zeros(len(box), dtype=bool))
+    return box
 
 
 def _moved(sweep: Sweep, places: Sequence[int], side: float) -> FloatArray:
@@ -230,6 +250,8 @@ class RivalList:
         share: That share; below 1 if the stated ranges left too many designs.
         rows: (n, d) distinct designs, the design itself first.
         n_searches: Searches of the space, for this share and others.
+        wider: Larger boxes: the share, positions of decisions, and every rival without one of
+            these.
     """
 
     box: Box
@@ -237,120 +259,101 @@ class RivalList:
     share: float
     rows: IntArray
     n_searches: int
+    wider: tuple[tuple[float, IntArray, IntArray], ...] = ()
 
 
 def rivals_over(
-    box: Box, row: IntArray, folder: Path | None = None, most: int = MOST_RIVALS
+    box: Box,
+    row: IntArray,
+    folder: Path | None = None,
+    most: int = MOST_RIVALS,
+    traits: Sequence[Trait] = (),
+    tolerance: float = 0.0,
 ) -> RivalList:
     """Every rival of one design over the largest box that leaves few enough of them.
 
-    The share of the ranges is doubled while the rivals can be listed: a small box is searched in
-    seconds, and a box with too many rivals takes minutes. If the least share has too many, it is
-    halved instead, without splits. The work is limited by the number of partial designs bounded, so
-    the share does not depend on the machine.
+    The share of the ranges is doubled while all rivals can be listed, and then while those without
+    some decision can. If the least share has too many, it is halved instead. The work is limited by
+    the number of partial designs bounded, so the share does not depend on the machine.
 
     Args:
         row: (1, d) the design.
-        folder: Folder that stores the designs of each part of the box, for the next call.
-        most: Number of designs above which a part is split.
+        folder: Folder that stores the designs of each box, for the next call.
+        most: Number of designs above which the decision with the most rivals is given up.
+        traits: The decisions.
+        tolerance: Share by which a rival without a decision must be preferred.
 
     Raises:
         InputError: Too many designs are as good as the design at its typical constants.
     """
-    share, n_searches, budget = _LEAST_SHARE, 0, 0
-    listed: RivalList | None = None
-    while share <= 1.0 and budget >= 0:
-        search = _Search(box.shrunk(share), row, folder, most, budget)
-        rivals = search.rows_of({})
-        n_searches += search.n_searches
-        if rivals is not None:
-            budget = (budget or _MOST_BOUNDED) - search.n_bounded
-            rows = np.concatenate([row, *rivals])
-            _, first = np.unique(box.problem.space.keys(rows), return_index=True)
-            listed = RivalList(search.box, box, share, rows[np.sort(first)], n_searches)
-        elif listed is not None:
+    every = [Trait("", np.empty(0, np.int64)), *traits]
+    alive = np.arange(len(every))
+    share, n_searches, budget = _LEAST_SHARE, 1, _MOST_BOUNDED
+    while True:
+        within = _searched(box.shrunk(share), row, folder, most, budget, every[:1])
+        if within.alive[0]:
             break
-        elif share < _SMALLEST_SHARE:
+        if share < _SMALLEST_SHARE:
             raise InputError(
                 f"more than {most:,} designs match the recommended one even near the typical "
                 "constants; expected tighter limits, or fewer values of a parameter"
             )
-        share *= 2.0 if listed else 0.5
-    assert listed is not None  # the loop breaks before, or raises
-    return replace(listed, n_searches=n_searches)
+        n_searches += 1
+        share /= 2.0
+        alive = np.arange(1, len(every))
+    listed, wider = (share, within.rows), []
+    while (share := 2.0 * share) <= 1.0 and len(alive):
+        factor = 1.0 if alive[0] == 0 else 1.0 / (1.0 + tolerance)
+        within = _searched(
+            box.shrunk(share), row, folder, most, budget, [every[t] for t in alive], factor
+        )
+        n_searches += 1
+        budget -= within.n_bounded
+        alive = alive[within.alive]
+        if 0 in alive:
+            listed = share, within.rows
+        else:
+            wider.append((share, alive - 1, within.rows))
+    share, rows = listed
+    rows = np.concatenate([row, rows])
+    _, first = np.unique(box.problem.space.keys(rows), return_index=True)
+    return RivalList(box.shrunk(share), box, share, rows[np.sort(first)], n_searches, tuple(wider))
 
 
-class _Search:
-    """The search of one box, part by part.
-
-    Args:
-        budget: Number of partial designs after which the box is not split further; it is not
-            split at all if 0.
-    """
-
-    def __init__(
-        self, box: Box, row: IntArray, folder: Path | None, most: int, budget: int
-    ) -> None:
-        self.box, self.row, self.folder, self.most = box, row, folder, most
-        self.budget = budget
-        self.n_searches = self.n_bounded = 0
-        base = box.burdens(row, box.typical)
-        moved = [
-            [box.burdens(row, box.ends_at(k, side))[0] for side in (0, 1)] for k in range(len(box))
-        ]
-        swings = np.abs(relative_change(base, np.array(moved))).max(axis=(1, 2))
-        order = np.argsort(-swings, kind="stable")
-        splits = [int(k) for k in order if swings[k] > 0 and box.is_linear[k]]
-        self.order = splits[:_MOST_SPLITS]
-
-    def rows_of(self, values: dict[int, float]) -> list[IntArray] | None:
-        """The rivals with some constants at these values, all others over their ranges.
-
-        Returns:
-            None if they are too many however the box is split.
-        """
-        rows = self._levels_within(values)
-        if rows is not None:
-            return [rows]
-        following = next((k for k in self.order if k not in values), None)
-        if following is None or self.n_bounded >= self.budget:
-            return None
-        rivals = []
-        for end in self.box.ends[following].tolist():
-            face = self.rows_of(values | {following: end})
-            if face is None:
-                return None
-            rivals += face
-        return rivals
-
-    def _levels_within(self, values: dict[int, float]) -> IntArray | None:
-        box = self.box
-        good, bad = box.corner(is_good=True), box.corner(is_good=False)
-        for k, value in values.items():
-            good[k] = bad[k] = value
-        target = float(box.burdens(self.row, bad)[0, 0]) * (1.0 + box.slack + _SAME)
-        problem = box.problem_at(good)
-        reaches = partial(_reaches, problem, target)
-        self.n_searches += 1
-        path = None
-        if self.folder is not None:
-            key = f"product within {target!r}, at most {self.most}"
-            path = front_path(problem, self.folder, key)
-            path = path.with_name(path.name.replace("exact-", "within-"))
-        if path is not None and path.exists():
-            with np.load(path) as stored:
-                rows, n_bounded = stored["rows"], int(stored["n_bounded"])
-            self.n_bounded += n_bounded
-            return rows if rows.ndim == 2 else None
-        within, n_bounded = designs_within(problem, reaches, self.most)
-        self.n_bounded += n_bounded
-        if path is not None:
-            path.parent.mkdir(parents=True, exist_ok=True)
-            with replacing(path) as unfinished, unfinished.open("wb") as file:
-                np.savez_compressed(
-                    file, rows=np.empty(0) if within is None else within, n_bounded=n_bounded
-                )
-        return within
+def _searched(
+    box: Box, row: IntArray, folder: Path | None, most: int, budget: int, traits: Sequence[Trait],
+    factor: float = 1.0,
+) -> Within:  # fmt: skip
+    """The rivals in a box, from their file if they are stored."""
+    base = box.burdens(row, box.typical)
+    moved = [
+        [box.burdens(row, box.ends_at(k, side))[0] for side in (0, 1)] for k in range(len(box))
+    ]
+    swings = np.abs(relative_change(base, np.array(moved)))[:, :, 0].max(axis=1)
+    order = np.argsort(-np.where(box.is_linear, swings, 0.0), kind="stable")[:_MOST_SPLITS]
+    regions = []
+    for ends in [(), *product(*(box.ends[k] for k in order if swings[k] > 0))]:
+        fixed = np.full(len(box), np.nan)
+        fixed[order[: len(ends)]] = ends
+        target = float(box.burdens(row, box.corner(False, fixed))[0, 0])
+        problem = box.problem_at(box.corner(True, fixed))
+        target *= factor * (1.0 + box.slack + _SAME)
+        regions.append((problem, partial(_reaches, problem, target)))
+    path = None
+    if folder is not None:
+        names = [trait.name for trait in traits]
+        key = f"rivals of {row.tolist()} within {box.ends.tolist()}: {factor, names, most, budget}"
+        path = front_path(box.problem, folder, key)
+        path = path.with_name(path.name.replace("exact-", "within-"))
+    if path is not None and path.exists():
+        with np.load(path) as stored:
+            return Within(stored["rows"], stored["alive"], int(stored["n_bounded"]))
+    within = designs_within(regions, row[0], traits, most, budget)
+    if path is not None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as unfinished, unfinished.open("wb") as file:
+            np.savez_compressed(file, **within._asdict())
+    return within
 
 
 def _reaches(problem: Problem, target: float, objectives: FloatArray) -> BoolArray:

@@ -4,18 +4,19 @@ A decision is a value of a parameter, or the kinds and the counts of a repeated 
 memory tiers. At some values of the constants it *flips* if a design without it is preferred to
 every design that has it, by more than a tolerance (see :mod:`.recommendation`). Else it holds.
 
-The list of rivals is complete over the box (see :mod:`.box`), so everything here is arithmetic on
-that list. Products of burdens are linear in the constants and add up over them, which is checked by
-evaluating designs at random points of the box. A decision holds in the whole box if, for every
-rival without it, some design with it matches the rival there within the tolerance. A match keeps
-all limits in the box. The recommended design need not: the limits that it breaks are reported
-separately.
+The list of rivals is complete over a box (see :mod:`.box`), so everything here is arithmetic on
+lists. A decision holds in the whole box if, for every rival without it, some design with it matches
+the rival there within the tolerance. Constants in which products are linear and additive have the
+same value for both designs, so the smallest lead is at an end of each. As any other constant moves,
+the rival counts with its best value and the match with its worst. A match keeps all limits in the
+box. The recommended design need not: the limits that it breaks are reported separately.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import combinations, product
 from pathlib import Path
 from typing import Literal
@@ -24,32 +25,30 @@ import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
 from codesign.base.loop_progress import counted
-from codesign.insight.decisions.box import RivalList, box_of, rivals_over
+from codesign.insight.decisions.box import MOST_RIVALS, Box, RivalList, box_of, rivals_over
 from codesign.insight.decisions.recommendation import check_listable, recommended_point
 from codesign.insight.uncertainty.sweep import Sweep
 from codesign.insight.uncertainty.uncertainty_results import RangedNumber
 from codesign.search.enumeration import ExactFront
+from codesign.search.enumeration.within import Trait
 from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import Problem
 
-Verdict = Literal[
-    "holds everywhere", "holds as checked", "flips by one", "flips by two", "flips by several"
-]
-"""*holds everywhere* is proven. *holds as checked* is not proven, but no flip was
-found: along any constant, at the ends of any two, or at the best corner of the nearest rivals."""
+Verdict = Literal["holds everywhere", "holds in part", "flips by one", "flips by two"]
+"""*holds everywhere* is proven. *holds in part* is proven for a share of all ranges, and no flip
+was found along any constant, or at the ends of any two."""
 
-_SAMPLE, _POINTS, _SEED = 200, 6, 0
-_LINEAR = 1e-6
+_SEED = 0
 _NEAR = 1e-9
 _ROUNDING = 1e-13
 _STEPS = 32
 """Steps of the search for a flip along a way, before bisection. [ours]"""
 _BISECTIONS = 30
-_MOST_CORNERS = 300
-"""Number of rivals whose best corners are checked, the nearest first. [ours]"""
 _MOST_TIES = 40
+_HALVES = 4
+"""Boxes, each half of that before, in which a proof is tried with all rivals. [ours]"""
 _MOST_MATCHES = 400
-"""Rounds of trying designs as matches; rivals still unmatched stay unproven. [ours]"""
+"""Designs tried as matches of rivals, each for the rival that is the hardest to match. [ours]"""
 
 Way = tuple[tuple[int, int], ...]
 """A way from the typical constants: position and end (0 low, 1 high) of each moving constant."""
@@ -90,21 +89,21 @@ class Decision:
         name: The parameter; of a repeated part ``tier technology``.
         value: Its value; of a repeated part, one per repetition.
         as_good: Other values with which some design is as good at the typical constants.
-        flip: The smallest change that flips it; None if it holds.
+        share: Share of all ranges around the typical values over which it is proven to hold.
+        flip: The smallest change that flips it; None if none was found. Beyond the share of the
+            list, other designs may flip it sooner, or keep it.
         breaks: Constants that flip it alone, the smallest change first.
         n_rivals: Rivals without it in the list.
-        beyond: The smallest change of one constant that flips it among the listed designs, beyond
-            the box of the list; no other design is compared there.
     """
 
     name: str
     value: tuple[Value, ...]
     as_good: tuple[tuple[Value, ...], ...]
     verdict: Verdict
+    share: float
     flip: Flip | None
     breaks: tuple[Flip, ...]
     n_rivals: int
-    beyond: Flip | None = None
 
 
 @dataclass(frozen=True)
@@ -124,7 +123,6 @@ class DecidedDesign:
         row: (d,) the design.
         objectives: (m,) minimized, at the typical constants.
         rivals: The list over the box.
-        is_linear: True if products were linear and additive wherever that was checked.
         limits: Limits that the design breaks within the box.
     """
 
@@ -133,7 +131,6 @@ class DecidedDesign:
     objectives: FloatArray
     tolerance: float
     rivals: RivalList
-    is_linear: bool
     decisions: tuple[Decision, ...]
     limits: tuple[LimitBreak, ...]
 
@@ -162,26 +159,17 @@ def decide_front(
             of the space cannot be listed.
     """
     point = recommended_point(problem, front.objectives, tolerance)
+    row = front.representatives()[[point]]
     box = box_of(problem, front.representatives())
-    return decide(rivals_over(box, front.representatives()[[point]], folder), tolerance)
+    traits = traits_of(problem)
+    return decide(rivals_over(box, row, folder, MOST_RIVALS, traits, tolerance), tolerance)
 
 
-@dataclass(frozen=True)
-class Trait:
-    """A decision as columns of a design's row."""
-
-    name: str
-    columns: IntArray
-
-    def has(self, rows: IntArray, row: IntArray) -> BoolArray:
-        """(n,) True for designs with the values of ``row`` in these columns."""
-        return np.asarray((rows[:, self.columns] == row[self.columns]).all(axis=1))
-
-    def value(self, problem: Problem, row: IntArray) -> tuple[Value, ...]:
-        """The values of a design, without absent repetitions."""
-        (design,) = problem.space.decode(row[None, :])
-        names = [problem.space.names[column] for column in self.columns.tolist()]
-        return tuple(design[name] for name in names if design[name] is not None)
+def _value(problem: Problem, trait: Trait, row: IntArray) -> tuple[Value, ...]:
+    """The values of a trait of a design, without absent repetitions."""
+    (design,) = problem.space.decode(row[None, :])
+    names = [problem.space.names[column] for column in trait.columns.tolist()]
+    return tuple(design[name] for name in names if design[name] is not None)
 
 
 def traits_of(problem: Problem) -> list[Trait]:
@@ -202,26 +190,31 @@ def traits_of(problem: Problem) -> list[Trait]:
     return [*singles, *members]
 
 
-def decide(
-    rivals: RivalList, tolerance: float, traits: Sequence[Trait] | None = None
-) -> DecidedDesign:
+def decide(rivals: RivalList, tolerance: float) -> DecidedDesign:
     """Decide over a box which decisions of a design hold.
 
     Args:
         rivals: The complete list, the design first.
         tolerance: Share by which a rival must be preferred.
-        traits: The decisions; all of :func:`traits_of` if None.
     """
-    leads = _Leads(rivals, tolerance)
+    leads = _Leads(rivals.stated, rivals.rows, tolerance)
     problem, row = rivals.box.problem, rivals.rows[0]
-    traits = traits_of(problem) if traits is None else traits
-    decisions = [_decision(leads, trait) for trait in counted(traits, "decisions")]
-    if rivals.share < 1.0:
-        wide = _Leads(replace(rivals, box=rivals.stated), tolerance)
-        for i, trait in enumerate(traits):
-            if decisions[i].flip is None:
-                flips = _flips_by_one(wide, trait.has(wide.rows, row))
-                decisions[i] = replace(decisions[i], beyond=flips[0] if flips else None)
+    traits = traits_of(problem)
+    shares = np.zeros(len(traits))
+    halves = [rivals.share / 2**i for i in range(_HALVES)]
+    boxes = [*rivals.wider[::-1], *((share, np.arange(len(traits)), row[None]) for share in halves)]
+    for share, alive, rows in boxes:
+        if not len(alive := alive[shares[alive] < share]):
+            continue
+        every = np.concatenate([rivals.rows, rows])
+        bounds = _Leads(rivals.stated.shrunk(share), every, tolerance, tolerance)
+        for i in alive.tolist():
+            proven = share * bounds.proven_share(traits[i].has(bounds.rows, row))
+            shares[i] = max(shares[i], proven)
+    decisions = [
+        _decision(leads, trait, share)
+        for trait, share in zip(counted(traits, "decisions"), shares.tolist(), strict=True)
+    ]
     observed = problem.evaluate(rivals.rows[:1], problem.deciding_metrics)
     return DecidedDesign(
         problem,
@@ -229,37 +222,35 @@ def decide(
         observed.objectives[0],
         tolerance,
         rivals,
-        leads.is_linear,
         tuple(decisions),
         tuple(leads.limits(observed.violation_names)),
     )
 
 
 class _Leads:
-    """Products of burdens of the rivals, as linear functions of the constants.
+    """Products of burdens of designs, and their changes as constants move.
 
     Designs with the same numbers at three values of the constants are one group of ``g``; the
     recommended design is in group 0. Tables have the product first, then the excess over limits.
+
+    Args:
+        lead: Share by which a group must be preferred to the design somewhere in the box.
     """
 
-    def __init__(self, rivals: RivalList, tolerance: float) -> None:
-        box = self.box = rivals.box
-        self.tolerance = tolerance
-        self._group(rivals.rows)
-        self._shared = self._shared_constants()
-        corner = np.where(self._shared, box.typical, box.corner(is_good=True))
-        best = box.burdens(self.rows[self.first_row], corner)
-        self.moved = np.zeros((len(box), 2, *self.base.shape))
-        self._move(np.flatnonzero(self._shared))
-        reach = best[:, 0] - self.base[0, 0]
-        for k in np.flatnonzero(self._shared):
-            lead = self.moved[k, :, :, 0] - self.moved[k, :, :1, 0]
-            reach += np.minimum(lead.min(axis=0), 0.0)
-        near = reach <= (box.slack + _NEAR) * self.base[0, 0]
-        near[0] = True
-        self._keep(np.flatnonzero(near))
-        self._move(np.flatnonzero(~self._shared))
-        self.is_linear = self._is_linear(corner, best[near])
+    def __init__(self, box: Box, rows: IntArray, tolerance: float, lead: float = 0.0) -> None:
+        self.box, self.tolerance = box, tolerance
+        self._group(rows)
+        self._group(self.rows[self._can_lead(lead)[self.group]])
+
+    @cached_property
+    def moved(self) -> FloatArray:
+        """(k, 2, g, 1 + c) changes as one constant goes to an end, all others typical."""
+        moved = np.zeros((len(self.box), 2, *self.base.shape))
+        rows = self.rows[self.first_row]
+        for k, side in counted(list(np.ndindex(moved.shape[:2])), "ends of constants"):
+            burdens = self.box.burdens(rows, self.box.ends_at(k, side))
+            moved[k, side] = np.where(np.isfinite(burdens), burdens - self.base, np.inf)
+        return moved
 
     def _group(self, rows: IntArray) -> None:
         box = self.box
@@ -277,49 +268,47 @@ class _Leads:
         self.group = np.argsort(order)[group.ravel()]
         self.base = base[is_finite][self.first_row]
 
-    def _keep(self, groups: IntArray) -> None:
-        """Leave out all other groups, and their designs."""
-        number = np.full(len(self.base), -1)
-        number[groups] = np.arange(len(groups))
-        group = number[self.group]
-        self.rows, self.group = self.rows[group >= 0], group[group >= 0]
-        self.base, self.moved = self.base[groups], self.moved[:, :, groups]
-        self.first_row = np.unique(self.group, return_index=True)[1]
-
-    def _shared_constants(self) -> BoolArray:
-        """(k,) True for constants on which the recommended design depends."""
-        box, row = self.box, self.rows[:1]
-        return np.array(
+    def _can_lead(self, lead: float) -> BoolArray:
+        """(g,) False for groups to which the design is preferred in the whole box."""
+        box, rows = self.box, self.rows[self.first_row]
+        is_shared = np.array(
             [
                 any(
-                    (box.burdens(row, box.ends_at(k, side)) != self.base[0]).any()
+                    (box.burdens(rows[:1], box.ends_at(k, side)) != self.base[0]).any()
                     for side in (0, 1)
                 )
                 for k in range(len(box))
             ]
         )
+        tied = np.flatnonzero(box.is_linear & is_shared)
+        best, best_moved = self._bounds(rows, tied, is_good=True)
+        worst, worst_moved = self._bounds(rows[:1], tied, is_good=False)
+        reach = (1.0 + lead) * best[:, 0] - worst[0, 0]
+        change = (1.0 + lead) * best_moved[..., 0] - worst_moved[..., 0]
+        reach += change.min(axis=1).sum(axis=0)
+        can_lead = reach <= (box.slack + _NEAR) * self.base[0, 0]
+        can_lead[0] = True
+        return np.asarray(can_lead)
 
-    def _move(self, constants: IntArray) -> None:
-        """Fill the (k, 2, g, 1 + c) changes as one constant goes to an end."""
-        places = list(product(constants.tolist(), (0, 1)))
-        for k, side in counted(places, "ends of constants"):
-            burdens = self.box.burdens(self.rows[self.first_row], self.box.ends_at(k, side))
-            self.moved[k, side] = np.where(np.isfinite(burdens), burdens - self.base, np.inf)
-
-    def _is_linear(self, corner: FloatArray, best: FloatArray) -> bool:
-        """True if products are linear in the shared constants, the others at their good ends."""
-        rng = np.random.default_rng(_SEED)
-        some = np.unique(np.linspace(0, len(self.base) - 1, _SAMPLE).round().astype(np.int64))
-        for _ in range(_POINTS):
-            values, predicted = corner.copy(), best[some, 0]
-            for k in np.flatnonzero(self._shared).tolist():
-                side, along = int(rng.integers(0, 2)), float(rng.random())
-                values[k] += along * (self.box.ends[k, side] - values[k])
-                predicted = predicted + along * self.moved[k, side, some, 0]
-            products = self.box.burdens(self.rows[self.first_row[some]], values)[:, 0]
-            if (np.abs(predicted - products) > _LINEAR * products).any():
-                return False
-        return True
+    def _bounds(
+        self, rows: IntArray, tied: IntArray, is_good: bool
+    ) -> tuple[FloatArray, FloatArray]:
+        """(n, 1 + c) extremes, and (t, 2, n, 1 + c) changes as one tied constant goes to an end."""
+        box = self.box
+        fixed = np.full(len(box), np.nan)
+        fixed[tied] = box.typical[tied]
+        base = box.burdens(rows, box.corner(is_good, fixed))
+        moved = np.zeros((len(tied), 2, *base.shape))
+        for i, k in enumerate(counted(tied.tolist(), "bounds of constants")):
+            reach = box.ends[k] - fixed[k]
+            values = fixed.copy()
+            values[k] += reach[np.abs(reach).argmax()]
+            change = box.burdens(rows, box.corner(is_good, values)) - base
+            moved[i] = (
+                np.nan_to_num(change, nan=0.0)
+                * (reach / reach[np.abs(reach).argmax()])[:, None, None]
+            )
+        return base, moved
 
     def count_groups(self, has: BoolArray) -> tuple[BoolArray, BoolArray]:
         """(g,) groups that have a design with a decision, and that have one without it."""
@@ -360,59 +349,55 @@ class _Leads:
                 low = middle
         products = np.where(lacks, self.products(way, np.array([high]))[0], np.inf)
         rival = np.flatnonzero((self.group == products.argmin()) & ~row_has)[0]
-        return self._evaluated(way, high, self.rows[rival])
-
-    def _evaluated(self, way: Way, share: float, row: IntArray) -> Flip:
-        """A flip with its two designs evaluated."""
-        values, numbers = self.box.typical, self.box.numbers
+        values = self.box.typical
         for k, side in way:
-            values[k] += share * (self.box.ends[k, side] - values[k])
-        problem = self.box.problem_at(values)
-        rows = np.stack([row, self.rows[0]])
+            values[k] += high * (self.box.ends[k, side] - values[k])
+        problem, rows = self.box.problem_at(values), self.rows[[rival, 0]]
         observed = problem.evaluate(rows, problem.deciding_metrics).objectives
+        numbers = self.box.numbers
         changes = tuple(Change(numbers[k], float(values[k])) for k, _ in way)
-        return Flip(changes, share, row, observed[0], observed[1])
+        return Flip(changes, high, rows[0], observed[0], observed[1])
 
-    def unmatched(self, has: BoolArray, lacks: BoolArray) -> IntArray:
-        """Rivals without a decision for which no match in the whole box is proven.
+    def proven_share(self, row_has: BoolArray) -> float:
+        """The largest share of the box over which a decision is proven to hold.
 
-        A match has the decision. Its lead at the typical constants outweighs all that it may lose
-        over their ranges, and it keeps all limits that the rival keeps. The design itself matches
-        wherever it keeps its limits; elsewhere :meth:`limits` tells.
+        For every rival without the decision, a match has it: its lead at the typical constants
+        outweighs all that it may lose over their ranges, and it keeps all limits that the rival
+        keeps. The design itself matches wherever it keeps its limits; elsewhere :meth:`limits`
+        tells.
         """
-        rest, unproven = np.flatnonzero(lacks), []
-        theirs = np.flatnonzero(has)
-        rows = self.rows[self.first_row]
-        rest = rest[~self._is_matched(rest, 0)]
+        is_match, is_rival = self.count_groups(row_has)
+        has, lacks = np.flatnonzero(is_match), np.flatnonzero(is_rival & ~is_match)
+        shares = self._shares(lacks, np.zeros(1, np.int64))
         for _ in range(_MOST_MATCHES):
-            if not len(rest):
+            if not len(lacks) or shares.min() >= 1.0:
                 break
-            hardest = int(rest[0])
-            best = self.products(self.best_corner(hardest), np.ones(1))[0, theirs].argmin()
-            most_alike = (rows[theirs] != rows[hardest]).sum(axis=1).argmin()
-            for match in theirs[[best, most_alike]].tolist():
-                rest = rest[~self._is_matched(rest, match)]
-            if len(rest) and rest[0] == hardest:
-                unproven.append(hardest)
-                rest = rest[1:]
-        return np.array([*unproven, *rest.tolist()], dtype=np.int64)
+            hardest = shares.argmin()
+            of_match = self._shares(lacks[[hardest]], has)
+            if of_match.max() <= shares[hardest]:
+                break
+            shares = np.maximum(shares, self._shares(lacks, has[[of_match.argmax()]]))
+        return float(shares.min(initial=1.0))
 
-    def _is_matched(self, rivals: IntArray, match: int) -> BoolArray:
-        """(r,) True for rivals that a group matches in the whole box."""
+    def _shares(self, rivals: IntArray, matches: IntArray) -> FloatArray:
+        """Shares of the box in which groups match rivals; either is one, or they are pairs."""
         scales = np.array([1.0 + self.tolerance, *np.ones(self.base.shape[1] - 1)])
-        lead = scales * self.base[rivals] - self.base[match]
-        change = scales * self.moved[:, :, rivals] - self.moved[:, :, [match]]
-        lead += np.minimum(change.min(axis=1), 0.0).sum(axis=0)
-        rise = np.maximum(self.moved[:, :, match, 1:].max(axis=1), 0.0).sum(axis=0)
-        keeps = (lead[:, 1:] >= -_NEAR) | (self.base[match, 1:] + rise <= _ROUNDING)
-        is_ahead = lead[:, 0] >= -_NEAR * self.base[0, 0]
-        return np.asarray(is_ahead & (keeps.all(axis=1) | (match == 0)))
+        (best, gains), (worst, losses) = self._matching
+        loss = (losses[:, :, matches] - scales * gains[:, :, rivals]).max(axis=1).sum(axis=0)
+        rise = losses[:, :, matches, 1:].max(axis=1, initial=0.0).sum(axis=0)
+        room = scales * best[rivals] - worst[matches] + _NEAR
+        room[:, 0] += (_NEAR - self.box.slack) * self.base[0, 0] - _NEAR
+        shares = _share(room, loss)
+        keeps = np.where(matches[:, None], _share(_ROUNDING - worst[matches, 1:], rise), np.inf)
+        shares[:, 1:] = np.maximum(shares[:, 1:], keeps)
+        return np.asarray(shares.min(axis=1))
 
-    def best_corner(self, group: int) -> Way:
-        """The corner of the box at which a group has the largest lead over the design."""
-        lead = self.moved[:, :, group, 0] - self.moved[:, :, 0, 0]
-        sides = lead.argmin(axis=1)
-        return tuple((k, int(side)) for k, side in enumerate(sides) if lead[k, side] < 0)
+    @cached_property
+    def _matching(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+        """Bounds of rivals at their best, and of matches at their worst."""
+        rows, tied = self.rows[self.first_row], np.flatnonzero(self.box.is_linear)
+        best, worst = (self._bounds(rows, tied, is_good) for is_good in (True, False))
+        return best, worst
 
     def limits(self, names: Sequence[str]) -> Iterator[LimitBreak]:
         """The limits that the design breaks as one constant moves, the smallest change first."""
@@ -426,66 +411,41 @@ class _Leads:
         yield from sorted(breaks, key=lambda limit_break: limit_break.share)
 
 
-def _decision(leads: _Leads, trait: Trait) -> Decision:
+def _share(room: FloatArray, loss: FloatArray) -> FloatArray:
+    """The share of a loss for which there is room."""
+    return np.where(room >= 0, room / np.maximum(loss, 1e-300), 0.0)
+
+
+def _decision(leads: _Leads, trait: Trait, proven_share: float) -> Decision:
     """A decision with the smallest change that flips it."""
     problem, row = leads.box.problem, leads.rows[0]
     row_has = trait.has(leads.rows, row)
-    has, lacks = leads.count_groups(row_has)
     ties = leads.rows[(leads.group == 0) & ~row_has][:_MOST_TIES]
-    breaks = _flips_by_one(leads, row_has)
+    has, lacks = leads.count_groups(row_has)
+    ways = list(product(range(len(leads.box)), (0, 1)))
+    flips = [leads.flip((way,), has, lacks, row_has) for way in ways]
+    breaks = sorted(filter(None, flips), key=lambda flip: flip.share)
     flip: Flip | None = breaks[0] if breaks else None
     verdict: Verdict = "flips by one"
-    if flip is None:
-        rest = leads.unmatched(has, lacks)
-        flip, verdict = _flip_by_two(leads, has, lacks, row_has, rest), "flips by two"
-        if flip is None:
-            flip, verdict = _flip_by_several(leads, has, lacks, row_has, rest), "flips by several"
-        if flip is None:
-            is_proven = leads.is_linear and not len(rest)
-            verdict = "holds everywhere" if is_proven else "holds as checked"
+    if proven_share == 1.0:
+        verdict = "holds everywhere"
+    elif flip is None:
+        pairs = [(way, then) for way, then in combinations(ways, 2) if way[0] != then[0]]
+        ends = (leads.margin(leads.products(pair, np.ones(1)), has, lacks)[0] for pair in pairs)
+        flips = [
+            leads.flip(pair, has, lacks, row_has)
+            for pair, lead in zip(pairs, ends, strict=True)
+            if lead > _NEAR
+        ]
+        flip = min(filter(None, flips), key=lambda flip: flip.share, default=None)
+        verdict = "flips by two" if flip else "holds in part"
     return Decision(
         trait.name,
-        trait.value(problem, row),
-        tuple(dict.fromkeys(trait.value(problem, tie) for tie in ties)),
+        _value(problem, trait, row),
+        tuple(dict.fromkeys(_value(problem, trait, tie) for tie in ties)),
         verdict,
+        proven_share,
         flip,
         tuple(breaks),
         int((~row_has).sum()),
     )
-
-
-def _flips_by_one(leads: _Leads, row_has: BoolArray) -> list[Flip]:
-    """The flips along every constant, the smallest change first."""
-    has, lacks = leads.count_groups(row_has)
-    ways = product(range(len(leads.box)), (0, 1))
-    flips = [leads.flip((way,), has, lacks, row_has) for way in ways]
-    return sorted(filter(None, flips), key=lambda flip: flip.share)
-
-
-def _flip_by_two(
-    leads: _Leads, has: BoolArray, lacks: BoolArray, row_has: BoolArray, rest: IntArray
-) -> Flip | None:
-    """The smallest change of two constants, by equal shares of their ranges."""
-    if not len(rest):
-        return None
-    end = np.ones(1)
-    flips = []
-    for (k, a), (j, b) in combinations(product(range(len(leads.box)), (0, 1)), 2):
-        way = ((k, a), (j, b))
-        if k != j and leads.margin(leads.products(way, end), has, lacks)[0] > _NEAR:
-            flips.append(leads.flip(way, has, lacks, row_has))
-    return min(filter(None, flips), key=lambda flip: flip.share, default=None)
-
-
-def _flip_by_several(
-    leads: _Leads, has: BoolArray, lacks: BoolArray, row_has: BoolArray, rest: IntArray
-) -> Flip | None:
-    """The flip nearest to the typical constants, on the way to the best corner of a rival."""
-    lead = leads.moved[:, :, rest, 0] - leads.moved[:, :, :1, 0]
-    nearest = np.argsort(leads.base[rest, 0] + lead.min(axis=1).clip(max=0).sum(axis=0))
-    flips = []
-    for group in rest[nearest[:_MOST_CORNERS]].tolist():
-        way = leads.best_corner(group)
-        if way and leads.margin(leads.products(way, np.ones(1)), has, lacks)[0] > _NEAR:
-            flips.append(leads.flip(way, has, lacks, row_has))
-    return min(filter(None, flips), key=lambda flip: flip.share, default=None)

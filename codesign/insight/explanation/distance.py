@@ -24,7 +24,6 @@ that front alone is exact.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
@@ -90,7 +89,10 @@ class Measure:
         dominates.
         """
         blocks = [np.empty((0, points.shape[1]))]
-        for some, gaps in self._gaps(points):
+        step = max(_AT_ONCE // max(self.front.size, 1), 1)
+        for start in range(0, len(points), step):
+            some = points[start : start + step]
+            gaps = self._raw(some[:, None, :], self.front[None, :, :])
             as_good = nearly_matches(self.front[None, :, :], some[:, None, :], self.tolerance)
             lacking = np.zeros((len(gaps), gaps.shape[2]))
             for j in range(gaps.shape[2]):
@@ -136,13 +138,6 @@ class Measure:
 
     def _natural_measure(self, gaps: FloatArray) -> FloatArray:
         return np.exp(gaps) if self.kind == "factor" else gaps
-
-    def _gaps(self, points: FloatArray) -> Iterator[tuple[FloatArray, FloatArray]]:
-        """Some points and (k, p, m) how much better each front point is than each of them."""
-        step = max(_AT_ONCE // max(self.front.size, 1), 1)
-        for start in range(0, len(points), step):
-            some = points[start : start + step]
-            yield some, self._raw(some[:, None, :], self.front[None, :, :])
 
     def _raw(self, points: FloatArray, front: FloatArray) -> FloatArray:
         """Logarithms of factors, so that they add up; or differences over ranges."""

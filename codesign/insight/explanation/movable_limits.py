@@ -8,7 +8,6 @@ hides the other, so they are moved together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -104,7 +103,12 @@ def limits_of(problem: Problem) -> Limits:
     """The limits of a problem."""
     movable = []
     others = []
-    for source, condition in _conditions(problem):
+    conditions: list[tuple[Source, Expression]] = [
+        ("campaign", constraint.expression) for constraint in problem.constraints
+    ]
+    rules = (rule for rule in problem.space.constraints if rule.description != "fixed")
+    conditions += [("space", rule.expression) for rule in rules]
+    for source, condition in conditions:
         # A pool's own front prices the bounds of its machines.
         is_of_pool = problem.space.pools and source != "campaign"
         limit = _OF_POOL if is_of_pool else _read(problem, source, condition)
@@ -156,14 +160,6 @@ def metric_amount(limit: Limit, number: float, metric: Metric) -> float:
 
 def _scale(limit: Limit) -> float:
     return parse_unit(limit.unit).scale
-
-
-def _conditions(problem: Problem) -> Iterator[tuple[Source, Expression]]:
-    for constraint in problem.constraints:
-        yield "campaign", constraint.expression
-    for rule in problem.space.constraints:
-        if rule.description != "fixed":
-            yield "space", rule.expression
 
 
 def _read(problem: Problem, source: Source, condition: Expression) -> Limit | str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -14,62 +17,129 @@ from codesign.search.problem import Problem
 
 _ROOTS = 1 << 11
 
+Region = tuple[Problem, Callable[[FloatArray], BoolArray]]
+"""A problem, and a function from (n, m) minimized objectives to (n,) True in the region. It must be
+true for a point that is nowhere worse than a point in the region. Unbounded objectives are minus
+infinity."""
+
+
+@dataclass(frozen=True)
+class Trait:
+    """A decision as columns of a design's row; without columns, no design has it."""
+
+    name: str
+    columns: IntArray
+
+    def has(self, rows: IntArray, row: IntArray) -> BoolArray:
+        """(n,) True for designs with the values of ``row`` in these columns."""
+        is_equal = rows[:, self.columns] == row[self.columns]
+        return np.asarray(is_equal.all(axis=1) & (len(self.columns) > 0))
+
+
+class Within(NamedTuple):
+    """Designs in a region.
+
+    Attributes:
+        rows: (n, d) every feasible design that lacks one of the traits that are alive.
+        alive: (t,) False for traits that too many designs lack.
+        n_bounded: Number of partial designs that were bounded.
+    """
+
+    rows: IntArray
+    alive: BoolArray
+    n_bounded: int
+
 
 class _TooManyError(Exception):
     """More designs than wanted."""
 
 
-class _Collection(Walk):
+class _RegionWalk(Walk):
+    """A walk that leaves out all designs outside a region."""
+
+    def __init__(self, region: Region) -> None:
+        problem, self._reaches = region
+        super().__init__(problem, np.empty((0, len(problem.objectives))))
+
+    def _is_beaten(self, bounds: FloatArray, met: FloatArray) -> BoolArray:
+        return ~self._reaches(bounds)
+
+
+class _Collection(_RegionWalk):
     """A walk that collects every design in a region, up to a number of them."""
 
     def __init__(
-        self, problem: Problem, reaches: Callable[[FloatArray], BoolArray], most: int
-    ) -> None:
-        super().__init__(problem, np.empty((0, len(problem.objectives))))
-        self._reaches = reaches
-        self.rows: list[IntArray] = []
-        self._most = most
+        self, regions: Sequence[Region], row: IntArray, traits: Sequence[Trait], most: int,
+        budget: int,
+    ) -> None:  # fmt: skip
+        super().__init__(regions[0])
+        # Limits hold somewhere in the range of constants, not at every end of it.
+        self._faces = [
+            _RegionWalk((replace(problem, constraints=()), reaches))
+            for problem, reaches in regions[1:]
+        ]
+        self._row, self._traits, self._most, self._budget = row, traits, most, budget
+        self.alive = np.ones(len(traits), dtype=bool)
+        self.rows = np.empty((0, len(row)), np.int64)
         self.n_bounded = 0
 
-    def _is_beaten(self, bounds: FloatArray, met: FloatArray) -> BoolArray:
-        self.n_bounded += len(bounds)
-        return ~self._reaches(bounds)
+    def _lacks(self, rows: IntArray, level: int) -> BoolArray:
+        """(n, t) True if a completion may lack a trait."""
+        unset = [axis.columns for axis in self.decomposition.undecided[level:]]
+        is_unset = np.isin(np.arange(len(self._row)), np.concatenate([*unset, [-1]]))
+        columns = [~x.has(rows, self._row) | is_unset[x.columns].any() for x in self._traits]
+        return np.stack(columns, axis=1)
+
+    def _excluded(self, partials: Part, level: int, met: FloatArray) -> BoolArray:
+        rest = np.flatnonzero(self._lacks(partials.rows, level)[:, self.alive].any(axis=1))
+        self.n_bounded += len(rest)
+        if self.n_bounded > self._budget:
+            self.alive[:] = False
+            raise _TooManyError
+        rest = rest[~super()._excluded(partials.take(rest), level, met)]
+        is_outside = np.full(len(rest), len(self._faces) > 0)
+        for face in self._faces:
+            outside = np.flatnonzero(is_outside)
+            self.n_bounded += len(outside)
+            is_outside[outside] = face._excluded(partials.take(rest[outside]), level, met)
+        excluded = np.ones(len(partials), dtype=bool)
+        excluded[rest] = is_outside
+        return excluded
 
     def _evaluate(self, partials: Part, partial_front: PartialFront) -> None:
         rows = partials.rows[self.problem.admits(partials.rows)]
         observed = self.problem.evaluate(rows, self._metrics)
-        self.rows.append(rows[observed.feasible & self._reaches(observed.objectives)])
-        if sum(map(len, self.rows)) > self._most:
+        rows = rows[observed.feasible & self._reaches(observed.objectives)]
+        self.rows = np.concatenate([self.rows, rows])
+        while len(self.rows) > self._most and self.alive.any():
+            lacks = self._lacks(self.rows, len(self.decomposition.undecided))
+            self.alive[np.where(self.alive, lacks.sum(axis=0), -1).argmax()] = False
+            self.rows = self.rows[lacks[:, self.alive].any(axis=1)]
+        if not self.alive.any():
             raise _TooManyError
 
 
 def designs_within(
-    problem: Problem, reaches: Callable[[FloatArray], BoolArray], most: int
-) -> tuple[IntArray | None, int]:
-    """(n, d) every feasible design with objectives in a region.
+    regions: Sequence[Region], row: IntArray, traits: Sequence[Trait], most: int, budget: int
+) -> Within:
+    """Every feasible design in a region that lacks a trait of a design.
 
-    The evaluator's bounds exclude only designs that cannot reach the region.
+    The evaluator's bounds exclude only designs that cannot reach the region. Only one of the
+    designs that the evaluator calls interchangeable is listed.
 
     Args:
-        problem: Only one of the designs that its evaluator calls interchangeable is listed.
-        reaches: Function from (n, m) minimized objectives to (n,) True in the region. It must be
-            true for a point that is nowhere worse than a point in the region. Unbounded objectives
-            are minus infinity.
-        most: Number of designs beyond which the search stops.
-
-    Returns:
-        The designs, or None if there are more than ``most``; number of partial designs that were
-        bounded.
+        regions: The first, with the limits of its problem, holds for all designs. If there are
+            more, designs must also reach one of those.
+        row: (d,) the design.
+        traits: The one that most designs lack is given up where there are too many.
+        most: Number of designs beyond which a trait is given up.
+        budget: Number of partial designs beyond which all traits are given up.
     """
-    walk = _Collection(problem, reaches, most)
+    walk = _Collection(regions, row, traits, most, budget)
     n_roots = walk.decomposition.n_roots
-    with LoopProgress("parts of the space", n_roots) as loop:
+    with LoopProgress("parts of the space", n_roots) as loop, suppress(_TooManyError):
         for start in range(0, n_roots, _ROOTS):
             stop = min(start + _ROOTS, n_roots)
-            try:
-                walk.search(start, stop)
-            except _TooManyError:
-                return None, walk.n_bounded
+            walk.search(start, stop)
             loop.done = stop
-    nothing = np.empty((0, len(problem.space.parameters)), np.int64)
-    return np.concatenate([nothing, *walk.rows]), walk.n_bounded
+    return Within(walk.rows, walk.alive, walk.n_bounded)

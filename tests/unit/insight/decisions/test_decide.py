@@ -1,6 +1,5 @@
 """Decisions over the ranges of constants, against flips on paper and brute force."""
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -11,7 +10,7 @@ from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
-from codesign.insight.decisions.box import box_of, rivals_over
+from codesign.insight.decisions.box import rivals_over
 from codesign.insight.decisions.decide import (
     check_decidable,
     decide,
@@ -31,7 +30,7 @@ _LIBRARY_CATALOG = _LIBRARY.catalog()
 
 
 class _Watts(Evaluator):
-    """One memory draws its idle power, the other 80 W; more lanes cost and give alike."""
+    """One memory draws a power of its idle power, the other 80 W; lanes cost and give alike."""
 
     metrics = (
         Metric("rate", "maximize", "token/s", "Rate."),
@@ -39,14 +38,14 @@ class _Watts(Evaluator):
     )
     required_parameters = frozenset({"flash", "lanes"})
 
-    def __init__(self, library=_LIBRARY):
-        self._library = library
+    def __init__(self, library=_LIBRARY, exponent=1.0):
+        self._library, self._exponent = library, exponent
 
     def evaluate(self, designs, metrics=None):
         """Power by the idle power of HBM3E, in mW/GB."""
         idle = self._library["hbm3e_8h"].background_power.typical * 1e12
         lanes = designs["lanes"].lookup(float)
-        watts = np.where(designs["flash"].lookup(float) == 1, 80.0, idle)
+        watts = np.where(designs["flash"].lookup(float) == 1, 80.0, idle**self._exponent)
         return Evaluation({"rate": lanes, "watts": watts * lanes**1.5})
 
     def technologies(self):
@@ -55,16 +54,17 @@ class _Watts(Evaluator):
 
     def replace_library(self, library):
         """The evaluator of other memories."""
-        return _Watts(library)
+        return _Watts(library, self._exponent)
 
     def provenance(self):
         """The memories."""
         return {"idle": self._library["hbm3e_8h"].background_power.typical}
 
 
-def _planted(space="flash: [0, 1]\n  lanes: [1, 2]"):
+def _planted(space="flash: [0, 1]\n  lanes: [1, 2]", exponent=1.0):
     parsed = parse_space(f"parameters:\n  {space}\n")
-    return build_problem(parsed, _Watts(), ["maximize rate", "minimize watts"], ())
+    evaluator = _Watts(exponent=exponent)
+    return build_problem(parsed, evaluator, ["maximize rate", "minimize watts"], ())
 
 
 def test_a_flip_on_paper_is_found_to_a_part_in_a_million():
@@ -80,6 +80,19 @@ def test_a_flip_on_paper_is_found_to_a_part_in_a_million():
     )
     assert lanes.verdict == "holds everywhere"
     assert lanes.flip is None
+
+
+@pytest.mark.parametrize(
+    ("exponent", "memory", "share"), [(1.0, 0, 0.264), (0.99, 0, 0.25), (1.05, 1, 0.25)]
+)
+def test_a_decision_is_proven_up_to_the_flip_on_paper(exponent, memory, share):
+    # 75 W grow to 81.6 W at 0.264 of the way to 100, and 75**0.99 W at 0.42. Flash beats 75**1.05 W
+    # up to 0.44 of the way to 50. Proofs halve the range of what is not linear.
+    problem = _planted(exponent=exponent)
+    decided = decide_front(problem, enumerate_front(problem), _TOLERANCE)
+    assert len(decided.rivals.box.untied) == (exponent != 1.0)
+    assert decided.decisions[0].value == (memory,)
+    assert decided.decisions[0].share == pytest.approx(share, abs=1e-6)
 
 
 def test_a_problem_without_a_range_that_matters_is_refused():
@@ -143,42 +156,38 @@ def test_every_flip_is_where_all_designs_say_that_it_is():
             assert (_margin(decided, rows, values, trait) > 1.0) == is_flipped, decision.name
 
 
-def test_what_is_proven_holds_at_random_corners_by_all_designs():
-    decided, rows = _small()
-    box = decided.rivals.box
-    pairs = zip(decided.decisions, traits_of(decided.problem), strict=True)
-    proven = [trait for decision, trait in pairs if decision.verdict == "holds everywhere"]
+def _check_proven(decided, rows):
+    """Compare all designs at random points of the share of each range that is proven."""
     rng = np.random.default_rng(1)
-    for _ in range(20):
-        values = np.where(rng.random(len(box)) < 0.5, box.low, box.high)
-        if (box.burdens(decided.row[None], values)[0, 1:] > 0).any():
-            continue
-        for trait in proven:
-            assert _margin(decided, rows, values, trait) <= 1.0 + 1e-9, trait.name
+    for decision, trait in zip(decided.decisions, traits_of(decided.problem), strict=True):
+        box = decided.rivals.stated.shrunk(decision.share)
+        for _ in range(20):
+            along = rng.random(len(box))
+            along = along.round() if rng.random() < 0.7 else along
+            values = box.low + along * (box.high - box.low)
+            if (box.burdens(decided.row[None], values)[0, 1:] <= 0).all():
+                assert _margin(decided, rows, values, trait) <= 1.0 + 1e-9, trait.name
 
 
-def test_a_box_with_too_many_rivals_is_split_and_then_made_smaller():
-    decided, _ = _small()
-    whole = decided.rivals
-    box = box_of(decided.problem, decided.row[None])
-    split = rivals_over(box, decided.row[None], most=max(len(whole.rows) // 4, 1))
-    assert split.n_searches > whole.n_searches
-    assert 0 < split.share <= 1.0
-    if split.share == 1.0:
-        verdicts = [x.verdict for x in decide(split, _TOLERANCE).decisions]
-        assert verdicts == [x.verdict for x in decided.decisions]
-    smaller = decide(replace(whole, box=box.shrunk(0.01), stated=box, share=0.01), _TOLERANCE)
-    for decision, before in zip(smaller.decisions, decided.decisions, strict=True):
-        assert decision.flip is None
-        beyond, before_flip = decision.beyond, next(iter(before.breaks), None)
-        assert (beyond and beyond.share) == (before_flip and before_flip.share)
+def test_what_is_proven_holds_at_random_points_by_all_designs():
+    _check_proven(*_small())
+
+
+def test_a_decision_with_too_many_rivals_is_given_up_and_the_box_made_smaller():
+    decided, rows = _small()
+    box, row, traits = decided.rivals.stated, decided.row[None], traits_of(decided.problem)
+    fewer = rivals_over(box, row, None, len(decided.rivals.rows) // 4, traits, _TOLERANCE)
+    assert 0 < fewer.share < max(share for share, _, _ in fewer.wider)
+    smaller = decide(fewer, _TOLERANCE)
+    assert max(decision.share for decision in smaller.decisions) > fewer.share
+    _check_proven(smaller, rows)
     with pytest.raises(InputError, match="more than 0 designs match the recommended one"):
-        rivals_over(box, decided.row[None], most=0)
+        rivals_over(box, row, most=0)
 
 
 def test_stored_parts_of_the_box_give_the_same_rivals(tmp_path):
     decided, _ = _small()
-    box = decided.rivals.box
+    box = decided.rivals.stated
     first, second = (rivals_over(box, decided.row[None], tmp_path).rows for _ in range(2))
     assert np.array_equal(first, second)
     assert np.array_equal(first, decided.rivals.rows)

@@ -19,7 +19,7 @@ from codesign.base.schema import Record
 from codesign.search.enumeration import enumerate_front, exact_front, stored_front
 from codesign.search.enumeration.checkpoint import load_state
 from codesign.search.enumeration.front_cache import front_path
-from codesign.search.enumeration.within import designs_within
+from codesign.search.enumeration.within import Trait, designs_within
 from codesign.search.pareto import non_dominated
 from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
@@ -180,7 +180,9 @@ def test_designs_in_a_region_are_found_and_most_others_left_out(monkeypatch):
     observed = built.evaluate(every)
     inside = observed.feasible & (observed.objectives[:, 1] <= 8.0)
     monkeypatch.setattr(Problem, "evaluate", counting)
-    rows, _ = designs_within(built, lambda objectives: objectives[:, 1] <= 8.0, 10**6)
+    region = (built, lambda objectives: objectives[:, 1] <= 8.0)
+    traits = [Trait("", np.empty(0, np.int64))]
+    rows = designs_within([region], every[0], traits, 10**6, 10**9).rows
     is_first = every[:, 2] != 3  # red and crimson are the same
     assert sorted(rows.tolist()) == sorted(every[inside & is_first].tolist())
     assert sum(n_evaluated) < len(every) / 4

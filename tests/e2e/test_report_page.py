@@ -20,7 +20,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 from lxml import etree
-from pptx import Presentation
 
 from codesign import api
 from codesign.base.locks import exclusive
@@ -107,6 +106,8 @@ def test_writing_again_gives_the_same_bytes_and_says_meanwhile_how_far_it_is(
 
 
 def test_a_meeting_sheet_has_the_question_the_reason_the_front_and_the_die(folder):
+    import pptx  # here and not in each process that lists the tests
+
     assert main(["report", "small", "--samples", "8", "--output", "sheet.svg", "--json"]) == 0
     text = (folder / "sheet.svg").read_text(encoding="utf-8")
     for words in ("Which designs trade throughput against TDP best", "the most throughput per TDP",
@@ -120,7 +121,7 @@ def test_a_meeting_sheet_has_the_question_the_reason_the_front_and_the_die(folde
     for path in slides:
         assert main(["report", "small", "--samples", "8", "--output", path.name]) == 0
     assert slides[0].read_bytes() == slides[1].read_bytes()  # and so the drawing in them
-    (slide,) = Presentation(slides[0]).slides
+    (slide,) = pptx.Presentation(slides[0]).slides
     (picture,) = slide.shapes
     assert picture.image.content_type == "image/png"
     vectors = [part.blob for part in slide.part.package.iter_parts()

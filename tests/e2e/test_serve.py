@@ -11,7 +11,6 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from mcp import Client, StdioServerParameters, stdio_client
 
 from codesign import api
 from codesign.cli import main
@@ -177,6 +176,8 @@ def test_bad_input_is_one_line(folder, monkeypatch, capsys):
 
 
 def test_an_agent_lists_evaluates_and_changes_no_file(folder):
+    from mcp import Client, StdioServerParameters, stdio_client  # half a second of each process
+
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
     calls = [
         ("evaluate", {"campaign": "small", "design": "1"}),

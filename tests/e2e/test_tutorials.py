@@ -11,9 +11,7 @@ import re
 import shlex
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
 
 from codesign.cli import main
 from validation.__main__ import main as run_validation
@@ -96,6 +94,9 @@ def test_an_output_that_is_wrong_is_noticed(capsys):
 
 
 def test_the_notebook_runs_and_shows_figures_and_tables(tmp_path):
+    import nbformat  # here and not in each process that lists the tests
+    from nbclient import NotebookClient
+
     notebook = nbformat.read(FOLDER / "notebook.ipynb", as_version=4)
     client = NotebookClient(notebook, timeout=300, resources={"metadata": {"path": str(tmp_path)}})
     client.execute()

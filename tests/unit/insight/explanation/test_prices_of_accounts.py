@@ -34,12 +34,12 @@ def problem(limit):
 
 
 @cache
-def lines(limit):
+def section(limit):
     asked = problem(limit)
     front = enumerate_front(asked)
     explanation = explain_front(Fronts(asked), front, np.array([0.0, 700.0]), STEP, 0.0)
-    section = next(item for item in sections(explanation) if item.title == "What each limit costs")
-    return [line for line in section.lines if line.startswith(limit)]
+    (section,) = (item for item in sections(explanation) if item.title == "What each limit costs")
+    return section
 
 
 def best_rate(limit):
@@ -55,7 +55,7 @@ def test_a_limit_has_its_price_in_its_own_unit(limit):
     moved = float(number) * (1 + STEP if comparison == "<=" else 1 - STEP)
     gain = best_rate(f"{name} {comparison} {moved!r}") - best_rate(limit)
     assert gain > 0
-    (line,) = lines(limit)
+    (line,) = (line for line in section(limit).lines if line.startswith(limit))
     looser = line.partition("Looser")[2].partition("Tighter")[0]
     price = re.search(rf"\(.*?([\d.]+) token/s throughput per {re.escape(LIMITS[limit])}", looser)
     assert price is not None, line
@@ -63,11 +63,7 @@ def test_a_limit_has_its_price_in_its_own_unit(limit):
 
 
 def test_the_prices_write_units_as_numbers_do():
-    asked = problem("area_mm2 <= 275")
-    explanation = explain_front(
-        Fronts(asked), enumerate_front(asked), np.array([0.0, 700.0]), STEP, 0.0
-    )
-    (section,) = (item for item in sections(explanation) if item.title == "What each limit costs")
-    (table,) = section.tables
+    limits = section("area_mm2 <= 275")
+    (table,) = limits.tables
     assert [row[1] for row in table.rows] == ["mm²", "W", "mm", "%"]
-    assert not any("^2" in line or "degC" in line for line in section.lines)
+    assert not any("^2" in line or "degC" in line for line in limits.lines)

@@ -26,7 +26,14 @@ from codesign.report.chart import (
     padded,
     row_axis,
 )
-from codesign.report.labels import axis_label, format_metric, metric_title, setting_words, unit_text
+from codesign.report.labels import (
+    axis_label,
+    format_metric,
+    is_share,
+    metric_title,
+    setting_words,
+    unit_text,
+)
 from codesign.report.limit_lines import limit_lines
 from codesign.report.marked_designs import MarkedDesigns
 from codesign.report.page.carried_designs import carry
@@ -199,11 +206,11 @@ def objective_axis(metric: Metric, sense: str, values: FloatArray, arrows: str) 
         if share < _CROWDED:
             title = f"{axis_label(metric)}, log scale  {arrow} better"
             return Axis(log_padded(values, 1.2), title, "", is_log=True)
-    ends = padded(values)
-    unit = axis_unit(ends, metric.unit)
+    ends, unit = padded(values), "%" if is_share(metric) else metric.unit
+    scaled = axis_unit(ends, unit)
     title = axis_label(metric)
-    title = f"{title.rpartition(' (')[0]} ({unit})" if unit else title
-    return Axis(ends, f"{title}  {arrow} better", metric.unit)
+    title = f"{title.rpartition(' (')[0] or title} ({scaled})" if scaled else title
+    return Axis(ends, f"{title}  {arrow} better", unit)
 
 
 def _cloud(picture: FrontPicture, x: Metric | None, y: Metric) -> Iterator[Mark]:

@@ -319,7 +319,7 @@ def _ticks(axis: Axis, length: float, is_upright: bool) -> list[tuple[float, str
     low, high = min(axis.ends), max(axis.ends)
     if axis.is_log:
         return list(_log_ticks(low, high, length, axis.unit))
-    least = (high - low) / max(1.0, length / (36.0 if is_upright else 74.0))
+    least = (high - low) / max(1.0, length / (36.0 if is_upright or axis.unit == "%" else 74.0))
     step = round_step(least) if least > 0 else 1.0
     first = math.ceil(low / step - 1e-9)
     values = [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]
@@ -336,7 +336,7 @@ def axis_unit(axis_ends: tuple[float, float], unit: str) -> str:
 def _prefix(largest: float, unit: str) -> tuple[float, str]:
     """The SI prefix that leaves 1 to 999 of the largest value; seconds take none above 1."""
     if not takes_prefix(unit):
-        return 1.0, ""
+        return 0.01 if unit == "%" else 1.0, ""
     for factor, prefix in SI_PREFIXES:
         if largest >= factor and (unit != "s" or factor <= 1.0):
             return factor, prefix

@@ -12,9 +12,17 @@ from rich.table import Column, Table
 from rich.text import Text
 
 from codesign.base.columns import Fields
+from codesign.base.metrics import ALL_METRICS
 from codesign.base.units import parse_unit
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
-from codesign.report.labels import UNIT_OF_SUFFIX, format_setting, format_value, memory_words
+from codesign.report.labels import (
+    UNIT_OF_SUFFIX,
+    format_metric,
+    format_setting,
+    format_value,
+    memory_words,
+    metric_title,
+)
 
 
 def plain_table(
@@ -219,7 +227,12 @@ def format_cell(name: str, value: Any, digits: int = 3) -> str:
             return f"{100 * value:.1f} %"
         return format_value(float(value), unit_and_title(name)[0], digits)
     if isinstance(value, Mapping):
-        return ", ".join(f"{key} {format_cell(name, element)}" for key, element in value.items())
+        return ", ".join(
+            f"{metric_title(ALL_METRICS[key])} {format_metric(element, ALL_METRICS[key], digits)}"
+            if key in ALL_METRICS
+            else f"{key} {format_cell(name, element)}"
+            for key, element in value.items()
+        )
     if isinstance(value, list | tuple) and not all(isinstance(element, int) for element in value):
         return ", ".join(format_cell(name, element) for element in value)
     return format_setting(value)

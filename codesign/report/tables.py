@@ -228,8 +228,8 @@ def format_cell(name: str, value: Any, digits: int = 3) -> str:
         return format_value(float(value), unit_and_title(name)[0], digits)
     if isinstance(value, Mapping):
         return ", ".join(
-            f"{metric_title(ALL_METRICS[key])} {format_metric(element, ALL_METRICS[key], digits)}"
-            if key in ALL_METRICS
+            f"{metric_title(metric)} {format_metric(element, metric, digits)}"
+            if (metric := ALL_METRICS.get(key))
             else f"{key} {format_cell(name, element)}"
             for key, element in value.items()
         )

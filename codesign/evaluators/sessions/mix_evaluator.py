@@ -20,7 +20,7 @@ from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, 
 from codesign.base.errors import check_known
 from codesign.base.evaluator import Evaluation, Explanation
 from codesign.base.explanation_rows import OperatorRow
-from codesign.base.metrics import SESSION_METRICS, Metric, chosen_metrics
+from codesign.base.metrics import ALL_METRICS, SESSION_METRICS, Metric, chosen_metrics
 from codesign.base.schema import Fraction, Record
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
@@ -125,10 +125,9 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         self.optional_parameters = first.optional_parameters
         self.undecided_parameters = first.undecided_parameters
         has_best = all(entry.best_usd_per_million_asked_tokens for entry in workload.mix)
-        machine = {metric.name: metric for metric in first.metrics}
         self.metrics = (
             SESSION_METRICS[_RATE], SESSION_METRICS[_USD], SESSION_METRICS[_JOULES],
-            *(machine[name] for name in _ALIKE), WORST_LIMIT, *([REGRET] if has_best else []),
+            *(ALL_METRICS[name] for name in _ALIKE), WORST_LIMIT, *([REGRET] if has_best else []),
             *(replace(SESSION_METRICS[metric], name=f"{name}_{metric}")
               for name in workload.workloads_by_name for metric in (_RATE, _USD)),
         )  # fmt: skip
@@ -224,14 +223,13 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
             results[REGRET.name] = np.maximum.reduce(ratios) - 1.0
         tokens = {name: entry.tokens_per_session * mix[name].share
                   for name, entry in self.members.items()}  # fmt: skip
+        common = set.intersection(*map(set, entries.values()))
         for metric in (_USD, _JOULES):
-            if all(metric in values for values in entries.values()):
+            if metric in common:
                 weighted = tuple(tokens[name] * entries[name][metric] for name in mix)
                 results[metric] = sum_of(weighted) / sum(tokens.values())
-        for metric in _ALIKE:
-            if all(metric in values for values in entries.values()):
-                worst = np.maximum.reduce([values[metric] for values in entries.values()])
-                results[metric] = worst
+        for metric in common & {*_ALIKE}:
+            results[metric] = np.maximum.reduce([values[metric] for values in entries.values()])
         if WORST_LIMIT.name in metrics:
             results[WORST_LIMIT.name] = self._worst_excess(entries)
         return {name: results[name] for name in metrics if name in results}

@@ -47,8 +47,6 @@ REGRET = Metric(
     "relative increase of the price of a token over that of the workload's own best design; the "
     "largest over all workloads",
 )  # fmt: skip
-SHARED_METRICS = {metric.name: metric for metric in (WORST_LIMIT, REGRET)}
-"""Metrics that only a mix has, by name."""
 
 
 class MixedWorkload(SessionWorkload):

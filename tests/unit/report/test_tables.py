@@ -93,6 +93,7 @@ def test_a_name_gives_its_unit(name, unit, title):
         ("bound", None, "–"),
         ("fused", True, "yes"),
         ("model", {"name": "x", "batch": 3}, "name x, batch 3"),
+        ("limits", {"time_per_output_token_s": 0.05}, "time per output token 50 ms"),
         ("pe_array", [2048, 128], "2048x128"),
         ("parts", ["a", "b"], "a, b"),
     ],

@@ -54,6 +54,8 @@ def _few_of_each():
     with pytest.MonkeyPatch.context() as patch:
         for module in ("search.campaign.campaign", "base.processes"):
             patch.setattr(f"codesign.{module}.n_cores", lambda: 1)
+        # A loaded machine may take long over any command, which says nothing of it.
+        patch.setattr("codesign.cli.heartbeat.EVERY_S", 1e6)
         patch.setattr("codesign.report.page.recommendations.SAMPLES", 20)
         patch.setattr("codesign.insight.explanation.moved_limits.POSITIONS", 5)
         patch.setattr("codesign.insight.explanation.moved_limits._LOOSER_POSITIONS", 2)

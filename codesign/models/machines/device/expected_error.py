@@ -76,8 +76,7 @@ class MeasuredErrors(Record):
     seen: dict[str, tuple[str, ...]]
     """Vendors, devices and engines with measured requests."""
     intervals: dict[str, dict[str, TimeError]]
-    """By the widest scope that was not seen, ``vendor``, ``device``, ``engine`` or ``model``, then
-    by quantity."""
+    """Intervals by the widest scope that was not seen, else by ``model``, then by quantity."""
     kernels: dict[str, dict[str, MeasuredError]]
     """Errors of kernels whose geometry the corrections have not seen: by family, then by device."""
     unseen_device: dict[str, MeasuredError]

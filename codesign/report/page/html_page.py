@@ -212,7 +212,7 @@ def _page_html(
     texts = []
     if limits["sliders"]:
         texts.append(
-            "Move one or two limits, or make one choice and tighten a limit. "
+            "Move one or two limits, or make one choice and tighten a limit of the question. "
             + (
                 "The answers are exact."
                 if limits["is_proven"]

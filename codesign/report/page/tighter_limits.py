@@ -150,7 +150,7 @@ def limit_document(
 def _positions(points: LimitPoints) -> Iterator[dict[int, int]]:
     """Each position that moves a limit or a switch, then each pair of positions of two.
 
-    A switch goes with tighter limits only, and not with those within which designs choose.
+    A switch goes with tighter limits of the question, except those within which designs choose.
     """
     handles = points.handles
     moved = [[p for p in range(len(x.bounds)) if p != x.place] for x in handles]
@@ -159,7 +159,7 @@ def _positions(points: LimitPoints) -> Iterator[dict[int, int]]:
         yield from ({i: place} for place in places)
     for (i, first), (j, second) in combinations(enumerate(moved), 2):
         if j >= len(handles):
-            is_single = i >= len(handles) or handles[i].is_choosing
+            is_single = i >= len(handles) or handles[i].is_choosing or handles[i].limit is None
             first = [] if is_single else [p for p in first if p > handles[i].place]
         yield from ({i: p, j: q} for p, q in product(first, second))
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject
+from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject, evenly
 from codesign.insight.explanation.moved_limits import (
     LimitHandle,
     LimitPoints,
@@ -37,6 +37,8 @@ from codesign.search.problem import cost_column
 
 MOST_POINTS = 20_000
 """[ours] Points that a page carries."""
+MOST_DRAWN = 24
+"""[ours] Points of a choice that are drawn, beside the recommended ones; of pairs these alone."""
 
 
 def limit_words(handle: LimitHandle, bound: float) -> str:
@@ -210,9 +212,13 @@ class _Answers:
                 text += " Each design chooses its batch size within the moved limit."
             self.best.append(points.min(axis=0, initial=np.inf))
             self._numbers[key] = len(self.listed)
+            drawn = np.arange(len(front))
+            if max(places, default=0) >= len(handles):
+                drawn = evenly(np.flatnonzero(is_kept), MOST_DRAWN if len(places) == 1 else 0)
+                drawn = np.union1d(drawn, [pick.place for pick in picks]).astype(np.int64)
             self.listed.append({
-                "front": front.tolist(),
-                "folded": np.flatnonzero(~is_kept).tolist(),
+                "front": front[drawn].tolist(),
+                "folded": np.flatnonzero(~is_kept[drawn]).tolist(),
                 "picks": [
                     {
                         "key": pick.key,

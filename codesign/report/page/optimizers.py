@@ -6,6 +6,7 @@ on the hypervolume after as many evaluations as every run has come to.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html import escape
 from itertools import combinations
 
@@ -46,7 +47,7 @@ def optimizers_html(results: Results, picture: FrontPicture) -> str:
         "Hypervolume": convergence_chart(results),
         "Regret, mean over seeds": regret_chart(results),
         "Searched designs, against the exact front": (
-            front_chart(picture, is_narrow=True, with_searched=True)
+            front_chart(replace(picture, tighter=None), is_narrow=True, with_searched=True)
             if picture.results.exact is not None else None
         ),
     }  # fmt: skip

@@ -37,7 +37,7 @@ from codesign.search.problem import cost_column
 
 MOST_POINTS = 20_000
 """[ours] Points that a page carries."""
-MOST_DRAWN = 24
+MOST_DRAWN = 8
 """[ours] Points of a choice that are drawn, beside the recommended ones; of pairs these alone."""
 
 

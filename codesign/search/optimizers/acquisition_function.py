@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.special import log_ndtr
@@ -18,14 +19,14 @@ from codesign.search.optimizers.prediction import QueryPoints, Target
 from codesign.search.optimizers.surrogate import NOISE, Posterior
 from codesign.search.pareto import greedy_subset, non_dominated
 
-_MOST_FRONT = {1: 1, 2: 1000, 3: 100}
+_MOST_FRONT = 1000
+_MOST_FRONT_BEYOND = 80
+"""Boxes grow quickly with more than two objectives, so a large front is thinned out for them."""
 _LEAST_GAIN = 1e-3
 """Least improvement, as a share of what lies between the front's best and the reference point, in
 each objective [ours]."""
 _LIKELY = 0.5
 """Probability of being feasible above which an in-flight design is taken to be [ours]."""
-_MOST_FRONT_BEYOND = 40
-"""Boxes grow quickly with more objectives, so a large front is thinned out for them."""
 
 
 @dataclass(frozen=True)
@@ -81,8 +82,6 @@ class AcquisitionFunction:
         failing: A model of failing, if anything failed.
         front: (k, m) the distinct non-dominated values.
         reference: (m,) bound of the hypervolume.
-        lower: (b, m) lower corners of the boxes that are not dominated.
-        upper: (b, m) upper corners.
         least_violation: Smallest total violation on the scales of the limits; 0 if something
             feasible is known.
         typical_violation: Their median.
@@ -94,8 +93,6 @@ class AcquisitionFunction:
     failing: tuple[OutcomeModel, ...]
     front: FloatArray
     reference: FloatArray
-    lower: FloatArray
-    upper: FloatArray
     least_violation: float
     typical_violation: float
     least_value: float
@@ -126,8 +123,7 @@ class AcquisitionFunction:
                 means,
                 deviations * inflation,
                 self._scales,
-                self.lower,
-                self.upper,
+                *self._boxes,
                 self._least(points),
             )
             return _times_within(values, (*self.limits, *self.failing), points, least, inflation)
@@ -136,6 +132,16 @@ class AcquisitionFunction:
         decrease = expected_violation_decrease(means, deviations * inflation, self.least_violation)
         values = decrease + self.typical_violation * within
         return _times_within(values, self.failing, points, least)
+
+    @cached_property
+    def _boxes(self) -> tuple[FloatArray, FloatArray]:
+        """:func:`boxes` of a front that is a little better, for what improves on it by too little.
+
+        Else a design that the model cannot tell from one on the front, as where parameters do not
+        matter, is expected to be better by what the model allows for noise.
+        """
+        least = np.maximum(self.reference - self.front.min(axis=0, initial=np.inf), 0.0)
+        return boxes(self.front - _LEAST_GAIN * least, self.reference)
 
     @property
     def _scales(self) -> list[Scale]:
@@ -182,8 +188,7 @@ class AcquisitionFunction:
         outcomes = np.maximum(outcomes, self._least(points)[likely])
         front = np.unique(np.concatenate([self.front, outcomes]), axis=0)
         front = front[non_dominated(front)]
-        lower, upper = improvement_boxes(front, self.reference)
-        return replace(self, front=front, lower=lower, upper=upper, least_violation=0.0)
+        return replace(self, front=front, least_violation=0.0)
 
 
 def _columns(
@@ -212,34 +217,27 @@ def _times_within(
     return values
 
 
-def improvement_boxes(front: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(b, m) corners of boxes that partition what improves on a front by more than too little.
-
-    Else a design that the model cannot tell from one on the front, as where parameters do not
-    matter, is expected to be better by what the model allows for noise.
-    """
-    if len(front):
-        front = front - _LEAST_GAIN * np.maximum(reference - front.min(axis=0), 0.0)
-    return boxes(front, reference)
-
-
 def boxes(front: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """(b, m) corners of boxes that partition what lies below the reference point undominated."""
+    """(b, m) corners of the box below the reference point, then of those that are dominated.
+
+    The dominated boxes do not overlap. There are a third as many as boxes of what is not dominated
+    for five objectives, and BoTorch finds them in a thirtieth of the time.
+    """
     import torch
-    from botorch.utils.multi_objective.box_decompositions.non_dominated import (
-        FastNondominatedPartitioning,
-    )
+    from botorch.utils.multi_objective.box_decompositions.dominated import DominatedPartitioning
 
     m = len(reference)
     inside = front[(front < reference).all(axis=1)]
-    if m == 1:
-        best = inside.min(axis=0) if len(inside) else reference
-        return np.full((1, 1), -np.inf), best[None, :]
-    most = _MOST_FRONT.get(m, _MOST_FRONT_BEYOND)
+    most = _MOST_FRONT if m <= 2 else _MOST_FRONT_BEYOND
     if len(inside) > most:
         inside = inside[greedy_subset(inside, reference, most)]
+    lower, upper = np.full((1, m), -np.inf), reference[None, :]
+    if not len(inside):
+        return lower, upper
+    if m == 1:
+        return np.vstack([lower, inside.min(axis=0)]), np.vstack([upper, upper])
     # BoTorch maximizes, so the corners change places.
-    cells = FastNondominatedPartitioning(
+    cells = DominatedPartitioning(
         ref_point=-torch.as_tensor(reference), Y=-torch.as_tensor(inside)
     ).get_hypercell_bounds()
-    return -cells[1].numpy(), -cells[0].numpy()
+    return np.vstack([lower, -cells[1].numpy()]), np.vstack([upper, -cells[0].numpy()])

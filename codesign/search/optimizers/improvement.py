@@ -1,9 +1,10 @@
 """Expected hypervolume improvement in closed form, for normal and log-normal posteriors.
 
 The objectives of a candidate are taken to be independent. The part of the objective space
-that no observation dominates is cut into boxes; the improvement inside the box from ``l`` to
+that is dominated is cut into boxes; what a candidate dominates inside the box from ``l`` to
 ``u`` is the product over the objectives of ``(u - max(l, y))+ = (u - y)+ - (l - y)+``, so the
-expectation needs one number only, ``E[(bound - y)+]``, for each objective and bound. For
+expectation needs one number only, ``E[(bound - y)+]``, for each objective and bound. The
+improvement is what it dominates below the reference point, less what it dominates in boxes. For
 normal posteriors this is Yang et al., "Efficient computation of expected hypervolume improvement
 using box decomposition algorithms", 2019. An objective that is modeled by its logarithm has a
 log-normal posterior, for which the number is the price of an option (Black and Scholes, 1973):
@@ -28,7 +29,8 @@ from codesign.base.columns import FloatArray
 
 _MOST_NUMBERS = 1 << 22
 """Largest table of candidates by boxes; larger ones are worked off in pieces."""
-_LARGEST_EXPONENT = 600.0
+_LARGEST_EXPONENT = 100.0
+"""A product of seven such numbers is finite."""
 _LEAST_DEVIATION = 1e-9
 _TINY = float(np.finfo(float).tiny)
 
@@ -215,8 +217,8 @@ def expected_hypervolume_improvement(
         mean: (n, m) of the posteriors, on the models' scales.
         deviation: (n, m) of the posteriors.
         scales: The m scales.
-        lower: (b, m) lower corners of the boxes that partition what is not dominated and lies
-            below the reference point; may be infinite.
+        lower: (b, m) lower corners of the box below the reference point, which may be infinite,
+            then of the boxes that partition what is dominated.
         upper: (b, m) upper corners.
         least: (n, m) what each objective is at least, in its own units; -inf where nothing is
             known. None: nowhere.
@@ -237,7 +239,7 @@ def expected_hypervolume_improvement(
             product *= (
                 expected[:, bound_of_corner[n_boxes:]] - expected[:, bound_of_corner[:n_boxes]]
             )
-        pieces.append(product.sum(axis=1))
+        pieces.append(np.maximum(product[:, 0] - product[:, 1:].sum(axis=1), 0.0))
     return np.concatenate(pieces)
 
 

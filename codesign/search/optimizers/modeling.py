@@ -19,7 +19,6 @@ from codesign.search.observations import Observations
 from codesign.search.optimizers.acquisition_function import (
     AcquisitionFunction,
     OutcomeModel,
-    improvement_boxes,
 )
 from codesign.search.optimizers.history import front_values
 from codesign.search.optimizers.improvement import Scale
@@ -119,7 +118,6 @@ class Modeling:
             some = data.thinned(_MOST_CONDITIONED, rng)
             failing.append(self._model(("failing", 0), some, data))
         front = front_values(self._denoised(observed, models))
-        lower, upper = improvement_boxes(front, reference)
         totals = np.zeros(len(violations))
         for limit, j in zip(limits, limiting, strict=True):
             totals += np.maximum(limit.target.violations.modeled(violations[:, j]), 0.0)
@@ -129,8 +127,6 @@ class Modeling:
             failing=tuple(failing),
             front=front,
             reference=reference,
-            lower=lower,
-            upper=upper,
             least_violation=0.0 if has_feasible else float(totals.min()),
             typical_violation=float(np.median(totals)),
             least_value=_LEAST_SHARE * hypervolume(front, reference) if has_feasible else 0.0,

@@ -19,8 +19,7 @@ from codesign.search.optimizers.prediction import QueryPoints, Target
 from codesign.search.optimizers.surrogate import NOISE, Posterior
 from codesign.search.pareto import greedy_subset, non_dominated
 
-_MOST_FRONT = 1000
-_MOST_FRONT_BEYOND = 80
+_MOST_FRONT = 80
 """Boxes grow quickly with more than two objectives, so a large front is thinned out for them."""
 _LEAST_GAIN = 1e-3
 """Least improvement, as a share of what lies between the front's best and the reference point, in
@@ -228,9 +227,8 @@ def boxes(front: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatAr
 
     m = len(reference)
     inside = front[(front < reference).all(axis=1)]
-    most = _MOST_FRONT if m <= 2 else _MOST_FRONT_BEYOND
-    if len(inside) > most:
-        inside = inside[greedy_subset(inside, reference, most)]
+    if m > 2 and len(inside) > _MOST_FRONT:
+        inside = inside[greedy_subset(inside, reference, _MOST_FRONT)]
     lower, upper = np.full((1, m), -np.inf), reference[None, :]
     if not len(inside):
         return lower, upper

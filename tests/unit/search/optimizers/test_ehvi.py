@@ -262,9 +262,7 @@ class Limit:
 def test_a_good_chance_to_be_feasible_goes_before_a_small_decrease_that_is_sure(mean, best):
     limit = Limit([0.005, mean], [0.001, 0.1])
     nothing = np.empty((0, 2))
-    acquisition = AcquisitionFunction(
-        (), (limit,), (), nothing, np.zeros(2), nothing, nothing, 0.02, 1.0, 0.0
-    )
+    acquisition = AcquisitionFunction((), (limit,), (), nothing, np.zeros(2), 0.02, 1.0, 0.0)
     worth = acquisition.values(QueryPoints(np.zeros((2, 1))))
     assert np.argmax(worth) == best
 

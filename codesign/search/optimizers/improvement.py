@@ -224,7 +224,7 @@ def expected_hypervolume_improvement(
             known. None: nowhere.
     """
     n, n_boxes = len(mean), len(lower)
-    chunk = max(_MOST_NUMBERS // max(n_boxes, 1), 1)
+    chunk = max(_MOST_NUMBERS // n_boxes, 1)
     pieces = [np.empty(0)]
     for start in range(0, n, chunk):
         piece = slice(start, start + chunk)

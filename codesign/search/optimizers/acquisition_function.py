@@ -17,7 +17,7 @@ from codesign.search.optimizers.improvement import (
 )
 from codesign.search.optimizers.prediction import QueryPoints, Target
 from codesign.search.optimizers.surrogate import NOISE, Posterior
-from codesign.search.pareto import greedy_subset
+from codesign.search.pareto import greedy_subset, non_dominated
 
 _MOST_FRONT = 80
 """Boxes grow quickly with more than two objectives, so a large front is thinned out for them."""
@@ -79,7 +79,7 @@ class AcquisitionFunction:
         objectives: The m models.
         limits: Models of the limits that matter.
         failing: A model of failing, if anything failed.
-        front: (k, m) values that are to be improved on.
+        front: (k, m) non-dominated values.
         reference: (m,) bound of the hypervolume.
         least_violation: Smallest total violation on the scales of the limits; 0 if something
             feasible is known.
@@ -186,7 +186,7 @@ class AcquisitionFunction:
         outcomes = np.column_stack([scale.natural(mean) for scale, mean in pairs])
         outcomes = np.maximum(outcomes, self._least(points)[likely])
         front = np.concatenate([self.front, outcomes])
-        return replace(self, front=front, least_violation=0.0)
+        return replace(self, front=front[non_dominated(front)], least_violation=0.0)
 
 
 def _columns(

@@ -32,6 +32,8 @@ _MOST_NUMBERS = 1 << 22
 _LARGEST_EXPONENT = 100.0
 """A product of seven such numbers is finite."""
 _LEAST_DEVIATION = 1e-9
+_ROUNDED = 1.0 - 1e-12
+"""Factor by which rounding makes no improvement of what is dominated."""
 _TINY = float(np.finfo(float).tiny)
 
 
@@ -239,7 +241,8 @@ def expected_hypervolume_improvement(
             product *= (
                 expected[:, bound_of_corner[n_boxes:]] - expected[:, bound_of_corner[:n_boxes]]
             )
-        pieces.append(np.maximum(product[:, 0] - product[:, 1:].sum(axis=1), 0.0))
+        improved = _ROUNDED * product[:, 0] - product[:, 1:].sum(axis=1)
+        pieces.append(np.maximum(improved, 0.0))
     return np.concatenate(pieces)
 
 

@@ -225,22 +225,22 @@ def expected_hypervolume_improvement(
         least: (n, m) what each objective is at least, in its own units; -inf where nothing is
             known. None: nowhere.
     """
-    n, n_boxes = len(mean), len(lower)
+    n_boxes = len(lower)
     chunk = max(_MOST_NUMBERS // n_boxes, 1)
     pieces = [np.empty(0)]
-    for start in range(0, n, chunk):
+    for start in range(0, len(mean), chunk):
         piece = slice(start, start + chunk)
         product = np.ones((len(mean[piece]), n_boxes))
         for j, scale in enumerate(scales):
             corners = np.concatenate([lower[:, j], upper[:, j]])
             bounds, bound_of_corner = np.unique(corners, return_inverse=True)
-            known_least = None if least is None else least[piece, j]
             expected = scale.expected_shortfall(
-                mean[piece, j], deviation[piece, j], bounds, known_least
-            )
-            product *= (
-                expected[:, bound_of_corner[n_boxes:]] - expected[:, bound_of_corner[:n_boxes]]
-            )
+                mean[piece, j],
+                deviation[piece, j],
+                bounds,
+                None if least is None else least[piece, j],
+            )[:, bound_of_corner]
+            product *= expected[:, n_boxes:] - expected[:, :n_boxes]
         improved = _ROUNDED * product[:, 0] - product[:, 1:].sum(axis=1)
         pieces.append(np.maximum(improved, 0.0))
     return np.concatenate(pieces)

@@ -229,10 +229,9 @@ def boxes(front: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatAr
     if m > 2 and len(inside) > _MOST_FRONT:
         inside = inside[greedy_subset(inside, reference, _MOST_FRONT)]
     lower, upper = np.full((1, m), -np.inf), reference[None, :]
-    if not len(inside):
-        return lower, upper
     if m == 1:
-        return np.vstack([lower, inside.min(axis=0)]), np.vstack([upper, upper])
+        best = inside.min(axis=0, initial=float(reference[0]))
+        return np.vstack([lower, best]), np.vstack([upper, upper])
     # BoTorch maximizes, so the corners change places.
     cells = DominatedPartitioning(
         ref_point=-torch.as_tensor(reference), Y=-torch.as_tensor(inside)

@@ -4,11 +4,11 @@ A FLOP takes what a long loop of large products leaves for it: at its limit a de
 measured part of its peak (``sustained_fraction``), less its base and memory. Widths share that
 quotient. It says nothing of a device whose limit is above what its arithmetic can draw, such as an
 H20, the chip of an H100 with a seventh of the peak: there a FLOP takes what it does on an H100. A
-byte of main memory and a score of attention take the same energy everywhere.
+byte takes 31 pJ within the main memory [OConnor2017]_, and as a score of attention does, on the die
+what it does on an H100, times the ratio of the processes' power (``process_power``).
 
 Orders of magnitude of others: 1.1 and 0.4 pJ for a multiplication and an addition in 16 bits at
-45 nm, 0.75 pJ a FLOP [Horowitz2014]_, here 0.8 (H100) with the way of the operands; 31 pJ for a
-byte within HBM2 [OConnor2017]_, to which controllers, caches and the way over the die come.
+45 nm, 0.75 pJ a FLOP [Horowitz2014]_, here 0.8 (H100) with the way of the operands.
 
 Read off the watts of an H100 SXM (``validation/studies/data/h100_measured.csv``).
 
@@ -48,6 +48,8 @@ _Picojoules = Annotated[float, quantity("pJ"), Field(ge=0)]
 UNBOUND_JOULES_PER_FLOP = 0.8e-12
 """A FLOP in 16 bits on an H100 at the clock of its limit, beside base and memory. It stands for
 that of devices whose power limit binds no product of 16 bits [ours]."""
+STACK_JOULES_PER_BYTE = 31e-12
+"""Part of a byte's energy that the stacks of the main memory take [OConnor2017]_."""
 PRODUCT_TRAFFIC = 0.04
 """Power of the memory in a loop of large products, in parts of the limit: 0.4 GB in 1.64 ms on an
 H100."""
@@ -68,7 +70,8 @@ class EnergyConstants(Record):
     flop_4bit: _Part
     """Joules of a FLOP in 4 bits, likewise."""
     score: _Picojoules
-    """Joules of a score of attention besides its products: scale, exponential, sum, conversion."""
+    """Joules of a score of attention besides its products: scale, exponential, sum, conversion; on
+    an H100, as those of a byte."""
     byte: _Picojoules
     """Joules of a byte of main memory, on its way to the cores and in them."""
     limit: Share
@@ -147,8 +150,8 @@ def kernel_draw(
     per_flop = _joules_per_flop(rates, constants)
     peak = np.asarray(rates.peak_16bit_flop_per_s)
     share = np.where(bits > 8, 1.0, np.where(bits > 4, constants.flop_8bit, constants.flop_4bit))
-    flop = np.asarray(work.flop)
-    core = per_flop * share * flop + constants.score * np.asarray(work.scores)
+    flop, process = np.asarray(work.flop), np.asarray(rates.process_power)
+    core = per_flop * share * flop + constants.score * process * np.asarray(work.scores)
     traffic = np.asarray(work.traffic_bytes)
     burst = np.asarray(rates.burst_fraction) / rates.sustained_fraction
     most_flop = product_share(rates, bits) * peak * 16.0 / np.minimum(bits, 16.0) * seconds
@@ -158,10 +161,11 @@ def kernel_draw(
     clock = np.where(has_core, clock ** (1 / ENERGY_EXPONENT), np.inf)
     arithmetic_s = flop * np.minimum(bits, 16.0) / 16.0 / peak
     memory_s = traffic / rates.bandwidth_bytes_per_s
+    stacks = min(STACK_JOULES_PER_BYTE, constants.byte)
     return KernelDraw(
         time_s=seconds,
         core_joules=np.asarray(core),
-        memory_joules=constants.byte * traffic,
+        memory_joules=np.asarray((stacks + process * (constants.byte - stacks)) * traffic),
         clock=np.fmin(clock, full_clock(rates)),
         follows=np.clip(arithmetic_s / np.maximum(memory_s, 1e-30), STREAM_CLOCK, 1.0),
     )

@@ -33,6 +33,7 @@ class DeviceRates:
         power_limit_watts: The limit in force; NaN likewise.
         burst_fraction: Part of the peak that large products reach for some 30 ms after idling.
         sustained_fraction: Part of the peak that ``power_watts`` lets them sustain.
+        process_power: Power of the die over that of an H100's process at the same speed.
         kernel_start_s: Seconds of a queued kernel with next to nothing to do; NaN if not
             measured.
         quantize_start_s: Seconds more where its input is quantized first; NaN likewise.
@@ -54,6 +55,7 @@ class DeviceRates:
     burst_fraction: Floats
     sustained_fraction: Floats = np.nan
     power_limit_watts: Floats = np.nan
+    process_power: Floats = 1.0
     kernel_start_s: Floats = np.nan
     quantize_start_s: Floats = np.nan
     clock_hz: Floats = TYPICAL_CLOCK_HZ
@@ -99,6 +101,7 @@ _STATED = {
     "n_cores": ("n_cores", np.nan),
     "power_watts": ("power", np.nan),
     "burst_fraction": ("burst_fraction", np.nan),
+    "process_power": ("process_power", 1.0),
     "kernel_start_s": ("kernel_start", np.nan),
     "quantize_start_s": ("quantize_start", np.nan),
     "clock_hz": ("clock", TYPICAL_CLOCK_HZ),

@@ -92,7 +92,16 @@ def test_a_lower_limit_never_runs_faster_and_narrow_products_lose_as_others():
     assert never_falls(bursts)
     assert bursts[-1] == rates.burst_fraction
     for work in (KernelWork(1e12, 4e8, 16), KernelWork(2e12, 3e8, 8), KernelWork(0, 4e9, 16)):
-        assert never_rises(sustained_time_s(1.3e-3, work, rates, shipped_energy()))
+        seconds = sustained_time_s(1.3e-3, work, rates, shipped_energy())
+        assert never_rises(seconds)
+        drawn = kernel_energy_joules(seconds, work, rates, shipped_energy())
+        assert (drawn <= watts * seconds * (1 + 1e-9)).all()
+
+
+def test_a_die_of_an_earlier_process_takes_more_for_a_byte_but_its_stacks_do_not():
+    earlier = replace(RATES, process_power=2.0)
+    drawn = kernel_energy_joules(1e-3, KernelWork(0, 1e9, 16), earlier, CONSTANTS)
+    assert drawn == pytest.approx(0.1 + 0.031 + 2 * 0.0315)
 
 
 def test_narrower_arithmetic_never_takes_more_and_idle_is_least():

@@ -48,7 +48,11 @@ def expected_errors_text() -> str:
     lines = ["how: python -m validation.studies.expected_errors"]
     lines += interval_lines([*requests.run().rows, *saturation.run().rows], others.rows)
     # Blocks are sums of kernels, which are not told apart from them where errors are printed.
-    single = [row for row in of_kernels.rows if row["group"] not in attention_blocks.OPERATORS]
+    single = [
+        {**row, "group": row["operator"]} if row["group"] == "elementwise" else row
+        for row in of_kernels.rows
+        if row["group"] not in attention_blocks.OPERATORS
+    ]
     of_kernels = replace(of_kernels, rows=single)
     lines += ["kernels:", *_section(_device_errors(of_kernels, "error"))]
     # Predictions without a row's device have corrections of others of its chip.
@@ -56,8 +60,14 @@ def expected_errors_text() -> str:
     chips = {key: load_device(key).measured_name for key in keys}
     n_devices = Counter(chips.values())
     related = [row for row in single if n_devices[chips[row["device"]]] > 1]
+    lines += _unseen("unseen_framework", _device_errors(of_kernels, "framework_held_out"))
     lines += _unseen("unseen_device", _device_errors(replace(of_kernels, rows=related), "held_out"))
     lines += _unseen("unseen_chip", _device_errors(of_kernels, "chip_held_out"))
+    card: dict[str, list[float]] = defaultdict(list)
+    for name, error in measured_card.kernel_errors():
+        card[name].append(error)
+    lines += ["other_laboratory:", f"  {measured_card.DEVICE}:"]
+    lines += [f"    {name}: {_entry(errors)}" for name, errors in card.items()]
     lines += ["energy:", *energy_lines(kernel_energy.run())]
     return "\n".join(lines) + "\n"
 
@@ -141,7 +151,7 @@ def energy_lines(study: Study) -> StringList:
     for row in study.rows:
         errors[row["device"]].append(row["error"])
         errors["all"].append(row["held_out"])
-    errors[measured_card.DEVICE] = measured_card.energy_errors().tolist()
+    errors[measured_card.DEVICE] = list(measured_card.energy_errors())
     lines = []
     for device in sorted(errors):
         low, high = np.quantile(1.0 / (1.0 + np.array(errors[device])), [0.05, 0.95])

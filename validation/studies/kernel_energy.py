@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from codesign.base.columns import BoolArray, FloatArray, JsonRows
 from validation.studies.kernel_families import energy
-from validation.studies.kernel_families.correcting import fitted_groups, folds
+from validation.studies.kernel_families.correcting import cross_validated_s
 from validation.studies.kernel_families.family import KernelFamily
-from validation.studies.kernel_table import KernelTable
+from validation.studies.kernel_table import KernelTable, joined
 from validation.studies.kernels import (
     FAMILIES,
     device_keys,
@@ -70,15 +70,9 @@ def _errors(rows: KernelTable, seconds: FloatArray) -> FloatArray:
 
 
 def _corrected_s_of(family: KernelFamily[Any], rows: KernelTable, table: KernelTable) -> FloatArray:
-    """(q,) seconds of the rows of one family, likewise."""
-    if family.case is None:
-        return family.predict(rows)
-    seconds = np.full(len(rows), np.nan)
-    own_folds, others = (folds(kernels, family.geometry) for kernels in (rows, table))
-    for fold in sorted(set(own_folds.tolist())):
-        corrections = fitted_groups(family, table.take(others != fold))
-        seconds[own_folds == fold] = family.corrected_s(rows.take(own_folds == fold), corrections)
-    return seconds
+    """(q,) seconds of rows of one family, by corrections of a table without their geometry."""
+    is_known = np.arange(len(rows) + len(table)) >= len(rows)
+    return cross_validated_s(family, joined(rows, table), is_known)[: len(rows)]
 
 
 def _held_out_s(rows: KernelTable, table: KernelTable, devices: NDArray[Any]) -> FloatArray:
@@ -127,12 +121,11 @@ def _summary(rows: KernelTable, errors: dict[str, FloatArray]) -> JsonRows:
     for operator in dict.fromkeys(operators.tolist()):
         for device in sorted(set(devices[operators == operator].tolist())):
             groups[f"{operator}, {device}"] = (operators == operator) & (devices == device)
-    columns = {"held_out": "held_out", "measured_time": "measured_time"}
     return [
         summarize(group, errors["error"][is_selected])
         | {
-            f"{column}_absolute_error": float(np.median(np.abs(errors[name][is_selected])))
-            for name, column in columns.items()
+            f"{name}_absolute_error": float(np.median(np.abs(errors[name][is_selected])))
+            for name in ("held_out", "measured_time")
         }
         for group, is_selected in groups.items()
     ]

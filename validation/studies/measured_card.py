@@ -23,7 +23,12 @@ from codesign.models.machines.device.attention import (
 )
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.corrections import correction
-from codesign.models.machines.device.elementwise import ElementwiseConstants, stream_time_s
+from codesign.models.machines.device.elementwise import (
+    ElementwiseConstants,
+    stream_time_s,
+    vector_start_s,
+    vector_time_s,
+)
 from codesign.models.machines.device.energy import (
     KernelWork,
     kernel_energy_joules,
@@ -37,6 +42,8 @@ from validation.studies.study import DATA
 
 CARD_FILE = DATA / "h100_measured.csv"
 DEVICE = "h100-sxm"
+ROW_BYTES = {"norm": 4, "add_norm": 8, "silu_mul": 6, "rope": 512, "add": 6}
+"""Bytes of kernels that only move data, for an element of their width; a head has 128."""
 _ADD_NORM_BYTES = 8.0 * 6000 * 4096
 
 
@@ -64,12 +71,31 @@ def work_of(what: str) -> KernelWork:
     return KernelWork(0.0, _ADD_NORM_BYTES if words[0] == "add_norm" else 2.0**32, 16.0)
 
 
-def energy_errors() -> FloatArray:
+def kernel_errors() -> Iterator[tuple[str, float]]:
+    """Kernels by name, and relative errors of their predicted times.
+
+    Five constants of kernels that only move data are of these rows; products saw none of them.
+    """
+    rates, constants = card_rates(), shipped_energy()
+    for row in card_rows("gemm"):
+        if row["format"] in ("bf16", "fp8"):
+            words = ["gemm", row["format"], *(f"{name}{row[name]}" for name in "mnk")]
+            work = work_of(" ".join(words))
+            seconds = _predicted_s(words, work, rates)
+            if row["device_state"].startswith("hot"):
+                seconds = sustained_time_s(seconds, work, rates, constants)
+            yield "gemm", float(seconds[0]) / float(row["median_us"]) * 1e6 - 1.0
+    stream = load_constants("elementwise", ElementwiseConstants, "gpu")
+    for row in card_rows("elementwise"):
+        if row["what"] in ROW_BYTES and row["device_state"] == "operands in L2":
+            role = "norm" if "norm" in row["what"] else row["what"]
+            moved = float(row["tokens"]) * float(row["width"]) * ROW_BYTES[row["what"]]
+            row_s = vector_start_s(role) + float(vector_time_s(moved, rates, stream, role))
+            yield row["what"], row_s / float(row["median_us"]) * 1e6 - 1.0
+
+
+def energy_errors() -> Iterator[float]:
     """Relative errors of joules at predicted times, of each loop whose power was measured."""
-    return np.array(list(_energy_errors()))
-
-
-def _energy_errors() -> Iterator[float]:
     rates, constants = card_rates(), shipped_energy()
     for row in card_rows("power"):
         if row["joules"]:

@@ -29,6 +29,7 @@ _SUMMARY = {
     "largest_absolute_error": "largest",
     "law_absolute_error": "law alone",
     "roofline_absolute_error": "bare roofline",
+    "framework_held_out_absolute_error": "framework held out",
     "held_out_absolute_error": "device held out",
     "chip_held_out_absolute_error": "chip held out",
     "measured_time_absolute_error": "measured times",
@@ -36,8 +37,8 @@ _SUMMARY = {
     "infersim_absolute_error": "InferSim",
 }
 _SOME = (
-    "law_absolute_error", "roofline_absolute_error", "held_out_absolute_error",
-    "chip_held_out_absolute_error",
+    "law_absolute_error", "roofline_absolute_error", "framework_held_out_absolute_error",
+    "held_out_absolute_error", "chip_held_out_absolute_error",
     "measured_time_absolute_error", "genz_absolute_error", "infersim_absolute_error",
     "genz_error", "infersim_error",
 )  # fmt: skip

@@ -66,7 +66,7 @@ class Device(Record):
     least_power: Annotated[float, quantity("W")] | None = None
     """Lowest power limit that can be set; None if not stated."""
     process_power: float | None = None
-    """Power of the die's process over that of an H100's (TSMC 4N) at the same speed; None: equal."""
+    """Power of the die's process over that of an H100's at the same speed; None: equal."""
     bandwidth: Annotated[float, quantity("GB/s")]
     """Peak bytes per second of the main memory."""
     capacity: Annotated[float, quantity("GB")]

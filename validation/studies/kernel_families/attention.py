@@ -70,7 +70,17 @@ def left_out(table: KernelTable) -> Reasons:
 
 
 def usable(table: KernelTable) -> BoolArray:
-    """(q,) whether a row tells of the device, not of a missing kernel.
+    """(q,) whether a row tells of the device: the fastest of a shape, whatever its formats."""
+    columns = ("device", "operator", *SIZES, "window")
+    names = zip(*(table.words(name).tolist() for name in columns), strict=True)
+    shape = np.unique([" ".join(words) for words in names], return_inverse=True)[1]
+    least = np.full(len(table), np.inf)
+    np.minimum.at(least, shape, table["latency_s"])
+    return np.asarray(has_kernel(table) & (table["latency_s"] <= least[shape]))
+
+
+def has_kernel(table: KernelTable) -> BoolArray:
+    """(q,) whether the framework has a kernel for a row.
 
     Decode of each head apart stands in where the good kernel does not take a shape.
     """
@@ -89,7 +99,7 @@ def corrects(table: KernelTable) -> BoolArray:
     is_decode = table.words("operator") == "attention_decode"
     is_alone = is_decode & (table["query_heads"] == table["kv_heads"])
     is_slow = is_alone & (table.words("device") == "A100") & (table.words("framework") == "SGLang")
-    return np.asarray(usable(table) & ~is_slow)
+    return np.asarray(has_kernel(table) & ~is_slow)
 
 
 def shape_roofline_s(shape: Attention, rates: DeviceRates) -> FloatArray:
@@ -151,5 +161,6 @@ FAMILY = KernelFamily(
     usable=usable,
     case=lambda table: attention_case(shapes(table)),
     corrects=corrects,
+    transfer=0.8,
     geometry=("query_heads", "kv_heads", "head_dim"),
 )

@@ -48,7 +48,7 @@ def fitted_groups(
         group_points, measured = points[number == i], logs[number == i]
         noise = _NOISE_RATIO * np.eye(len(group_points))
         weights = np.linalg.solve(similarity(group_points, group_points) + noise, measured)
-        groups[name] = MeasuredGroup(group_points, weights)
+        groups[name] = MeasuredGroup(group_points, family.transfer * weights)
     return dict(sorted(groups.items()))
 
 
@@ -57,26 +57,27 @@ def cross_validated_s(
     table: KernelTable,
     is_known: BoolArray | None = None,
     constants: Record | None = None,
+    parts: NDArray[Any] | None = None,
 ) -> FloatArray:
-    """(q,) corrected seconds of rows, by corrections fitted without all rows of their geometry.
+    """(q,) corrected seconds of rows, by corrections fitted without all rows of their part.
 
-    A geometry is left out on all devices and in all formats; NaN where a row is left out. The law
-    alone of families that have no corrections.
+    NaN where a row is left out. The law alone of families that have no corrections.
 
     Args:
         table: (q,) rows.
         known: (q,) rows to which corrections are fitted; None: all.
         constants: Of the law that is corrected; None: those that are shipped.
+        parts: (q,) part of each row; None: five of geometries, on all devices and in all formats.
     """
     if family.case is None:
         return family.predict(table, constants)
     is_known = np.ones(len(table), dtype=np.bool_) if is_known is None else is_known
-    seconds, number = table.missing(), folds(table, family.geometry)
-    for fold in range(FOLDS):
-        is_tested = number == fold
-        if is_tested.any():
-            groups = fitted_groups(family, table.take(~is_tested & is_known), constants)
-            seconds[is_tested] = family.corrected_s(table.take(is_tested), groups, constants)
+    seconds = table.missing()
+    parts = folds(table, family.geometry) if parts is None else parts
+    for part in np.unique(parts):
+        is_tested = parts == part
+        groups = fitted_groups(family, table.take(~is_tested & is_known), constants)
+        seconds[is_tested] = family.corrected_s(table.take(is_tested), groups, constants)
     return seconds
 
 

@@ -20,6 +20,10 @@ import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
 from codesign.base.errors import UnknownNameError
+from codesign.models.machines.device.attention import (
+    attention_traffic_bytes,
+    attention_work_flop,
+)
 from codesign.models.machines.device.energy import (
     KernelWork,
     kernel_energy_joules,
@@ -128,45 +132,12 @@ def _gemm(table: KernelTable) -> KernelWork:
     return KernelWork(2 * m * n * k, traffic, np.maximum(_width(weights), _width(inputs)))
 
 
-def _prefill(table: KernelTable) -> KernelWork:
-    batch, heads, kv_heads = (table[name] for name in ("batch", "query_heads", "kv_heads"))
-    tokens, key = table["input_tokens"], table["head_dim"]
-    value = np.where(np.isnan(table["value_head_dim"]), key, table["value_head_dim"])
-    window = np.where(table["window"] > 0, table["window"], np.inf)
-    pairs = np.where(tokens > window, window * (tokens - window / 2), tokens**2 / 2)
-    is_whole = table.words("operator") == "attention_encoder"
-    scores = batch * heads * np.where(is_whole, tokens**2, pairs)
-    traffic = batch * tokens * (heads + kv_heads) * (key + value) * 2
-    # Queries and keys are read and written once more where a kernel before prepares them.
-    is_prepared = attention.shapes(table).is_prepared
-    traffic = traffic + np.where(is_prepared, batch * tokens * (heads + kv_heads) * key * 4, 0.0)
-    return KernelWork(2 * scores * (key + value), traffic, _softmax_bits(table), scores)
-
-
-def _decode(table: KernelTable) -> KernelWork:
-    batch, heads, kv_heads = (table[name] for name in ("batch", "query_heads", "kv_heads"))
-    window = np.where(table["window"] > 0, table["window"], np.inf)
-    keys = np.minimum(table["past_tokens"] + table["input_tokens"], window)
-    size, scores = 2 * table["head_dim"], batch * heads * keys
-    traffic = batch * keys * kv_heads * size * _bits(table, "kv_dtype") / 8
-    return KernelWork(2 * scores * size, traffic, _softmax_bits(table), scores)
-
-
-def _latent_prefill(table: KernelTable) -> KernelWork:
-    batch, heads, tokens = (table[name] for name in ("batch", "query_heads", "input_tokens"))
-    scores = batch * heads * tokens**2 / 2
-    traffic = batch * tokens * heads * 2.0 * 2 * (192 + 128)
-    is_prepared = mla.shapes(table).is_prepared
-    traffic = traffic + np.where(is_prepared, batch * tokens * heads * 2.0 * 192 * 4, 0.0)
-    return KernelWork(2 * scores * (192 + 128), traffic, _softmax_bits(table), scores)
-
-
-def _latent_decode(table: KernelTable) -> KernelWork:
-    scores = table["batch"] * table["query_heads"]
-    keys = table["past_tokens"] + table["input_tokens"]
-    traffic = table["batch"] * keys * 576 * _bits(table, "kv_dtype") / 8
-    scores = scores * keys
-    return KernelWork(2 * scores * (576 + 512), traffic, _softmax_bits(table), scores)
+def _attention(table: KernelTable) -> KernelWork:
+    family = mla if table.words("operator")[0].startswith("mla") else attention
+    shape = family.shapes(table)
+    flop = attention_work_flop(shape)
+    scores = flop / (2 * np.add(shape.head_dim, shape.value_head_dim))
+    return KernelWork(flop, attention_traffic_bytes(shape), _softmax_bits(table), scores)
 
 
 def _experts(table: KernelTable) -> KernelWork:
@@ -188,11 +159,7 @@ def _quantize(table: KernelTable) -> KernelWork:
 
 _COUNTS: dict[str, Callable[[KernelTable], KernelWork]] = {
     "gemm": _gemm,
-    "attention_prefill": _prefill,
-    "attention_encoder": _prefill,
-    "attention_decode": _decode,
-    "mla_prefill": _latent_prefill,
-    "mla_decode": _latent_decode,
+    **dict.fromkeys((*attention.OPERATORS, *mla.OPERATORS), _attention),
     "moe_experts": _experts,
     "quantize_bf16_to_fp8": _quantize,
 }

@@ -210,5 +210,6 @@ FAMILY = KernelFamily(
     most=MOST,
     groups=lambda table: np.char.add(np.char.add(table.words("device"), " "), _kernels(table)),
     case=lambda table: experts_case(expert_work(table)),
+    transfer=0.5,
     geometry=("experts", "top_k", "hidden", "expert_hidden"),
 )

@@ -199,5 +199,6 @@ FAMILY = KernelFamily(
     groups=groups,
     case=lambda table: gemm_case(_products(table)),
     corrects=_corrects,
+    transfer=0.7,
     geometry=("n", "k"),
 )

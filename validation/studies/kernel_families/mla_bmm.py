@@ -84,6 +84,7 @@ FAMILY = KernelFamily(
     start=START,
     most=MOST,
     case=lambda table: absorbing_case(shapes(table)),
+    transfer=0.8,
     geometry=("tokens", "query_heads"),
 )
 

@@ -152,14 +152,13 @@ def kernel_draw(
     share = np.where(bits > 8, 1.0, np.where(bits > 4, constants.flop_8bit, constants.flop_4bit))
     flop, process = np.asarray(work.flop), np.asarray(rates.process_power)
     core = per_flop * share * flop + constants.score * process * np.asarray(work.scores)
-    traffic = np.asarray(work.traffic_bytes)
+    traffic, narrow = np.asarray(work.traffic_bytes), np.minimum(bits, 16.0) / 16.0
     burst = np.asarray(rates.burst_fraction) / rates.sustained_fraction
-    most_flop = product_share(rates, bits) * peak * 16.0 / np.minimum(bits, 16.0) * seconds
+    most_flop = product_share(rates, bits) * peak / narrow * seconds
     room = per_flop * share * burst**ENERGY_EXPONENT * most_flop
-    has_core = core > 0
-    clock = np.where(has_core, room, 1.0) / np.where(has_core, core, 1.0)
-    clock = np.where(has_core, clock ** (1 / ENERGY_EXPONENT), np.inf)
-    arithmetic_s = flop * np.minimum(bits, 16.0) / 16.0 / peak
+    with np.errstate(divide="ignore", invalid="ignore"):  # without arithmetic, any clock
+        clock = np.divide(room, core) ** (1 / ENERGY_EXPONENT)
+    arithmetic_s = flop * narrow / peak
     memory_s = traffic / rates.bandwidth_bytes_per_s
     stacks = min(STACK_JOULES_PER_BYTE, constants.byte)
     return KernelDraw(

@@ -27,6 +27,17 @@ _FAMILIES = {
     "mla_bmm": "its absorbed products",
     "scan": "linear attention",
     "expert_exchange": "exchange of experts",
+    "quantize_bf16_to_fp8": "quantization",
+    "hyper_connection_pre": "mixing of streams before a block",
+    "hyper_connection_post": "mixing of streams after a block",
+    "input_layernorm": "norms of 2023",
+    "mlp_act": "activations of 2023",
+    "attn_rope": "rotations of 2023",
+    "norm": "norms",
+    "add_norm": "norms with an addition",
+    "silu_mul": "gated activations",
+    "rope": "rotations",
+    "add": "additions",
 }
 """Families of kernels in words, where their name is no word."""
 
@@ -79,6 +90,11 @@ class MeasuredErrors(Record):
     """Intervals by the widest scope that was not seen, else by ``model``, then by quantity."""
     kernels: dict[str, dict[str, MeasuredError]]
     """Errors of kernels whose geometry the corrections have not seen: by family, then by device."""
+    unseen_framework: dict[str, MeasuredError]
+    """Errors of kernels of a framework that the corrections have not seen: by family."""
+    other_laboratory: dict[str, dict[str, MeasuredError]]
+    """Errors of kernels that another laboratory measured: by device, then by family. Those that
+    only move data set five constants."""
     unseen_device: dict[str, MeasuredError]
     """Errors of kernels on a device that the fit has not seen, corrected by others of its chip: by
     family."""
@@ -135,7 +151,15 @@ def describe_expected_error(
         f"{basis if unseen else 'device and engine were measured, with one model left out'}."
     ]
     if kernels:
-        sentences.append(f"Errors of kernels measured on this device: {_kernel_errors(kernels)}.")
+        sentences.append(
+            f"Errors of kernels measured on this device: {_kernel_errors(kernels)}. On any device, "
+            f"corrected by other frameworks: {_kernel_errors(errors.unseen_framework)}."
+        )
+        if others := errors.other_laboratory.get(device):
+            sentences[-1] += (
+                " From another laboratory, whose kernels other than products set 5 constants: "
+                f"{_kernel_errors(others)}."
+            )
     elif chip is not None and chip in measured_chips():
         sentences.append(
             "No kernel was measured on this device; those of its chip correct its laws "

@@ -43,7 +43,7 @@ CONVOLUTION = SCAN | {
 CASES = {attention: ROW, mla: LATENT, mla_bmm: PRODUCT, scan: SCAN}
 
 DOCUMENTED = {
-    ("attention", "attention_prefill"): 0.12,
+    ("attention", "attention_prefill"): 0.14,
     ("attention", "attention_encoder"): 0.12,
     ("attention", "attention_decode"): 0.14,
     ("mla", "mla_prefill"): 0.13,

@@ -57,7 +57,7 @@ def cross_validated_s(
     table: KernelTable,
     is_known: BoolArray | None = None,
     constants: Record | None = None,
-    parts: NDArray[Any] | None = None,
+    parts: Any = None,
 ) -> FloatArray:
     """(q,) corrected seconds of rows, by corrections fitted without all rows of their part.
 

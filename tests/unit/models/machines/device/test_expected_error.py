@@ -20,6 +20,8 @@ def test_seen_devices_and_engines_have_the_errors_of_new_models():
     assert f"first token {error.low:.2f} to {error.high:.2f} (median error" in interval
     assert "device and engine were measured" in interval
     assert kernels.startswith("Errors of kernels measured on this device: products ")
+    assert "corrected by other frameworks: products " in kernels
+    assert "set 5 constants: products " in describe_expected_error("h100-sxm")[-1]
 
 
 @pytest.mark.parametrize(

@@ -317,17 +317,17 @@ _NOTES = (
     "predictions. Those of mixtures by a fit without their model are 9 % off in the median, of "
     "Qwen3-235B too; without such constants they are 39 % too fast. A GB200, whose host is slower, "
     "prints up to 39 % less than a B200 with many requests at a time. Llama 3.1 8B, with thousands "
-    "at a time, is 16 to 20 % too slow. Experts of RTX PRO have their laws alone: 17 % too slow on "
+    "at a time, is 15 to 26 % too slow. Experts of RTX PRO have their laws alone: 17 % too slow on "
     "one, 28 % too fast on eight.",
     "Dense models with longer answers than prompts are 19 % too fast on B200 and 12 % on GB200 "
     "with the PyTorch engine, and within 2 % with longer prompts. MLPerf's B200 is 13 % too slow, "
     "of which the power limit makes 5: its tokens take 4.1 PFLOP/s of products. In loops of a "
     "second at 985 W the measured ones in 4 bits reach 3.3 to 4.2; the prediction is 4.0. A GB200 "
     "prints up to 18 % more than a B200, where their memories differ by 4 %.",
-    "The 70B in 8 bits leaves 7 of the 80 GB of one H100, which is 13 to 26 % too slow at so few "
+    "The 70B in 8 bits leaves 7 of the 80 GB of one H100, which is 13 to 27 % too slow at so few "
     "requests. TensorRT-LLM's rule, 0.9 of what weights and activations leave of 80 GiB, would "
     "give it 6 %, but make two A100s up to 29 % too fast. Prompts of 20,000 tokens of 7B and 8B "
-    "are 20 % too slow. Answers of 2,000 tokens and more on four and eight H100s are 7 to 33 % "
+    "are 20 % too slow. Answers of 2,000 tokens and more on four and eight H100s are up to 34 % "
     "too fast, of which the last turn of requests makes 1 to 7.",
     "Prompts of Llama 3.1 405B on eight H100 and H200 are 6 to 14 % too slow. No all-reduce beyond "
     "17 MB is among the kernels measured on eight of them; the law takes 1.5 ms for 268 MB, and "

@@ -174,7 +174,7 @@ def serve_model(
     report(
         as_json,
         lambda: ServeModelAnswer.describe(inputs, rows, served, level),
-        lambda: arrivals_tables(question, rows, served, level),
+        lambda: arrivals_tables(question, rows, served, level, more.get("engine", "graphs")),
     )
     if needed is not None:
         say(f"warning: overloaded: {needed} machines needed, got {n_machines}")

@@ -29,8 +29,13 @@ def arrivals_tables(
     pools: Sequence[PoolInputs],
     served: ServedRequests,
     level: LatencyLimits | None,
+    engine: str,
 ) -> list[RenderableType]:
-    """Served requests for the terminal."""
+    """Served requests for the terminal.
+
+    Args:
+        engine: Serving engine, by which errors are expected.
+    """
     headers = [*(f"{p} %" for p in PERCENTILES), "mean"]
     rows = (
         (_TITLES[name], *map(_time, values.values()))
@@ -73,7 +78,9 @@ def arrivals_tables(
             "steps after its first token. The rate counts from the first arrival to the last token."
         ),
         *(
-            text_line(" ".join(describe_expected_error(key, chip=load_device(key).measured_name)))
+            text_line(
+                " ".join(describe_expected_error(key, engine, load_device(key).measured_name))
+            )
             for key in list_devices()
             if key in [machine["device"] for machine in machines]
         ),

@@ -37,7 +37,7 @@ from codesign.search.problem import Problem
 
 MOST_RIVALS = 120_000
 """Number of designs above which a decision is given up, or the box is shrunk. [ours]"""
-_MOST_BOUNDED = 40_000_000
+_MOST_BOUNDED = 20_000_000
 """Number of partial designs after which no further box is searched: minutes. [ours]"""
 _LEAST_SHARE, _SMALLEST_SHARE = 1 / 16, 1e-3
 """Share of the ranges that is searched first, and share below which none is. [ours]"""

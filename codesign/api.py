@@ -10,7 +10,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from codesign.base.columns import Fields, first_values
 from codesign.base.errors import InputError, JobError, check_known
 from codesign.base.evaluator import Evaluator, Explanation
 from codesign.base.metrics import chosen_metrics
+from codesign.base.records import frozen
 from codesign.base.schema import Document, parse_record
 from codesign.insight.evaluated_design import AssessedDesign, EvaluatedDesign
 from codesign.models.memtech import load_library
@@ -200,7 +201,7 @@ def prepare_campaign(campaign: Campaign | Results) -> PreparedEvaluator:
     return PreparedEvaluator(campaign.problem, record)
 
 
-@dataclass(frozen=True)
+@frozen
 class PreparedEvaluator:
     """Evaluates single designs; see :func:`prepare`.
 
@@ -347,7 +348,7 @@ def evaluate_as(campaign: Campaign, design: Fields) -> EvaluatedDesign:
     return prepare_campaign(campaign).explain(design)
 
 
-@dataclass(frozen=True)
+@frozen
 class Drawing:
     """A figure that a notebook displays."""
 

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from codesign.base.columns import IntArray
+from codesign.base.records import frozen
 from codesign.base.schema import Record
 from codesign.evaluators.conformance import check_evaluator
 from codesign.search.observations import Observations
@@ -47,7 +47,7 @@ _BATCH_SIZES = (1, 2, 4, 3)
 _MOST_LISTED = 10_000
 
 
-@dataclass(frozen=True)
+@frozen
 class _Task:
     """An objective function with a difficulty; its words end the sentence of a failure."""
 

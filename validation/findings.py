@@ -5,12 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TypeAlias
 
 from codesign.base.columns import JsonObject, JsonRows, StringMap
 from codesign.base.files import write_text
+from codesign.base.records import frozen
 from codesign.report.text_table import TextTable
 
 Part: TypeAlias = str | TextTable
@@ -31,7 +32,7 @@ def keyed_table(
     return TextTable(title, list(columns.values()), cells, numbers=right, folds="names")
 
 
-@dataclass(frozen=True)
+@frozen
 class Finding:
     """The result of a study, in the order of its page.
 

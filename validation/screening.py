@@ -11,7 +11,6 @@ from __future__ import annotations
 import statistics
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +19,7 @@ import yaml
 
 from codesign.base.columns import FloatArray, StringList
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.base.text import markdown_table
 from codesign.search.campaign import Campaign
 from codesign.search.campaign.campaign_definition import load_definition
@@ -30,7 +30,7 @@ from codesign.search.campaign.store_file import open_store
 SHARES = (0.9, 0.95, 0.99)
 
 
-@dataclass(frozen=True)
+@frozen
 class ScreenedRun:
     """One run, with the time that it cost.
 

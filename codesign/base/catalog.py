@@ -7,12 +7,13 @@ such as ``tier1_technology.bandwidth``; the space never learns what the things a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Catalog:
     """Numbers and words by name and attribute.
 

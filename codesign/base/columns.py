@@ -7,11 +7,12 @@ depends on one parameter is computed once per value and gathered, never once per
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from codesign.base.records import frozen
 
 FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
@@ -19,7 +20,7 @@ BoolArray = NDArray[np.bool_]
 Value = bool | int | float | str | tuple[int, ...] | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Column:
     """One parameter over ``n`` designs.
 

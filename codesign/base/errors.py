@@ -17,7 +17,9 @@ import difflib
 import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
+
+from codesign.base.records import frozen
 
 _MOST_CHARACTERS = 200
 """Characters of a name that is repeated in a message and compared with the known ones."""
@@ -29,7 +31,7 @@ class CodesignError(Exception):
     """Root of every exception that codesign raises on purpose."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Mistake:
     """One thing that is wrong with an input; its text is ``place: key: message``.
 

@@ -7,7 +7,7 @@ randomness, no files, no globals while evaluating. It knows nothing of search.
 from __future__ import annotations
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import ClassVar, Literal
 
 from codesign.base.columns import Arrays, Columns, Domains, Fields, JsonObject, Value
@@ -15,10 +15,11 @@ from codesign.base.errors import InputError
 from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
 from codesign.base.failures import Failure as Failure  # plug-ins find it here
 from codesign.base.metrics import Metric
+from codesign.base.records import frozen
 from codesign.base.schema import Record
 
 
-@dataclass(frozen=True)
+@frozen
 class Evaluation:
     """Results of a batch of ``n`` designs.
 
@@ -34,7 +35,7 @@ class Evaluation:
     failures: Mapping[int, str | Failure] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@frozen
 class Explanation:
     """One design in full, for people: rows of plain values, ready to print or to write as JSON.
 
@@ -72,7 +73,7 @@ class Explanation:
     pass_s: float | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolDescription:
     """A pool of a system, as an evaluator of systems is given it.
 
@@ -88,7 +89,7 @@ class PoolDescription:
     choices: Domains = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
+@frozen
 class LinkDescription:
     """A link that joins two pools; its parameters begin with its name.
 
@@ -102,7 +103,7 @@ class LinkDescription:
     receiver: str
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolAccount:
     """One machine of a pool, explained by itself.
 
@@ -117,7 +118,7 @@ class PoolAccount:
     explanation: Explanation
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolPrices:
     """Prices of the machines of a pool beside those that their metrics state.
 

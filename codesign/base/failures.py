@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum
 from typing import Literal, get_args
+
+from codesign.base.records import frozen
 
 FailureKind = Literal["infeasible", "failed", "timeout", "bad-output", "lost"]
 """Cause of a missing result: the evaluator refused the design as infeasible, gave up or raised,
@@ -31,7 +32,7 @@ class Status(IntEnum):
         return "ok" if self is Status.FEASIBLE else self.name.lower().replace("_", "-")
 
 
-@dataclass(frozen=True)
+@frozen
 class Failure:
     """Reason for a missing result.
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar, cast
 
 from codesign.base.errors import check_known
+from codesign.base.records import frozen
 
 if TYPE_CHECKING:
     from codesign.base.columns import FloatArray
@@ -42,7 +42,7 @@ def flipped_columns(values: FloatArray, senses: Sequence[Sense]) -> FloatArray:
     return values * [_SIGNS[sense] for sense in senses]
 
 
-@dataclass(frozen=True)
+@frozen
 class Metric:
     """Meaning of a number.
 

@@ -12,7 +12,7 @@ import io
 import re
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -33,6 +33,7 @@ from codesign.base.errors import (
     describe_unknown,
     reraised_as_value_error,
 )
+from codesign.base.records import frozen
 from codesign.base.text import CONTROL, one_line
 from codesign.base.units import parse_quantity
 
@@ -233,7 +234,7 @@ def _fast_loader() -> type[Any]:
 _FastLoader = _fast_loader()
 
 
-@dataclass(frozen=True)
+@frozen
 class Document:
     """Content of a file, with the line of every key.
 

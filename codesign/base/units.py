@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from functools import cache, lru_cache
 
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 
 _MOST_POWER = 9
 """The largest exponent that a unit is read with; none that is used has more than 3."""
@@ -26,7 +26,7 @@ BASES = ("s", "m", "B", "J", "FLOP", "token", "USD", "g", "K")
 tokens, money, mass (of CO2 equivalents), temperature."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Unit:
     """A scale to coherent SI units and the exponent of each base dimension (see ``BASES``)."""
 

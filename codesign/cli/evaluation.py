@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from codesign.base.errors import InputError, check_known
+from codesign.base.records import frozen
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import (
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 _DEFAULT_SPACE = "memexplorer"
 
 
-@dataclass(frozen=True)
+@frozen
 class QuestionFlags:
     """Workload and evaluator of a design."""
 
@@ -55,7 +56,7 @@ class QuestionFlags:
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class DesignFlags:
     """The design, and where it is described."""
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +10,7 @@ import typer
 
 from codesign.base.errors import InfeasibleError, InputError, UnknownNameError
 from codesign.base.files import ending_of
+from codesign.base.records import frozen
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder, Name, shown_path
 from codesign.cli.flag_records import flag
@@ -28,7 +28,7 @@ _OTHER_NAMES = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class ExportFlags:
     """Designs to write, and their format."""
 

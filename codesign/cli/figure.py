@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -12,6 +11,7 @@ import typer
 
 from codesign.base.errors import InfeasibleError, InputError, check_known, mistakes_at
 from codesign.base.files import ending_of
+from codesign.base.records import frozen
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder, front_to_draw, shown_path
 from codesign.cli.export import check_ended
@@ -31,7 +31,7 @@ _OF_CAMPAIGN = ("convergence", "front")
 _OF_DESIGN = ("roofline", "breakdown", "hierarchy", "system")
 
 
-@dataclass(frozen=True)
+@frozen
 class DrawingFlags:
     """Subject of a figure, and its size and format."""
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
 from codesign.cli.flags import flag_by_key, naming, number, quantity
@@ -25,7 +25,7 @@ _DEFAULT_PROMPT, _DEFAULT_GENERATED = 2048, 256
 _RECORDS = "codesign.evaluators.forecast.forecast_options"
 
 
-@dataclass(frozen=True)
+@frozen
 class RateFlags:
     """A machine, by its rates or its datasheet."""
 
@@ -34,7 +34,7 @@ class RateFlags:
     on: str | None = flag("A device whose datasheet gives what is left out.")
 
 
-@dataclass(frozen=True)
+@frozen
 class BatchFlags:
     """The requests that are decoded together."""
 

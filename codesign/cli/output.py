@@ -6,7 +6,6 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import wraps
 from io import StringIO
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO, cast
 import typer
 
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.base.text import printable
 from codesign.cli.heartbeat import heartbeat
 
@@ -162,7 +162,7 @@ class _PrintableHook:
         return [_Printable(renderable) for renderable in renderables]
 
 
-@dataclass(frozen=True)
+@frozen
 class _Printable:
     """A renderable without control characters in its text."""
 

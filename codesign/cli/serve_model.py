@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import ceil, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.base.errors import InputError, mistakes_at
+from codesign.base.records import frozen
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import flag, set_flags
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from codesign.models.deployments.queueing.serving_machine import ServingMachine
 
 
-@dataclass(frozen=True)
+@frozen
 class StreamFlags:
     """The requests that arrive."""
 
@@ -71,7 +72,7 @@ class StreamFlags:
     seed: int = flag("Seed of random requests.", 0, min=0)
 
 
-@dataclass(frozen=True)
+@frozen
 class PrefillFlags:
     """Machines that only prefill."""
 
@@ -225,7 +226,7 @@ def _machines_needed(served: ServedRequests, n_machines: int) -> int | None:
     return max(ceil(n_machines * (1 + growth)), n_machines + 1) if growth > _OVERLOAD else None
 
 
-@dataclass(frozen=True)
+@frozen
 class _Members:
     """Machines with their roles and numbers, their link, and where they come from."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
 from codesign.base.errors import InputError, UnknownNameError
+from codesign.base.records import frozen
 from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
@@ -78,7 +78,7 @@ Stores = Annotated[
 ]
 
 
-@dataclass(frozen=True)
+@frozen
 class RequestFlags:
     """The tokens of a request, and the limits on its times."""
 
@@ -122,7 +122,7 @@ class RequestFlags:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class GroupFlags:
     """Split of a model within one stage."""
 
@@ -130,7 +130,7 @@ class GroupFlags:
     ep: int | None = flag("Expert parallelism.", key="expert_parallel")
 
 
-@dataclass(frozen=True)
+@frozen
 class SplitFlags(GroupFlags):
     """Split and replicas of a model."""
 
@@ -139,7 +139,7 @@ class SplitFlags(GroupFlags):
     dp: int | None = flag("Replicas.", key="data_parallel")
 
 
-@dataclass(frozen=True)
+@frozen
 class FormatFlags:
     """Number formats."""
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from codesign.base.errors import InputError, mistakes_at
+from codesign.base.records import frozen
 from codesign.cli.flags import numbers
 from codesign.cli.output import report
 from codesign.cli.serving_flags import (
@@ -73,7 +74,7 @@ def answer_sessions(question: SizeQuestion, as_json: bool) -> None:
     report(as_json, lambda: answer, lambda: session_tables(answer, session))
 
 
-@dataclass(frozen=True)
+@frozen
 class _Search:
     """Machines that may serve the sessions of a question."""
 

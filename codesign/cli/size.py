@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from codesign.base.errors import InputError, check_known
+from codesign.base.records import frozen
 from codesign.cli.flag_records import set_flags
 from codesign.cli.flags import check_figure, count, naming, numbers
 from codesign.cli.output import AsJson, make_console, report, say
@@ -154,7 +155,7 @@ def _stray_words(flag_name: str, question: str) -> str:
 # A demand.
 
 
-@dataclass(frozen=True)
+@frozen
 class _Fleet:
     """A demand on some devices, with the stated formats and degrees of its deployments."""
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.cli.flag_records import flag
 from codesign.cli.flags import number
 from codesign.cli.serving_flags import FormatFlags, RequestFlags, SplitFlags, settings_by_record
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from codesign.evaluators.platform.instances import Demand
 
 
-@dataclass(frozen=True)
+@frozen
 class DemandFlags:
     """Requests to serve: of users at once, at random, or together."""
 
@@ -75,7 +75,7 @@ class DemandFlags:
         )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class StudyFlags:
     """Other questions than a demand."""
 
@@ -92,7 +92,7 @@ class StudyFlags:
     figure: Path | None = flag("Draw price against speed, or --vary: a .png or .svg file.")
 
 
-@dataclass(frozen=True)
+@frozen
 class SizeQuestion:
     """Everything that the command line says, but for the form of the answer."""
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from importlib import import_module
 from typing import Any
 
 from codesign.base import plugins
 from codesign.base.columns import JsonObject
 from codesign.base.errors import check_known, reraised_as_value_error
+from codesign.base.records import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class Profiles:
     """The named rules of one evaluator, each of them a class.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from codesign.base.columns import Fields, JsonObject, Value, first_values
 from codesign.base.evaluator import Evaluator, Explanation, PoolAccount, reading_of
 from codesign.base.metrics import Metric
 from codesign.base.notebook import metric_text, table_html
+from codesign.base.records import frozen
 from codesign.base.schema import Record
 from codesign.search.derived_metrics import DerivedMetric
 from codesign.space import DesignSpace
@@ -37,7 +37,7 @@ class _LimitedDesign:
         return "keeps every limit" if self.is_feasible else "breaks " + ", ".join(self.broken)
 
 
-@dataclass(frozen=True)
+@frozen
 class AssessedDesign(_LimitedDesign):
     """The metrics and limits of one design, without what explains them.
 
@@ -57,7 +57,7 @@ class AssessedDesign(_LimitedDesign):
         return table_html(f"A design that {self._state}", ("metric", "value"), metrics)
 
 
-@dataclass(frozen=True)
+@frozen
 class EvaluatedDesign(_LimitedDesign):
     """One design and what became of it.
 

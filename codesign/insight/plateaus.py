@@ -7,12 +7,12 @@ the whole front, folded or not, so numbers do not depend on the tolerance.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.base.columns import IntArray
+from codesign.base.records import frozen
 from codesign.search.pareto import TOLERANCE, fold
 from codesign.search.problem import cost_column
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from codesign.search.campaign import Results
 
 
-@dataclass(frozen=True)
+@frozen
 class FoldedFront:
     """The front of a campaign, ``n`` designs, with those that are folded under a cheaper one.
 

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
+from codesign.base.records import frozen
 
 if TYPE_CHECKING:
     from codesign.search.campaign import Results
 
 
-@dataclass(frozen=True)
+@frozen
 class OptimizerSummary:
     """One optimizer over its seeds.
 
@@ -35,7 +35,7 @@ class OptimizerSummary:
     hypervolume_std: float | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Convergence:
     """Hypervolume against evaluations of one optimizer.
 

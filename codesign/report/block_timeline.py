@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from codesign.base.columns import Columns, FloatArray, JsonObject
 from codesign.base.files import write_text
+from codesign.base.records import frozen
 from codesign.evaluators.simulation import SimulationEvaluator
 from codesign.models.machines.simulation.simulated_npu import Transaction
 from codesign.report.chart import Axis, Box, Chart, Panel
@@ -21,7 +22,7 @@ _OUTSIDE_LAYERS = ("embedding", "lm_head")
 """Groups of operators that are not part of a layer."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Timeline:
     """One layer of a model on one design, its operators one after the other.
 
@@ -42,7 +43,7 @@ class Timeline:
         return sorted(names, key=lambda name: (name.startswith("tier"), name != "array", name))
 
 
-@dataclass(frozen=True)
+@frozen
 class Occupancy:
     """Share of time for which each resource is busy, interval by interval.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
 
 from codesign.base.columns import Arrays, Fields, FloatArray, IntArray
 from codesign.base.metrics import Metric
+from codesign.base.records import frozen
 from codesign.insight.plateaus import FoldedFront, fold_positions
 from codesign.insight.summary import convergence, optimizer_names
 from codesign.report import palette
@@ -52,7 +53,7 @@ _CROWDED = 0.1
 PICK_TITLES = {key: key.title() for key in ("frugal", "knee", "recommended", "fastest", "best")}
 
 
-@dataclass(frozen=True)
+@frozen
 class FrontPicture:
     """Everything that a chart of a front shows.
 

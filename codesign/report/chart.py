@@ -7,16 +7,17 @@ names of ``palette.py``, so that a page can follow its reader's light or dark lo
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.base.records import frozen
+
 Numbers = Sequence[float] | NDArray[Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Axis:
     """One axis of a panel.
 
@@ -37,7 +38,7 @@ class Axis:
     is_hidden: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Points:
     """Symbols of one series.
 
@@ -61,7 +62,7 @@ class Points:
     group: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Line:
     """A line through points; ``step`` is ``hv``, ``vh`` or empty."""
 
@@ -77,7 +78,7 @@ class Line:
     group: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Bars:
     """Horizontal bars, one per row of a panel with category names.
 
@@ -101,7 +102,7 @@ class Bars:
     labels: Sequence[str] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class Box:
     """A rectangle; its label stands in it where it fits, else the reader finds it in ``text``."""
 
@@ -117,7 +118,7 @@ class Box:
     id: int | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Label:
     """A text in a panel.
 
@@ -143,7 +144,7 @@ class Label:
 Mark = Points | Line | Bars | Box | Label
 
 
-@dataclass(frozen=True)
+@frozen
 class Panel:
     """One pair of axes with what is drawn on it, the first mark below the others.
 
@@ -160,7 +161,7 @@ class Panel:
     is_to_scale: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Chart:
     """A figure.
 

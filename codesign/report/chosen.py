@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
 
 from codesign.answers.campaigns import Provenance, plain_design, progress_words
 from codesign.answers.json_values import plain_value
 from codesign.base.columns import IntArray, JsonObject
 from codesign.base.errors import InputError, UnknownNameError, mistakes_at
+from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.plateaus import folded_front, number_ranges, tolerance_words
 from codesign.report.exchange import exchange_words
@@ -22,7 +22,7 @@ PICK_KEYS = ("knee", "frugal", "fastest", "recommended")
 """Names of recommended designs; see :func:`picks_of`."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ChosenDesign:
     """A design with its evaluation.
 

@@ -6,12 +6,12 @@ Charts of several designs share their scales, so that two of them can be compare
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import Fields
 from codesign.base.metrics import Metric
+from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report import palette
@@ -29,7 +29,7 @@ HATCHES = {"off-chip": "/", "on-chip port": ".", "vector": "x", "power": "-", "m
 """Bounds are told apart without color too."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Scales:
     """Ends of the axes that the charts of several designs share.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
 from rich.console import RenderableType
 
 from codesign.base.columns import BoolArray, Fields, FloatArray, IntArray, Value
+from codesign.base.records import frozen
 from codesign.base.units import format_quantity
 from codesign.insight.explanation import FrontExplanation
 from codesign.insight.explanation.absence import Absence, Miss
@@ -51,7 +51,7 @@ STATES = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Section:
     """A part of the explanation before it takes a form.
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from codesign.base.records import frozen
 from codesign.report.labels import format_metric, metric_of, metric_title
 from codesign.search.problem import Constraint, Problem
 
 
-@dataclass(frozen=True)
+@frozen
 class LimitLine:
     """A limit on one metric.
 

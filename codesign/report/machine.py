@@ -7,13 +7,14 @@ the evaluators use, one design at a time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any
 
 import numpy as np
 
 from codesign.base.columns import Columns, FloatArray
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.hardware.accelerator import (
@@ -27,7 +28,7 @@ from codesign.models.memtech import Level, MemoryTechnology
 from codesign.models.workload import multiply_bits
 
 
-@dataclass(frozen=True)
+@frozen
 class Bank:
     """So many units of one memory technology.
 
@@ -57,7 +58,7 @@ class Bank:
         return f"{self.count} × {self.technology.name}"
 
 
-@dataclass(frozen=True)
+@frozen
 class MachineLevel:
     """One memory level.
 
@@ -103,7 +104,7 @@ class MachineLevel:
         return f"{self.shoreline_m * 1e3:.4g} mm of edge" if self.shoreline_m else "none"
 
 
-@dataclass(frozen=True)
+@frozen
 class Machine:
     """An array, a vector unit and memory levels, the nearest first.
 

@@ -9,11 +9,12 @@ as an equal margin around all that stands on it, with the area of the account.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from codesign.base.columns import Fields
+from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.accounts.price import INTERPOSER_MARGIN
 from codesign.report import palette
@@ -38,7 +39,7 @@ _HATCHES = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class Rectangle:
     """A block on or beside a die, in millimetres from the die's lower left corner."""
 
@@ -53,7 +54,7 @@ class Rectangle:
         return (self.x[1] - self.x[0]) * (self.y[1] - self.y[0])
 
 
-@dataclass(frozen=True)
+@frozen
 class DiePlan:
     """Blocks of a die and the memories beside it.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from codesign.base.columns import Arrays, BoolArray, Fields
+from codesign.base.records import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class MarkedDesigns:
     """Designs to show by name next to a front.
 

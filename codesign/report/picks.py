@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
+from codesign.base.records import frozen
 from codesign.insight.decisions.recommendation import Rule, recommend
 from codesign.insight.explanation.choices import knees_of
 from codesign.insight.plateaus import FoldedFront
@@ -16,7 +17,7 @@ from codesign.search.campaign import Results
 from codesign.search.problem import Objective, cost_column
 
 
-@dataclass(frozen=True)
+@frozen
 class Pick:
     """A design with a name.
 

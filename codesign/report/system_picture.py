@@ -6,9 +6,9 @@ One description for paper and page, so that both show the same numbers in the sa
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from codesign.base.columns import Fields
+from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report.labels import format_value, part_words
 
@@ -20,7 +20,7 @@ layers."""
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True)
+@frozen
 class PictureMachine:
     """A pool as it is drawn.
 
@@ -35,7 +35,7 @@ class PictureMachine:
     evaluated: EvaluatedDesign
 
 
-@dataclass(frozen=True)
+@frozen
 class PictureLink:
     """Link between two pools that stand side by side.
 
@@ -47,7 +47,7 @@ class PictureLink:
     words: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class TimelineBar:
     """The time of one request in a pool or on a link.
 
@@ -70,7 +70,7 @@ class TimelineBar:
     text: str
 
 
-@dataclass(frozen=True)
+@frozen
 class SystemPicture:
     """A system, from left to right as a request passes it.
 

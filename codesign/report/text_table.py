@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -12,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from codesign.base.files import write_text
+from codesign.base.records import frozen
 from codesign.base.text import markdown_table
 from codesign.report.tables import let_break, plain_table, text_line
 
@@ -34,7 +34,7 @@ def marked_cell(text: str, is_best: bool) -> str:
     return BestCell(text) if is_best else text
 
 
-@dataclass(frozen=True)
+@frozen
 class TextTable:
     """Cells of text under headers.
 

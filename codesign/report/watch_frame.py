@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from rich.console import Console, RenderableType
@@ -12,6 +12,7 @@ from rich.table import Table
 
 from codesign.answers.campaigns import WatchAnswer
 from codesign.base.columns import Fields, FloatArray
+from codesign.base.records import frozen
 from codesign.insight.summary import convergence, optimizer_names
 from codesign.report.front_lines import front_lines
 from codesign.report.labels import describe_time, evaluator_words, format_value
@@ -26,7 +27,7 @@ _WIDTH = 32
 _BARS = "▁▂▃▄▅▆▇█"
 
 
-@dataclass(frozen=True)
+@frozen
 class Pace:
     """Recent speed of a run.
 
@@ -39,7 +40,7 @@ class Pace:
     left_s: float | None
 
 
-@dataclass(frozen=True)
+@frozen
 class Frame:
     """One moment of a campaign.
 

@@ -7,7 +7,6 @@ no finite number is NaN.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
@@ -15,6 +14,7 @@ import numpy as np
 from codesign.base.columns import Arrays, FloatArray, JsonObject
 from codesign.base.errors import InputError, ProblemList, mistakes_at
 from codesign.base.metrics import AMOUNTS, Metric, Sense
+from codesign.base.records import frozen
 from codesign.base.schema import Record, one_of
 from codesign.base.units import parse_unit
 from codesign.space import Expression, parse_expression
@@ -39,7 +39,7 @@ class MetricDefinition(Record):
     """One sentence for tables and figures."""
 
 
-@dataclass(frozen=True)
+@frozen
 class DerivedMetric:
     """A metric with the expression that computes it from others.
 

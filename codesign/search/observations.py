@@ -7,7 +7,7 @@ the store add where each observation stands in its run, and results are read fro
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 import numpy as np
@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 
 from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
 from codesign.base.failures import Failure, Status
+from codesign.base.records import frozen
 from codesign.search.pareto import non_dominated
 
 StatusArray = NDArray[np.int8]
 
 
-@dataclass(frozen=True)
+@frozen
 class Observations:
     """Results of ``n`` designs.
 

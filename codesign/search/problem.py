@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, TypeVar
 
 import numpy as np
@@ -28,6 +28,7 @@ from codesign.base.errors import (
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
 from codesign.base.metrics import Metric, Sense, flipped, flipped_columns
+from codesign.base.records import frozen
 from codesign.base.units import DIMENSIONLESS, parse_unit
 from codesign.search.derived_metrics import DerivedMetric, provenance_of
 from codesign.search.observations import Observations
@@ -36,7 +37,7 @@ from codesign.space import DesignSpace, Expression, parse_expression
 _Amount = TypeVar("_Amount", float, FloatArray)
 
 
-@dataclass(frozen=True)
+@frozen
 class Objective:
     """A metric and the direction in which this problem wants it.
 
@@ -78,7 +79,7 @@ def cost_column(objectives: Sequence[Objective]) -> int:
     return (costs or minimized or [len(objectives) - 1])[-1]
 
 
-@dataclass(frozen=True)
+@frozen
 class Constraint:
     """A condition that a campaign sets on metrics, parameters or derived quantities.
 
@@ -102,7 +103,7 @@ class Constraint:
         return self.bound is not None
 
 
-@dataclass(frozen=True)
+@frozen
 class Problem:
     """Designs in, observations out; see :func:`codesign.search.problem_builder.build_problem`.
 

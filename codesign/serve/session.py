@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from codesign.answers.designs import FrontDistance
 from codesign.api import PreparedEvaluator, load_compiled_loop, prepare_campaign
 from codesign.base.columns import FloatArray, IntArray, JsonObject
 from codesign.base.errors import InputError, JobError
+from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.plateaus import folded_front
 from codesign.report.chart import Axis, Chart, Line, Mark, Panel, Points
@@ -55,7 +56,7 @@ _FOLLOWED = 8
 """[ours] Designs of which the neighbors are looked at in every further round."""
 
 
-@dataclass(frozen=True)
+@frozen
 class FrontPoints:
     """The front that designs are compared with.
 

@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.space.nodes import Call, Fold, FoldedCall, Node, Product, Sum
 
 _WHOLE_BELOW = 2.0**53
 
 
-@dataclass(frozen=True)
+@frozen
 class MagnitudeBounds:
     """Bounds on a number that hold for every design.
 

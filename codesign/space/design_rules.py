@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.space.axes import ComponentAxis
 from codesign.space.nodes import Combination, Node, Values, verdict
 from codesign.space.structure import SpaceConstraint, Structure
@@ -21,7 +22,7 @@ from codesign.space.structure import SpaceConstraint, Structure
 _PRESENT, _ABSENT, _FREE = 0.0, 1.0, 2.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Rule:
     """A condition that every design keeps.
 

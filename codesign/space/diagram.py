@@ -10,12 +10,12 @@ TAOCP 4A, section 7.1.4). Designs are numbered from 0 in lexicographic order of 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray, distinct
+from codesign.base.records import frozen
 from codesign.space.axes import ComponentAxis
 from codesign.space.design_rules import Rule
 from codesign.space.residuals import Candidates, Cell, Term, compiled
@@ -38,7 +38,7 @@ class TooManyStatesError(Exception):
         self.rule, self.columns = rule, tuple(columns)
 
 
-@dataclass(frozen=True)
+@frozen
 class Layer:
     """One choice in every state that the earlier choices can lead to.
 

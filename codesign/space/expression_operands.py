@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal
 
 import numpy as np
 
 from codesign.base.columns import Value
+from codesign.base.records import frozen
 from codesign.base.units import DIMENSIONLESS, Unit
 from codesign.space import nodes
 from codesign.space.expression_tokens import problem_at
@@ -19,7 +20,7 @@ from codesign.space.nodes import Constant, Node
 Kind = Literal["number", "condition", "category", "word", "list"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Operand:
     """A parsed part with what is known of it.
 
@@ -33,7 +34,7 @@ class Operand:
     kind: Kind
     column: int
     text: str
-    node: Node = Constant(0.0)  # noqa: RUF009 (a frozen record; words and lists have no node)
+    node: Node = Constant(0.0)
     unit: Unit = DIMENSIONLESS
     is_bare: bool = False
     key: str = ""

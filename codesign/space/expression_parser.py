@@ -25,12 +25,13 @@ by ``s``. Nothing is ever handed to Python's own evaluator.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
 from codesign.base.columns import Value
 from codesign.base.errors import InputError, describe_unknown, mistakes_at
+from codesign.base.records import frozen
 from codesign.base.units import DIMENSIONLESS, Unit
 from codesign.space import nodes
 from codesign.space.expression_operands import (
@@ -89,7 +90,7 @@ def parse_expression(
         return _Parser(text, scope).parse()
 
 
-@dataclass(frozen=True)
+@frozen
 class _Scope:
     units: Mapping[str, Unit]
     categories: Mapping[str, Category]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.base.units import Unit, parse_unit
 
 KEYWORDS = frozenset({"and", "or", "not", "in", "none", "true", "false"})
@@ -24,7 +24,7 @@ _TOKEN = re.compile(
 _UNIT = re.compile(rf"\s*(?P<unit>{_UNIT_WORD}(?:[*/]{_UNIT_WORD})*)(?!\w)")
 
 
-@dataclass(frozen=True)
+@frozen
 class Token:
     """A word with its place; a number with its value and its unit, if it has one."""
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from codesign.base.columns import Arrays, FloatArray, Value
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.base.units import BASES, Unit, written_quantity
 from codesign.space.expression_tokens import tokens_of
 from codesign.space.nodes import Node
@@ -23,7 +23,7 @@ PRESENT = ".present"
 _LIMIT = re.compile(r"^\s*(\w+)\s*(<=|<|>=|>)\s*([^<>=()]+?)\s*$")
 
 
-@dataclass(frozen=True)
+@frozen
 class Category:
     """Values with which a parameter may be compared.
 
@@ -52,7 +52,7 @@ def position_of(value: object, values: Sequence[Value]) -> int | None:
     return None
 
 
-@dataclass(frozen=True)
+@frozen
 class Expression:
     """A parsed expression.
 
@@ -106,7 +106,7 @@ class Expression:
             return np.asarray(self.node.evaluate(values), dtype=np.float64)
 
 
-@dataclass(frozen=True)
+@frozen
 class WrittenLimit:
     """A condition that compares one quantity with what may be a number, as it is written.
 

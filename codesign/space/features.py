@@ -10,18 +10,18 @@ features are added by their logarithm.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
+from codesign.base.records import frozen
 from codesign.space.expressions import format_value
 from codesign.space.parameters import Parameter, RepeatedPart, numbers_of
 from codesign.space.structure import Structure
 
 
-@dataclass(frozen=True)
+@frozen
 class Feature:
     """A number of every design.
 

@@ -11,11 +11,11 @@ walking these (see ``residuals.py``): a fold whose first operands are known is o
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import Arrays, BoolArray, FloatArray
+from codesign.base.records import frozen
 
 Values = Arrays
 
@@ -38,7 +38,7 @@ class Node:
         raise NotImplementedError
 
 
-@dataclass(frozen=True)
+@frozen
 class Combination(Node):
     """A node whose value follows from those of its operands."""
 
@@ -52,7 +52,7 @@ class Combination(Node):
         return self.combine(*(operand.evaluate(values) for operand in self.operands))
 
 
-@dataclass(frozen=True)
+@frozen
 class Fold(Node):
     """A node that takes its operands one after the other into a running value."""
 
@@ -74,7 +74,7 @@ class Fold(Node):
         return np.asarray(total)
 
 
-@dataclass(frozen=True)
+@frozen
 class Constant(Node):
     """A number that was written down."""
 
@@ -85,7 +85,7 @@ class Constant(Node):
         return np.asarray(self.value, dtype=np.float64)
 
 
-@dataclass(frozen=True)
+@frozen
 class Name(Node):
     """A named number, given in a unit of ``scale`` coherent SI units."""
 
@@ -97,7 +97,7 @@ class Name(Node):
         return np.asarray(values[self.key], dtype=np.float64) * self.scale
 
 
-@dataclass(frozen=True)
+@frozen
 class Sum(Fold):
     """Terms with their signs. Flat, so that a long sum is not a deep tree."""
 
@@ -107,7 +107,7 @@ class Sum(Fold):
         return total + self.signs[position] * operand
 
 
-@dataclass(frozen=True)
+@frozen
 class Product(Fold):
     """Factors, each multiplied or divided by."""
 
@@ -146,7 +146,7 @@ FUNCTIONS = ("min", "max", "sum", "abs", "ceil", "floor")
 """Functions of numbers by name; the last three take one."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Call(Combination):
     """A function of one number, or the opposite of a condition: ``not``."""
 
@@ -160,7 +160,7 @@ class Call(Combination):
         return _CALLED[self.function](*operands)
 
 
-@dataclass(frozen=True)
+@frozen
 class FoldedCall(Fold):
     """The least, the largest or the sum of numbers; of conditions, the number that is met.
 
@@ -181,7 +181,7 @@ class FoldedCall(Fold):
         return _FOLDED[self.function][1](total, operand)
 
 
-@dataclass(frozen=True)
+@frozen
 class Compare(Combination):
     """Two numbers; the violation is the relative excess.
 
@@ -220,7 +220,7 @@ def verdict(is_met: BoolArray) -> FloatArray:
     return np.where(is_met, -1.0, 1.0)
 
 
-@dataclass(frozen=True)
+@frozen
 class HasLevel(Combination):
     """Whether a parameter is at one of some levels (-1: absent, -2: a value it cannot take)."""
 
@@ -231,7 +231,7 @@ class HasLevel(Combination):
         return verdict(np.isin(operands[0], self.codes))
 
 
-@dataclass(frozen=True)
+@frozen
 class SameValue(Combination):
     """Whether two parameters have the same value; two absent ones have.
 

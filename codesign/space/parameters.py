@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray, Value
 from codesign.base.errors import InputError, describe_unknown
+from codesign.base.records import frozen
 from codesign.base.units import DIMENSIONLESS, format_quantity, parse_unit, split_quantity
 from codesign.space.expressions import format_value, position_of
 
@@ -25,7 +26,7 @@ MAX_VARIANTS = 200_000
 """Variants of one repeated part: its members' levels, multiplied."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Parameter:
     """One choice of a design.
 
@@ -191,7 +192,7 @@ def _checked_word(word: str, name: str) -> str:
     return word
 
 
-@dataclass(frozen=True)
+@frozen
 class RepeatedPart:
     """Parameters that occur several times, in an order that has no meaning of its own.
 

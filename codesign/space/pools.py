@@ -10,12 +10,13 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, UnknownNameError, check_known
+from codesign.base.records import frozen
 from codesign.base.schema import Document, KeyPath, parse_record
 from codesign.space.pool_records import LINK_PARAMETERS, ROLES, LinkRecord, PoolRecord, Role
 from codesign.space.space_records import SpaceRecord
@@ -33,7 +34,7 @@ _EXPRESSIONS = ("when", "order", "value", "condition")
 _NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
-@dataclass(frozen=True)
+@frozen
 class LinkEnds:
     """Pools that a link joins; its parameters begin with its name."""
 
@@ -42,7 +43,7 @@ class LinkEnds:
     receiver: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Pool:
     """Machines of one role in a system.
 
@@ -69,7 +70,7 @@ class Pool:
         return f"{self.name}_{parameter}"
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolDefinition:
     """A pool as its file states it.
 
@@ -107,7 +108,7 @@ _KEYS_OF_POOLS: dict[KeyPath, KeyPath] = {
 """Keys of a pool's own space, as they stand in the file of the system."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolDocument(Document):
     """Content of a file for a pool's own space; places are those in the file of the system."""
 
@@ -122,7 +123,7 @@ class PoolDocument(Document):
         return self.owner.origin((*self.place, *_KEYS_OF_POOLS.get(path[:2], path)))
 
 
-@dataclass(frozen=True)
+@frozen
 class SystemDocument(Document):
     """A space that several documents make together, each key with the place it comes from."""
 
@@ -138,7 +139,7 @@ class SystemDocument(Document):
         return document.origin((*place, *(() if is_short else path[2:])))
 
 
-@dataclass(frozen=True)
+@frozen
 class SystemDefinition:
     """A space with pools: the space of the whole, the pools and what joins them."""
 

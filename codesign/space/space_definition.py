@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 from types import MappingProxyType
 
 from codesign.base.catalog import Catalog
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, ProblemList, check_known, mistakes_at
+from codesign.base.records import frozen
 from codesign.base.resources import find
 from codesign.base.schema import (
     Document,
@@ -55,7 +56,7 @@ def parse_space(
     return _space_of(source, parse_document(text, source), catalogs or {})
 
 
-@dataclass(frozen=True)
+@frozen
 class _Definition:
     """Definition of a space before anything is fixed."""
 

@@ -8,18 +8,19 @@ loop over designs.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
 import numpy as np
 
 from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
+from codesign.base.records import frozen
 from codesign.base.units import Unit, parse_unit
 from codesign.space.expressions import PRESENT, Category, Expression
 from codesign.space.parameters import Parameter, RepeatedPart, numbers_of
 
 
-@dataclass(frozen=True)
+@frozen
 class SpaceConstraint:
     """A condition that every design of the space meets.
 
@@ -41,7 +42,7 @@ class SpaceConstraint:
         return self.expression.violation(values)
 
 
-@dataclass(frozen=True)
+@frozen
 class Derived:
     """A named quantity of a design.
 
@@ -58,7 +59,7 @@ class Derived:
     description: str = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class Symbols:
     """Names that expressions may use, and the look-up table behind each name.
 
@@ -150,7 +151,7 @@ Step = int | RepeatedPart
 """A parameter whose condition is applied, or a repeated part that is sorted."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Structure:
     """The resolved definition of a space.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -16,6 +16,7 @@ import numpy as np
 from codesign.base.catalog import Catalog
 from codesign.base.columns import Value
 from codesign.base.errors import InputError, ProblemList, UnknownNameError, check_known, mistakes_at
+from codesign.base.records import frozen
 from codesign.base.schema import (
     Document,
     KeyPath,
@@ -39,7 +40,7 @@ from codesign.space.space_records import ParameterRecord, RepeatedRecord, SpaceR
 from codesign.space.structure import Derived, RowBatch, SpaceConstraint, Step, Structure, Symbols
 
 
-@dataclass(frozen=True)
+@frozen
 class _Draft:
     """A parameter, where it was written, and the names that stand beside it."""
 

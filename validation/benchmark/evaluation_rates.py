@@ -7,13 +7,13 @@ the end of the last, so other work on the machine shows.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache, partial
 
 import numpy as np
 
 from codesign.base.columns import Columns, IntArray, JsonObject
 from codesign.base.processes import WorkerProcess
+from codesign.base.records import frozen
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
@@ -29,7 +29,7 @@ SWEPT = ("vector_length", *FORMAT_KEYS)
 Row = JsonObject
 
 
-@dataclass(frozen=True)
+@frozen
 class RateTask:
     """Measurement of a worker process.
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 
 from codesign.base.processes import WorkerProcess, n_cores
+from codesign.base.records import frozen
 from codesign.search.enumeration import enumerate_front
 from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
@@ -18,7 +18,7 @@ from validation.benchmark.timing import Effort
 _POWER_LIMIT = "tdp_watts <= 700"
 
 
-@dataclass(frozen=True)
+@frozen
 class FrontTask:
     """Problem to enumerate.
 

@@ -6,12 +6,12 @@ import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from codesign.base.records import frozen
 from codesign.evaluators.npu import compiled
 
 
-@dataclass(frozen=True)
+@frozen
 class Effort:
     """Amount of measurement.
 

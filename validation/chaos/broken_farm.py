@@ -22,7 +22,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import chdir, suppress
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -33,6 +32,7 @@ import yaml
 from codesign.base.columns import StringList, Strings
 from codesign.base.errors import CodesignError
 from codesign.base.files import write_text
+from codesign.base.records import frozen
 from codesign.base.text import markdown_line, markdown_table
 from codesign.search.campaign import Campaign, Results
 from validation.chaos.kills import COMMAND_EVALUATOR, SPACE, differences, family, marked, send
@@ -313,7 +313,7 @@ DISTURBANCES: dict[str, Disturbance] = {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class BrokenResult:
     """Outcome of a campaign.
 

@@ -28,7 +28,7 @@ import time
 import traceback
 from collections import Counter
 from contextlib import chdir, redirect_stderr, redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 from io import StringIO
@@ -36,6 +36,7 @@ from pathlib import Path
 
 from codesign.base.columns import StringList, Strings
 from codesign.base.processes import ONE_THREAD
+from codesign.base.records import frozen
 from codesign.base.text import markdown_table
 from codesign.cli import main as run_command
 
@@ -75,7 +76,7 @@ _SPACE = "parameters: {x1: {low: 0, high: 15}, x2: {low: 0, high: 15}}\n"
 _PATIENCE_S = 120
 
 
-@dataclass(frozen=True)
+@frozen
 class FaultTarget:
     """A command in which calls fail.
 

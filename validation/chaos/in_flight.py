@@ -13,7 +13,7 @@ import statistics
 import tempfile
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from codesign.base.columns import JsonObject, Strings
+from codesign.base.records import frozen
 from codesign.search.campaign import Campaign
 from codesign.search.campaign.asynchronous import execute_in_flight
 from codesign.search.campaign.campaign_definition import (
@@ -60,7 +61,7 @@ class VirtualExecutor(Executor):
         future.set_result(task())
 
 
-@dataclass(frozen=True)
+@frozen
 class RunQuality:
     """One run, one design after the other and several in flight.
 

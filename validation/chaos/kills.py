@@ -33,6 +33,7 @@ from codesign.base.columns import StringList, Strings
 from codesign.base.errors import CodesignError, JobError
 from codesign.base.files import write_text
 from codesign.base.locks import is_held
+from codesign.base.records import frozen
 from codesign.base.text import markdown_table
 from codesign.search.campaign import Campaign, Results
 from codesign.search.campaign.sample import FILE as SAMPLE_FILE
@@ -86,7 +87,7 @@ batch: 3
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class KilledCampaign:
     """A kind of campaign that is killed.
 

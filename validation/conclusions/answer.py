@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import IntArray
 from codesign.base.errors import InfeasibleError
+from codesign.base.records import frozen
 from codesign.models.workload.lowering import Phase
 from codesign.report.labels import design_words
 from codesign.search.enumeration import ExactFront
@@ -34,7 +35,7 @@ BASES = tuple(map(Setting, PROFILES))
 _PHASES: tuple[Phase, ...] = ("prefill", "decode")
 
 
-@dataclass(frozen=True)
+@frozen
 class AnsweredDesign:
     """A design that shows what an answer means.
 
@@ -51,7 +52,7 @@ class AnsweredDesign:
     tdp_watts: float
 
 
-@dataclass(frozen=True)
+@frozen
 class Answer:
     """Answer of the exact fronts of one profile to a claim.
 

@@ -8,10 +8,10 @@ nothing: on a plateau the front has designs that differ by less than a model can
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from codesign.base.columns import Strings
+from codesign.base.records import frozen
 from codesign.insight.explanation import Variation
 from codesign.models.workload.lowering import Phase
 
@@ -24,7 +24,7 @@ _DATAFLOWS = ("ws", "is", "os")
 _PRIORITIES = ("activation", "kv", "weight", "equal")
 
 
-@dataclass(frozen=True)
+@frozen
 class ClaimedChoice:
     """Something that a design has or lacks.
 
@@ -73,7 +73,7 @@ LPDDR = _memory("LPDDR", ["lpddr5x", "lpddr6"])
 HBM_AND_HBF = _combine("HBM and HBF together", HBM, HBF)
 
 
-@dataclass(frozen=True)
+@frozen
 class Claim:
     """A conclusion of the paper.
 

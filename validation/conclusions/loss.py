@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.search.enumeration import ExactFront
 from validation.conclusions.claims import Measure
 
@@ -21,7 +21,7 @@ NOTICEABLE = 0.02
 """A loss below which the answer is no: designs nearer than that are one design to an architect."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Curve:
     """Throughput against TDP of points among which all non-dominated ones are.
 
@@ -56,7 +56,7 @@ class Curve:
         return float(values.max(initial=0.0))
 
 
-@dataclass(frozen=True)
+@frozen
 class Loss:
     """The best with everything allowed and with something left out.
 

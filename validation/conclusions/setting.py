@@ -12,6 +12,7 @@ from codesign import api
 from codesign.base import resources
 from codesign.base.columns import Value
 from codesign.base.loop_progress import FrontsProgress
+from codesign.base.records import frozen
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.insight.explanation import Fronts, Variation
 from codesign.insight.explanation.absence import recoded
@@ -30,7 +31,7 @@ LARGEST_CAP_WATTS = 1400.0
 """Twice as much. Of a front up to here, what keeps a lower cap is the front under that cap."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Setting:
     """Evaluator and space of the designs; must survive pickling.
 

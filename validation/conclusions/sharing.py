@@ -10,12 +10,13 @@ of that bound, all their designs, until the next bound is no better than the bes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InfeasibleError, InputError
+from codesign.base.records import frozen
 from codesign.models.workload.lowering import Phase
 from codesign.search.enumeration.decomposition import Decomposition
 from codesign.search.problem import Problem
@@ -30,7 +31,7 @@ _MEMORIES = 64
 """Memory systems evaluated before the next look at the bounds."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Shared:
     """The best memory system for both phases.
 

@@ -11,11 +11,12 @@ far sums of kernels carry.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import Arrays, FloatArray, IntArray, column_of
+from codesign.base.records import frozen
 from codesign.evaluators.platform import PlatformOptions
 from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import Stream
@@ -78,7 +79,7 @@ def predict(table: KernelTable) -> dict[str, FloatArray]:
     return predictions
 
 
-@dataclass(frozen=True)
+@frozen
 class _Block:
     """One layer's attention of a model, for so many tokens, with a device's part of the heads."""
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -26,6 +26,7 @@ from codesign.base.columns import (
     StringMap,
 )
 from codesign.base.errors import CodesignError, InputError
+from codesign.base.records import frozen
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
 from codesign.models.deployments.queueing import (
@@ -58,7 +59,7 @@ _SETTINGS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class Experiment:
     """Requests that one deployment served.
 

@@ -8,7 +8,6 @@ is fixed. Each constant has a prior so that what few scores tell stays near its 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +16,7 @@ import yaml
 
 from codesign.base.columns import Fields, FloatArray, JsonObject
 from codesign.base.files import replacing
+from codesign.base.records import frozen
 from codesign.models.quantization import loss_rule
 from codesign.models.quantization.loss_rule import REFERENCE_NOISE, REFERENCE_PARAMETERS
 from codesign.models.quantization.published import (
@@ -65,7 +65,7 @@ QUANTILE = 0.8
 """Share of withheld scores within an error that is stated."""
 
 
-@dataclass(frozen=True)
+@frozen
 class FittedScore:
     """A score in the form of the fit.
 

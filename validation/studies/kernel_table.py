@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 
 from codesign.base.columns import BoolArray, FloatArray, StringArray, Strings
 from codesign.base.errors import UnknownNameError
+from codesign.base.records import frozen
 from codesign.models.hardware.device import Device, load_device
 from codesign.models.machines.device.rates import DeviceRates, device_rates
 from validation.studies.measured_rows import read_rows
@@ -23,7 +23,7 @@ KERNELS_FILE = DATA / "kernels_measured.csv.gz"
 _NEEDED = ("device", "family", "operator", "latency_s", "weight_dtype", "activation_dtype")
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelTable:
     """Rows of a table of measured kernels, (q,) each.
 

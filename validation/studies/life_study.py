@@ -11,13 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 import yaml
 
 from codesign.base.columns import FieldRows, Fields, FloatArray, JsonObject
+from codesign.base.records import frozen
 from codesign.evaluators.conventions.life import LifeCount
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN, PassWork
 from codesign.evaluators.forecast.performance import ForecastMachine
@@ -49,7 +49,7 @@ def attention_bytes(inference: Inference, contexts: Sequence[float]) -> FloatArr
     return np.asarray((held + moved.sum(axis=1)) / inference.model.num_hidden_layers)
 
 
-@dataclass(frozen=True)
+@frozen
 class LifeCell:
     """One printed number.
 

@@ -11,7 +11,7 @@ evaluator, ``memexplorer`` (a reading of the paper calibrated to the ratios of T
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any, Literal
 
@@ -19,6 +19,7 @@ import numpy as np
 import yaml
 
 from codesign.base.columns import FieldRows, Fields, JsonObject, JsonRows
+from codesign.base.records import frozen
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.models.memtech import load_library
@@ -40,7 +41,7 @@ LARGEST_LOG_ERROR = 0.2
 """Root mean square logarithmic error of all ratios that the calibrated profile promises."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PublishedCell:
     """One printed number.
 

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
 from codesign.base.columns import StringMap
 from codesign.base.errors import CodesignError, InputError, UnknownNameError
+from codesign.base.records import frozen
 from codesign.models.hardware.device import Device, load_device
 from codesign.models.workload import list_models, load_model
 from codesign.models.workload.precision import find_format
@@ -68,7 +68,7 @@ _TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6}
 Row: TypeAlias = StringMap
 
 
-@dataclass(frozen=True)
+@frozen
 class RequestCase:
     """One measured quantity of a batch of equal requests.
 
@@ -121,7 +121,7 @@ class RequestCase:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class LeftOut:
     """A row that cannot be predicted."""
 

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
@@ -29,6 +28,7 @@ from codesign.base.columns import (
     design_columns,
 )
 from codesign.base.errors import CodesignError, InputError
+from codesign.base.records import frozen
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.models.hardware.device import Device, load_device
 from codesign.models.workload import load_model
@@ -69,7 +69,7 @@ _NEEDED = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class SaturatedCase:
     """Requests that were all queued at once.
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import csv
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +19,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray, StringList
 from codesign.base.errors import InputError, JobError
+from codesign.base.records import frozen
 from codesign.models.hardware.array import DATAFLOWS, Drain, systolic_cycles
 from codesign.report.exports.scalesim import CONFIGURATION
 from codesign.report.simulators.environments import install, is_installed, run_with
@@ -55,7 +55,7 @@ _EDGES = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class Simulated:
     """Answer of SCALE-Sim.
 

@@ -9,7 +9,7 @@ by the tiles that the simulation visits.
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import product
 from typing import Any, Literal
 
@@ -25,6 +25,7 @@ from codesign.base.columns import (
     JsonRows,
     StringList,
 )
+from codesign.base.records import frozen
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.simulation import SimulationEvaluator, SimulationOptions
@@ -53,7 +54,7 @@ _AT_FIRST_USE = 10
 """Blocks of each stratum that are also simulated with operands fetched at their first use."""
 
 
-@dataclass(frozen=True)
+@frozen
 class StudySetting:
     """Setting of the designs of one stratum."""
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from codesign.base.columns import FieldRows, Fields, FloatArray, JsonObject, Strings
+from codesign.base.records import frozen
 
 DATA = Path(__file__).parent / "data"
 
 
-@dataclass(frozen=True)
+@frozen
 class Study:
     """A finished comparison with numbers that are not ours.
 

@@ -8,13 +8,13 @@ import subprocess
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import IO
 
 from codesign.base.errors import JobError
 from codesign.base.processes import ONE_THREAD, signal_name
+from codesign.base.records import frozen
 from codesign.evaluators.command.confinement import confined, is_confined
 
 MOST_OUTPUT_BYTES = 16 << 20
@@ -37,7 +37,7 @@ a campaign states others, such as those of a license. Passwords and tokens stay 
 _INHERITED_BEGINNINGS = ("LC_", "CODESIGN_")
 
 
-@dataclass(frozen=True)
+@frozen
 class ProgramRun:
     """End of a program.
 

@@ -9,12 +9,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from codesign.base.columns import Column, Fields, FloatArray
+from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_memory import CachedTokens, DeviceFootprint
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
@@ -31,7 +32,7 @@ from codesign.models.workload.operators import OperatorTable
 from codesign.models.workload.precision import multiply_bits
 
 
-@dataclass(frozen=True)
+@frozen
 class GenzRooflines(Rooflines):
     """Rooflines that also time what stays on chip."""
 

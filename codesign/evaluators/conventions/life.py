@@ -34,13 +34,14 @@ would print the same tables.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.evaluators.forecast.operator_work import NORMS
 from codesign.evaluators.forecast.plain import PlainCount, exponential_ops, n_matrices
 from codesign.evaluators.forecast.variants import Variant
@@ -61,7 +62,7 @@ _UNCOUNTED: tuple[Role, ...] = ("qk_norm", "router", "combination")
 """Operators that LIFE's Table 8 has no dispatch for: Qwen3 and DeepSeek have 19 a layer too."""
 
 
-@dataclass(frozen=True)
+@frozen
 class CountingRule:
     """Counting rule of one operator, as factors on the columns of the lowering.
 

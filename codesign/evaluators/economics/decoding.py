@@ -11,11 +11,12 @@ tokens on average ([Epoch2025]_ Eq. 46, after [Leviathan2023]_).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
+from codesign.base.records import frozen
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import Load
 
@@ -23,7 +24,7 @@ DRAFT_LENGTHS = (2, 3, 4, 5)
 """Tokens drafted ahead that are tried [ours: Epoch section 4.1 leaves the choice open]."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Speculation:
     """A draft model and how well it guesses.
 
@@ -45,7 +46,7 @@ class Speculation:
         return sum(self.acceptance**position for position in range(length))
 
 
-@dataclass(frozen=True)
+@frozen
 class Decoding:
     """Decoding of one model on one machine; prompts cost nothing, as in the paper.
 

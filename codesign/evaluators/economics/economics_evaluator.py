@@ -10,7 +10,6 @@ and speculation as the space has parameters for; the rest is chosen for the leas
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -30,6 +29,7 @@ from codesign.base.columns import (
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import ECONOMICS_METRICS, chosen_metrics
+from codesign.base.records import frozen
 from codesign.evaluators.economics.buildable import are_buildable, buildable_times
 from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Speculation
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
@@ -235,7 +235,7 @@ class EconomicsEvaluator(Evaluator):
         return SustainedDevice("devices", fabric=fabric, **rates)
 
 
-@dataclass(frozen=True)
+@frozen
 class _PreparedDesigns:
     """Designs of a batch, prepared for evaluation.
 

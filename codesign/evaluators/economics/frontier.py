@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.load import Load, Split
 
@@ -23,7 +24,7 @@ _THREADS = 2
 """NumPy releases the interpreter while it computes."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Grid:
     """Instance sizes and batches to try, real numbers as in the paper.
 
@@ -51,7 +52,7 @@ class Grid:
                     yield devices[start : start + rows, None], batches[None, :]
 
 
-@dataclass(frozen=True)
+@frozen
 class Points:
     """Ways to serve a model; every array is (k,).
 

@@ -18,12 +18,13 @@ holds one copy of the attention, experts over devices where a stage has tokens f
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.records import frozen
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load, Split
 from codesign.evaluators.economics.nccl import ONE_WAY, Collective, collective
 from codesign.evaluators.economics.shape import ModelShape
@@ -48,7 +49,7 @@ class Parts(NamedTuple):
     arithmetic_s: FloatArray
 
 
-@dataclass(frozen=True)
+@frozen
 class _Stage:
     """One pipeline stage: arrays that depend on devices and requests, not on queries.
 
@@ -81,7 +82,7 @@ class _StepWork(NamedTuple):
     rest: Parts
 
 
-@dataclass(frozen=True)
+@frozen
 class _Attention:
     """Terms of a layer's attention; times of the tokens of a pass are linear in them."""
 
@@ -109,7 +110,7 @@ def _network(sends: Sequence[tuple[Collective, FloatArray]], tokens: FloatArray)
     return total
 
 
-@dataclass(frozen=True)
+@frozen
 class ForwardPass:
     """Forward passes of one model on one machine.
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 
 LAYOUTS = ("1d", "2d")
 """Tensor parallelism along one or both sides of a weight matrix."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ElementBytes:
     """Bytes of an element; each broadcasts with the designs."""
 
@@ -20,7 +20,7 @@ class ElementBytes:
     kv_bytes: FloatArray | float = 2.0
 
 
-@dataclass(frozen=True)
+@frozen
 class Fixed:
     """Parts of the split that are not searched; None, or NaN in an array, leaves a part open.
 
@@ -37,7 +37,7 @@ class Fixed:
     attention: FloatArray | float | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Load:
     """The work of an instance of devices; arrays broadcast.
 
@@ -54,7 +54,7 @@ class Load:
     queries: Sequence[int] = (1,)
 
 
-@dataclass(frozen=True)
+@frozen
 class Split:
     """Split of a pass.
 

@@ -17,12 +17,12 @@ these figures hold for a library on one kind of machine, and ranks need not be w
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 
 
 class Protocol(NamedTuple):
@@ -51,7 +51,7 @@ ALL_REDUCE, ONE_WAY = 2.0, 1.0
 """Passes over the tree: of an all-reduce, and of an all-to-all or a message."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Fabric:
     """Links that join the devices; fields broadcast with the designs.
 
@@ -71,7 +71,7 @@ class Fabric:
         return np.asarray(np.ceil(np.maximum(n_devices, 1.0) / self.node_size - 1e-9))
 
 
-@dataclass(frozen=True)
+@frozen
 class Collective:
     """A collective of given groups: latency and time per byte under every protocol.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from codesign.base.errors import InputError, mistakes_at
+from codesign.base.records import frozen
 from codesign.evaluators.economics.decoding import Decoding, Speculation
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
 from codesign.evaluators.economics.latency import ForwardPass
@@ -18,7 +19,7 @@ from codesign.models.workload import load_model
 from codesign.models.workload.precision import DEFAULT_FORMAT, FORMAT_KEYS, bits_per_element
 
 
-@dataclass(frozen=True)
+@frozen
 class Offer:
     """A kind of device to rent or to buy.
 

@@ -9,14 +9,13 @@ as a whole number. Dense models without latent attention or biases are as elsewh
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.models.workload.model import LanguageModel, describe_unlike_attention
 from codesign.models.workload.storage import sliding_share
 
 
-@dataclass(frozen=True)
+@frozen
 class ModelShape:
     """Products, bytes and messages of one decode step of a model.
 

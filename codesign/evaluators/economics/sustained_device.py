@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated
@@ -12,6 +11,7 @@ from pydantic import Field
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.base.schema import Fraction, Record, parse_record, quantity, read_document
 from codesign.evaluators.economics.economics_options import EconomicsOptions
 from codesign.evaluators.economics.nccl import Fabric
@@ -60,7 +60,7 @@ def paper_devices() -> dict[str, PaperDevice]:
     return parse_record(read_document(_FILE), PaperFigures).devices
 
 
-@dataclass(frozen=True)
+@frozen
 class SustainedDevice:
     """``n`` kinds of device, or one; every array broadcasts with the designs.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -11,13 +10,14 @@ import numpy as np
 from codesign.base.columns import JsonObject
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow
+from codesign.base.records import frozen
 from codesign.evaluators.forecast.forecast_options import ForecastRequest
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN, PassWork
 from codesign.evaluators.forecast.performance import Demand, ForecastMachine, operator_demand
 from codesign.evaluators.forecast.phases import Inference
 
 
-@dataclass(frozen=True)
+@frozen
 class Forecast:
     """The work of both phases under one variant, whatever the machine.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, JsonObject
+from codesign.base.records import frozen
 from codesign.models.workload.operator_rules import OperatorRule, Role
 
 QUANTITIES = (
@@ -42,7 +43,7 @@ def class_of(role: Role, operator_kind: str) -> str:
     return role if role in CLASSES else "elementwise"
 
 
-@dataclass(frozen=True)
+@frozen
 class PassWork:
     """Work of the ``o`` operators of one pass or of several, all layers together.
 

@@ -7,18 +7,19 @@ Eq. 2, and so Table 10 was computed.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError, check_known
+from codesign.base.records import frozen
 from codesign.evaluators.forecast.operator_work import CLASSES, OPS, READ, WRITTEN, PassWork
 from codesign.models.machines.roofline import RooflineTimes, roofline_times
 
 
-@dataclass(frozen=True)
+@frozen
 class Efficiencies:
     """Share of the peaks that each kind of operator reaches; 1 where none is stated.
 
@@ -63,7 +64,7 @@ class Demand(NamedTuple):
     dispatches: FloatArray
 
 
-@dataclass(frozen=True)
+@frozen
 class ForecastMachine:
     """Machines for which forecasts are made: numbers, or arrays that broadcast with the work.
 

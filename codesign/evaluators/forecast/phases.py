@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from codesign.base.records import frozen
 from codesign.evaluators.forecast.operator_work import PassWork, added
 from codesign.evaluators.forecast.plain import PlainCount, rules_of
 from codesign.evaluators.forecast.variants import (
@@ -22,7 +22,7 @@ from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.storage import kv_elements, parameters_by_part, state_bytes
 
 
-@dataclass(frozen=True)
+@frozen
 class Inference:
     """A model under a variant, ready to be characterized.
 

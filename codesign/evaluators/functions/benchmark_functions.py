@@ -13,7 +13,7 @@ from __future__ import annotations
 import re
 from collections import ChainMap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -25,6 +25,7 @@ from codesign.base.errors import InputError, describe_unknown, needing_extra
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
 from codesign.base.metrics import Metric, chosen_metrics
+from codesign.base.records import frozen
 from codesign.base.schema import Record, read_document
 from codesign.evaluators.functions import engineering, landscapes, sections, zdt_and_dtlz
 from codesign.evaluators.functions.disturbance import normal, shuffled, uniform
@@ -36,7 +37,7 @@ _COMPUTED = ChainMap(*map(vars, (engineering, landscapes, sections, zdt_and_dtlz
 """Functions of the modules beside this one, by name."""
 
 
-@dataclass(frozen=True)
+@frozen
 class BenchmarkFunction:
     """A function of a box, which a grid of levels makes discrete; a row of ``functions.yaml``.
 

@@ -11,13 +11,13 @@ tried.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, Columns, FloatArray, IntArray
+from codesign.base.records import frozen
 from codesign.evaluators.npu.compiled_loop import choose_compiled
 from codesign.evaluators.npu.operator_times import Stage
 from codesign.evaluators.npu.preparation import Preparation
@@ -45,7 +45,7 @@ def _orders_of_tiers(designs: PreparedDesigns, positions: IntArray) -> IntArray:
     return np.take(_places(len(designs.tier_order)).T, positions, axis=1)
 
 
-@dataclass(frozen=True)
+@frozen
 class Chosen:
     """``n`` designs with the batch size and the order of tiers that they work with.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +19,7 @@ from codesign.base.columns import (
     distinct,
     n_designs,
 )
+from codesign.base.records import frozen
 from codesign.models.hardware.accelerator import (
     DEFAULT_CLOCK_HZ,
     SCORE_BUFFER_BYTES_PER_MAC,
@@ -53,7 +54,7 @@ class HardwareExtremes(NamedTuple):
     least_capacity_bytes: FloatArray
 
 
-@dataclass(frozen=True)
+@frozen
 class PartialDesigns:
     """Designs of which some parameters are undecided.
 

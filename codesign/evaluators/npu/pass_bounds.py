@@ -22,12 +22,13 @@ decides counts with the best placement:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.records import frozen
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.models.hardware.accelerator import AcceleratorBatch, take
 from codesign.models.hardware.hierarchy import inverse
@@ -106,7 +107,7 @@ class _OffChip(NamedTuple):
     loose_kv: FloatArray
 
 
-@dataclass(frozen=True)
+@frozen
 class BestInputs:
     """The best case of ``n`` designs; every array is (n,) or (l, n).
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -21,6 +20,7 @@ from codesign.base.columns import (
     taken,
 )
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.evaluators.npu.format_widths import (
     element_bytes,
     groups_of_weights,
@@ -60,7 +60,7 @@ ArrayShape = tuple[ArrayKind, float]
 """An array with a batch size."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PreparedDesigns:
     """``n`` designs with a batch size and an order of their tiers.
 

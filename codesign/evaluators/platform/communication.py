@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.models.deployments.expert_parallelism import exchange_steps
@@ -27,7 +27,7 @@ from codesign.models.workload.operator_rules import Scope
 Kind = CollectiveKind | Literal["dispatch", "combine"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Message:
     """One collective of a pass; arrays are (n,).
 

@@ -26,12 +26,13 @@ larger one. So it is exact if times do not fall with the batch.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import Fields, FloatArray, IntArray, StringMap
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.instances import (
     Demand,
@@ -72,7 +73,7 @@ _MOST_PAIRS = 2_000_000
 """Most pairs of pools to compare; of more pairs, those of the cheapest instances count."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Pool:
     """Instances that are alike.
 
@@ -104,7 +105,7 @@ class Pool:
         return replace(self, instances=n_instances, devices=devices)
 
 
-@dataclass(frozen=True)
+@frozen
 class Deployment:
     """Pools that serve a demand.
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.sharding import Sharding
 from codesign.models.workload.storage import stored_operators
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceFootprint:
     """Bytes of one device, (n,) each.
 
@@ -34,7 +33,7 @@ class DeviceFootprint:
         return self.weight_bytes + self.kv_bytes
 
 
-@dataclass(frozen=True)
+@frozen
 class CachedTokens:
     """Tokens whose keys and values the cache holds at the end of an answer.
 
@@ -52,7 +51,7 @@ class CachedTokens:
     next_prompts: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Residence:
     """Seconds to read a byte, and where data lie, (n,) each.
 
@@ -68,7 +67,7 @@ class Residence:
     offloaded_share: FloatArray
 
 
-@dataclass(frozen=True)
+@frozen
 class RankStorage:
     """Data that one rank stores of all layers and of the ends of a model, (n,) each.
 

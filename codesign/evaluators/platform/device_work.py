@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.models.workload.operator_rules import Kernel, OperatorRule
 from codesign.models.workload.operators import Kind, OperatorTable
 
 
-@dataclass(frozen=True)
+@frozen
 class Stream:
     """Requests that bring the same tokens to a pass.
 
@@ -37,7 +37,7 @@ class Stream:
     has_products: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceWork:
     """One operator on one device, per instance; arrays are (n,).
 

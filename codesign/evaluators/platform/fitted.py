@@ -11,12 +11,13 @@ row for a norm with the addition before it. Kernels of a device run one after th
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
 from codesign.base.columns import Fields, FloatArray, JsonObject, StringList
+from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.fitted_messages import ROW_BITS, FittedMessages
@@ -98,7 +99,7 @@ def launches(work: Sequence[DeviceWork]) -> Iterator[list[DeviceWork]]:
         yield group
 
 
-@dataclass(frozen=True)
+@frozen
 class FittedKernels(FittedMessages):
     """The laws of kernels on the devices of a batch of platforms; rooflines are their bounds."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.base.schema import Record
 from codesign.evaluators.platform.communication import Message, mean_over_boundaries
 from codesign.evaluators.platform.operator_time import Rooflines
@@ -62,7 +62,7 @@ _FAMILIES: dict[str, type[Record]] = {
 """Constants of each family of laws."""
 
 
-@dataclass(frozen=True)
+@frozen
 class FittedMessages(Rooflines):
     """The laws of messages on the devices of a batch of platforms."""
 

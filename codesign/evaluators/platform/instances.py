@@ -7,7 +7,7 @@ its own, and a decode step runs alone. Passes of overlapping micro-batches take 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Literal
 
 import numpy as np
@@ -21,6 +21,7 @@ from codesign.base.columns import (
     IntArray,
     column_of,
 )
+from codesign.base.records import frozen
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_limits import limits as limits_of
 from codesign.evaluators.platform.platform_serving import PlatformServing
@@ -46,7 +47,7 @@ _Rates = tuple[FloatArray, FloatArray, FloatArray]
 """Prompts per second, time to the first token, joules of a prompt."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Demand:
     """Requests to serve, one of three ways, and limits on their times.
 
@@ -67,7 +68,7 @@ class Demand:
     seed: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class Variant:
     """A way to run instances, whatever their split and batch.
 
@@ -87,7 +88,7 @@ class Variant:
     copies: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class Instances:
     """(k,) instances with a batch each.
 
@@ -217,7 +218,7 @@ def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
     return (np.concatenate(owners), np.concatenate(counts)) if owners else None
 
 
-@dataclass(frozen=True)
+@frozen
 class Prefill:
     """(p, f) passes that prefill prompts between the decode steps of instances.
 
@@ -269,7 +270,7 @@ def fastest_prefill(
     return Prefill(*(np.array(column) for column in zip(*rows, strict=True)))
 
 
-@dataclass(frozen=True)
+@frozen
 class InstanceTimes:
     """The times of the instances of a variant, by split and batch."""
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.sharding import RankShare, Sharding
@@ -15,7 +15,7 @@ from codesign.models.workload.expert_routing import expected_distinct_experts
 from codesign.models.workload.operators import OperatorTable
 
 
-@dataclass(frozen=True)
+@frozen
 class StreamPart:
     """An operator in one stream, and the requests whose tokens one device has."""
 
@@ -51,7 +51,7 @@ def total_of(
     return np.asarray(sum(terms[1:], terms[0]), dtype=np.float64)
 
 
-@dataclass(frozen=True)
+@frozen
 class Loads:
     """Multiply-accumulates, weights read, elements of input and output; (n,) each."""
 

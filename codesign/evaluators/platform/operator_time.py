@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message, message_time_s
 from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork
@@ -21,7 +21,7 @@ from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operator_rules import Kernel, Scope
 
 
-@dataclass(frozen=True)
+@frozen
 class OperatorTime:
     """One operator, or one collective, of a pass; arrays are (n,), for all its instances.
 
@@ -57,7 +57,7 @@ class OperatorTime:
     draw: KernelDraw | None = None
 
 
-@dataclass(frozen=True)
+@frozen
 class Rooflines:
     """The time of a pass's operators, each as long as arithmetic or memory alone, and messages.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.evaluators.platform.device_memory import CachedTokens
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.platform_options import PlatformOptions
@@ -16,7 +15,7 @@ from codesign.models.workload.operators import OperatorTable
 from codesign.models.workload.storage import sliding_share
 
 
-@dataclass(frozen=True)
+@frozen
 class Prompt:
     """Chunks of a prompt that are alike, but for what came before them.
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import Column, FloatArray
+from codesign.base.records import frozen
 from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.models.hardware.collective_times import Link
 from codesign.models.machines.device.links import LinkRates, Texts
 from codesign.models.machines.device.rates import DeviceRates
 
 
-@dataclass(frozen=True)
+@frozen
 class Platform:
     """``n`` platforms.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, Column, FloatArray, StringArray, combined, distinct
+from codesign.base.records import frozen
 from codesign.models.hardware.device import SAME_RATE, Device
 from codesign.models.machines.device.experts import expert_kernel
 from codesign.models.machines.device.formats import (
@@ -17,7 +17,7 @@ from codesign.models.machines.device.formats import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class ProductColumns:
     """The kernels that multiply weights and activations, (n,) each.
 

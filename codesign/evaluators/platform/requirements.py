@@ -13,16 +13,17 @@ output token)`` a second.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from codesign.base.columns import Fields, design_columns
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 
 
-@dataclass(frozen=True)
+@frozen
 class Requirements:
     """Requirements on a platform that serves a batch within its limits.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -16,13 +15,14 @@ from codesign.base.columns import (
     column_of,
     design_columns,
 )
+from codesign.base.records import frozen
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 
 REFERENCE_FILE = Path(__file__).parent / "reference-npu.yaml"
 """The accelerator that the paper's studies start from."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ScalingAxis:
     """The number that a study varies.
 
@@ -57,7 +57,7 @@ AXES: dict[str, ScalingAxis] = {
 """The paper's studies: arithmetic, bandwidths and latency of the device, offload by batch."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Scaling:
     """One study.
 

@@ -8,12 +8,12 @@ time, a tool's conventions (:mod:`codesign.conventions`) how things are counted.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from codesign.base.columns import Column, Fields, FloatArray, StringList
+from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message, expert_messages
 from codesign.evaluators.platform.device_memory import (
     CachedTokens,
@@ -34,7 +34,7 @@ from codesign.models.workload.operator_rules import OperatorRule
 from codesign.models.workload.operators import OperatorTable
 
 
-@dataclass(frozen=True)
+@frozen
 class ServingRules:
     """The physical rules, and the bound that rooflines give."""
 

@@ -10,12 +10,11 @@ Limiting assumptions: prefills and decode steps take turns; limits hold for mean
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.base.units import format_engineering
 from codesign.models.deployments.cache_levels import CachedTurns, CacheLevels, TurnCosts
 from codesign.models.deployments.queueing import EngineStep, PromptChunk
@@ -29,7 +28,7 @@ _ENDLESS = 1e30
 """Tokens per second of the machine's own cache."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SessionRate:
     """Largest rate of sessions at which a machine keeps its limits.
 

@@ -8,11 +8,11 @@ feed-forward layers among those of tensor parallelism.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.evaluators.platform.platform import Platform
 from codesign.models.workload.dimension_parts import largest_parts
 from codesign.models.workload.model import LanguageModel
@@ -23,7 +23,7 @@ _TENSOR_PARALLEL: tuple[Dimension, ...] = ("mlp", "shared", "expert")
 """Dimensions that expert parallelism does not divide."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RankShare:
     """A rank's part of an operator; (n,) each, of the work, the input and the output."""
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines, time_message
 
 
-@dataclass(frozen=True)
+@frozen
 class TimedPass:
     """A pass of a micro-batch; (n,) each.
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import Columns, FloatArray, n_designs
+from codesign.base.records import frozen
 from codesign.evaluators.sessions.session_workload import SessionsOptions
 from codesign.models.deployments.cache_levels import CacheLevels
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
@@ -26,7 +25,7 @@ _ENDLESS = 1e30
 """Bytes per second of a port that never causes a wait."""
 
 
-@dataclass(frozen=True)
+@frozen
 class DesignLevels:
     """Cache levels of ``n`` designs, and what the outer ones add to the machine; arrays are (n,).
 

@@ -13,7 +13,7 @@ rate and that of sessions that never wait for each other.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
@@ -36,6 +36,7 @@ from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.forwarding import forwarded
 from codesign.base.metrics import FORMAT_METRICS, SESSION_METRICS, chosen_metrics
+from codesign.base.records import frozen
 from codesign.base.schema import Record
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
@@ -77,7 +78,7 @@ _SMALL, _MOST_REMEMBERED = 2000, 32
 _SOFTWARE = frozenset({CONCURRENT, *CACHE_PARAMETERS})
 
 
-@dataclass(frozen=True)
+@frozen
 class _Prefill:
     """A prefill that some classes of turns need."""
 
@@ -86,7 +87,7 @@ class _Prefill:
     generated_tokens: int
 
 
-@dataclass(frozen=True)
+@frozen
 class SessionCosts:
     """Sessions on ``n`` machines with their caches.
 

@@ -9,17 +9,17 @@ change of format happens where it arrives, beside the machines' work.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import Arrays, FloatArray
 from codesign.base.evaluator import PoolPrices
+from codesign.base.records import frozen
 from codesign.evaluators.system.roles import StageRequest
 from codesign.models.deployments.queueing.fleet import exposed_s
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolFlow:
     """The machines of a pool; every array is (n,).
 
@@ -82,7 +82,7 @@ class PoolFlow:
         return dynamic + self.machines * self.metrics["idle_watts"] / system_requests_per_s
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolLinkRates:
     """Rates of a link; every array is (n,).
 
@@ -105,7 +105,7 @@ class PoolLinkRates:
             return pairs / (request_bytes / self.bandwidth_bytes_per_s)
 
 
-@dataclass(frozen=True)
+@frozen
 class ExchangeFlow:
     """The link between the two pools that share the layers of a stage.
 
@@ -150,7 +150,7 @@ class ExchangeFlow:
         return sent * self.rates.energy_joules_per_byte
 
 
-@dataclass(frozen=True)
+@frozen
 class StageFlow:
     """A part of every request's way: one pool, or one with the attention and one with the rest.
 
@@ -196,7 +196,7 @@ class StageFlow:
         return held / self.stage_s
 
 
-@dataclass(frozen=True)
+@frozen
 class HandOverFlow:
     """A link from one stage to the next; every array is (n,).
 

@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 from codesign.base.errors import InputError
 from codesign.base.evaluator import PoolDescription
+from codesign.base.records import frozen
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.models.workload.request import LayerPart
 
 StageName = Literal["prefill", "decode", "early", "late"]
 
 
-@dataclass(frozen=True)
+@frozen
 class StageRequest:
     """A part of every request's way through the system.
 
@@ -40,7 +40,7 @@ class StageRequest:
         return self.prompt_tokens + (self.generated_tokens if self.phase == "decode" else 0)
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolTask:
     """Task of the machines of a pool.
 

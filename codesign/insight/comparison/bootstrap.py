@@ -11,12 +11,12 @@ say. With one kind it is about other problems of this kind only.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.insight.comparison.kinds import kind_groups
 from codesign.insight.comparison.outcome import Outcome
 
@@ -26,7 +26,7 @@ N_REPLICATES = 4000
 _SEED = 1997
 
 
-@dataclass(frozen=True)
+@frozen
 class PairInterval:
     """Lead of one optimizer over another, each kind weighed equally.
 

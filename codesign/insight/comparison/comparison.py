@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from codesign.base.errors import InputError, JobError
 from codesign.base.files import write_text
+from codesign.base.records import frozen
 from codesign.base.schema import read_document
 from codesign.insight.comparison.comparison_definition import (
     ComparisonDefinition,
@@ -48,7 +49,7 @@ FRONTS = "fronts"
 Tell = Callable[[str], None]
 
 
-@dataclass(frozen=True)
+@frozen
 class Finished:
     """A campaign as far as it can be compared.
 

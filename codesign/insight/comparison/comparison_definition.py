@@ -11,7 +11,7 @@ with the same evaluator and the same space.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +20,7 @@ from pydantic import AfterValidator, Field
 from codesign.base import resources
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, describe_unknown
+from codesign.base.records import frozen
 from codesign.base.schema import Document, Fraction, parse_record, quantity, read_document
 from codesign.search.campaign.campaign_definition import (
     ConfiguredOptimizer,
@@ -84,7 +85,7 @@ class ComparisonDefinition(SearchSettings):
         return self.budget - self.initial
 
 
-@dataclass(frozen=True)
+@frozen
 class ResolvedComparison:
     """A comparison with its problems loaded and its optimizers checked.
 

@@ -9,15 +9,15 @@ quantile is the limit for many blocks.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 
+from codesign.base.records import frozen
 from codesign.insight.comparison.ranking import ALPHA, Ranking
 
 
-@dataclass(frozen=True)
+@frozen
 class CriticalDifference:
     """Optimizers that belong together.
 

@@ -8,12 +8,13 @@ the exact front's range to 0 .. 1; a run without a feasible design has neither.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
 from codesign.base.columns import Fields, FloatArray
 from codesign.base.errors import JobError
+from codesign.base.records import frozen
 from codesign.insight.comparison.comparison_definition import ComparisonDefinition
 from codesign.insight.comparison.run_time import RunTime
 from codesign.insight.comparison.settings import Settings
@@ -31,7 +32,7 @@ ROUNDING = 1e-9
 """A share of hypervolume above 1 by no more is a sum taken in another order. [ours]"""
 
 
-@dataclass(frozen=True)
+@frozen
 class RunOutcome:
     """One optimizer with one seed on one problem.
 
@@ -78,7 +79,7 @@ class RunOutcome:
         return 1.0 - self.final_share
 
 
-@dataclass(frozen=True)
+@frozen
 class ProblemOutcome:
     """All optimizers on one problem.
 
@@ -141,7 +142,7 @@ class ProblemOutcome:
         return np.concatenate([np.empty(0), *seconds])
 
 
-@dataclass(frozen=True)
+@frozen
 class Outcome:
     """A comparison's results.
 

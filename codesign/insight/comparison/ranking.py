@@ -12,13 +12,13 @@ a run of the first beats one of the second.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from math import ceil, comb, log2
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.insight.comparison.kinds import kind_groups, kind_means, mean_shares
 from codesign.insight.comparison.outcome import Outcome, ProblemOutcome
 
@@ -28,7 +28,7 @@ _LEAST_FRIEDMAN = 3
 """Friedman's test is of three treatments or more; two are Wilcoxon's case."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PairTest:
     """Two optimizers over the same blocks.
 
@@ -50,7 +50,7 @@ class PairTest:
     a: float
 
 
-@dataclass(frozen=True)
+@frozen
 class Ranking:
     """Optimizers over blocks.
 

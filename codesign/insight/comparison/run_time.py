@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.records import frozen
 from codesign.search.campaign import Results
 from codesign.search.campaign.store import BatchTiming
 
 
-@dataclass(frozen=True)
+@frozen
 class RunTime:
     """Wall time of one run, in the single thread of the process that computed it.
 

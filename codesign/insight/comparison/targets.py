@@ -10,16 +10,16 @@ targets that were reached within the budget.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.insight.comparison.kinds import kind_means
 from codesign.insight.comparison.outcome import ProblemOutcome, RunOutcome
 
 
-@dataclass(frozen=True)
+@frozen
 class TargetRecord:
     """One optimizer and one target over problems and seeds.
 

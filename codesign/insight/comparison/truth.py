@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Literal
@@ -12,6 +11,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import JobError
+from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import load_definition
 from codesign.search.enumeration.front_cache import exact_front, stored_front
 from codesign.search.pareto import hypervolume, non_dominated
@@ -21,7 +21,7 @@ from codesign.search.problems.problem_records import definition_digest, publishe
 TruthKind = Literal["exact", "best known"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Truth:
     """The 100 % of a problem.
 

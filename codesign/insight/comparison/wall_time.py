@@ -10,11 +10,11 @@ measured seconds differ from run to run, so nothing here is the same twice.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.insight.comparison.kinds import kind_means
 from codesign.insight.comparison.outcome import Outcome, ProblemOutcome, RunOutcome
 
@@ -22,7 +22,7 @@ SCANNED_COSTS_S = np.geomspace(1e-4, 1e4, 161)
 """Seconds per evaluation among which leaders are looked for: 20 per factor of ten. [ours]"""
 
 
-@dataclass(frozen=True)
+@frozen
 class Lead:
     """Evaluators for which one optimizer is best in equal wall time.
 
@@ -36,7 +36,7 @@ class Lead:
     to_s: float
 
 
-@dataclass(frozen=True)
+@frozen
 class RunCost:
     """Cost of the runs of one optimizer, on all problems and seeds.
 

@@ -18,7 +18,7 @@ on without those decisions that have too many rivals.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import groupby, product
 from pathlib import Path
@@ -28,6 +28,7 @@ import numpy as np
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.errors import InputError
 from codesign.base.files import replacing
+from codesign.base.records import frozen
 from codesign.insight.decisions.recommendation import burdens_of, is_positive
 from codesign.insight.uncertainty.sweep import Sweep
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS, RangedNumber
@@ -49,7 +50,7 @@ _WRONG_WAY = 0.005
 """Largest share by which the good end of a constant may be worse for some design. [ours]"""
 
 
-@dataclass(frozen=True)
+@frozen
 class Box:
     """Ranges of ``k`` constants on which the objectives or limits of a problem depend.
 
@@ -240,7 +241,7 @@ def relative_change(base: FloatArray, burdens: FloatArray) -> FloatArray:
     return np.where(np.abs(change) > _SAME, change, 0.0)
 
 
-@dataclass(frozen=True)
+@frozen
 class RivalList:
     """Every rival of a design in a box.
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, pairwise
 from typing import Literal, get_args
@@ -19,6 +19,7 @@ import numpy as np
 from codesign.base.columns import FloatArray, Value
 from codesign.base.errors import InfeasibleError, InputError, check_known
 from codesign.base.loop_progress import counted
+from codesign.base.records import frozen
 from codesign.insight.decisions.box import product_of, relative_change
 from codesign.insight.decisions.memory_kinds import technology_columns
 from codesign.insight.decisions.recommendation import recommended_point
@@ -53,7 +54,7 @@ Find = Callable[[Problem, WantedPart | None], ExactFront]
 """Function that returns the exact front of a problem, or a part of it."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ValueFront:
     """The exact front at one value of the quantity.
 
@@ -82,7 +83,7 @@ class ValueFront:
         return self.share >= 0.5 if goal == "half of the front" else self.is_recommended
 
 
-@dataclass(frozen=True)
+@frozen
 class Reach:
     """Values at which the technology reaches a goal.
 
@@ -94,7 +95,7 @@ class Reach:
     intervals: tuple[tuple[ValueFront, ValueFront], ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class Breakeven:
     """Values of one quantity at which a technology reaches each goal.
 

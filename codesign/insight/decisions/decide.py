@@ -15,7 +15,6 @@ box. The recommended design need not: the limits that it breaks are reported sep
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations, product
 from pathlib import Path
@@ -25,6 +24,7 @@ import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
 from codesign.base.loop_progress import counted
+from codesign.base.records import frozen
 from codesign.insight.decisions.box import MOST_RIVALS, Box, RivalList, box_of, rivals_over
 from codesign.insight.decisions.recommendation import check_listable, recommended_point
 from codesign.insight.uncertainty.sweep import Sweep
@@ -54,7 +54,7 @@ Way = tuple[tuple[int, int], ...]
 """A way from the typical constants: position and end (0 low, 1 high) of each moving constant."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Change:
     """A constant moved from its typical value."""
 
@@ -62,7 +62,7 @@ class Change:
     value: float
 
 
-@dataclass(frozen=True)
+@frozen
 class Flip:
     """The smallest change of constants at which a rival takes over.
 
@@ -81,7 +81,7 @@ class Flip:
     beaten: FloatArray
 
 
-@dataclass(frozen=True)
+@frozen
 class Decision:
     """A decision of the design.
 
@@ -106,7 +106,7 @@ class Decision:
     n_rivals: int
 
 
-@dataclass(frozen=True)
+@frozen
 class LimitBreak:
     """The smallest change of one constant at which the design breaks a limit."""
 
@@ -115,7 +115,7 @@ class LimitBreak:
     share: float
 
 
-@dataclass(frozen=True)
+@frozen
 class DecidedDesign:
     """A design with its decisions.
 

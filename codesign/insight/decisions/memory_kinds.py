@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
 
 from codesign.base.columns import Domains, FloatArray, IntArray
 from codesign.base.errors import InfeasibleError, InputError
+from codesign.base.records import frozen
 from codesign.insight.decisions.box import product_of
 from codesign.insight.decisions.recommendation import recommended_point
 from codesign.search.enumeration import ExactFront
@@ -21,7 +22,7 @@ from codesign.space import DesignSpace
 _STACKED = "sram_3d_layers"
 
 
-@dataclass(frozen=True)
+@frozen
 class KindRegret:
     """The front without a kind of memory.
 

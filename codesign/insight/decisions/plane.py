@@ -13,13 +13,14 @@ that excludes a design from all these fronts excludes it from the map.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InfeasibleError, InputError, check_known
+from codesign.base.records import frozen
 from codesign.insight.decisions.box import Box, box_of, relative_change
 from codesign.insight.decisions.decide import DecidedDesign
 from codesign.insight.decisions.memory_kinds import technology_columns
@@ -42,7 +43,7 @@ _MOST_FRONTS = 60
 _SEED, _POINTS = 0, 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Strip:
     """A part of the plane with one choice of memories: a value of x, and a range of y.
 
@@ -59,7 +60,7 @@ class Strip:
     lead: float
 
 
-@dataclass(frozen=True)
+@frozen
 class DecisionPlane:
     """Memories over a plane of two constants.
 

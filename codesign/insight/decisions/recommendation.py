@@ -13,7 +13,6 @@ whose worst objective, as a share of the front's range, is best.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -21,6 +20,7 @@ import numpy as np
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
 from codesign.base.metrics import Sense, flipped_columns
+from codesign.base.records import frozen
 from codesign.search.pareto import TOLERANCE, fold
 from codesign.search.problem import Problem, cost_column
 
@@ -28,7 +28,7 @@ Rule = Literal["product", "most even"]
 """Least product of the burdens, or least share of the front's range in the worst objective."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Recommendation:
     """The recommended point of a front of ``p`` points.
 

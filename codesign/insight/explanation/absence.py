@@ -10,12 +10,13 @@ out by the bounds that leave out dominated ones (``Measure.beyond``).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
+from codesign.base.records import frozen
 from codesign.insight.explanation.choices import FrontChoice, possible_codes
 from codesign.insight.explanation.distance import Measure
 from codesign.insight.explanation.variation import Fronts, Variation
@@ -30,7 +31,7 @@ _SAME = 1e-12
 """Relative difference of equal objectives: the same design in another batch."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Miss:
     """The design of a value that is nearest to the front.
 
@@ -53,7 +54,7 @@ class Miss:
     better: FloatArray
 
 
-@dataclass(frozen=True)
+@frozen
 class Broken:
     """A limit that designs of an infeasible part break.
 
@@ -67,7 +68,7 @@ class Broken:
     least: float
 
 
-@dataclass(frozen=True)
+@frozen
 class Absence:
     """A value that no design of the front has.
 
@@ -87,7 +88,7 @@ class Absence:
     n_looked_at: int = 0
 
 
-@dataclass(frozen=True)
+@frozen
 class _Part:
     """The designs that have a value at one place.
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
+from codesign.base.records import frozen
 from codesign.search.enumeration import ExactFront
 from codesign.space import DesignSpace
 
 
-@dataclass(frozen=True)
+@frozen
 class FrontChoice:
     """A parameter, or a parameter of all repetitions of a part together.
 
@@ -142,7 +143,7 @@ def possible_codes(space: DesignSpace, column: int) -> list[int]:
     return []
 
 
-@dataclass(frozen=True)
+@frozen
 class DerivedRange:
     """A derived quantity of the space over the front's designs.
 
@@ -168,7 +169,7 @@ def derived_ranges(space: DesignSpace, rows: IntArray) -> list[DerivedRange]:
     ]
 
 
-@dataclass(frozen=True)
+@frozen
 class Knee:
     """A point of the front that bulges towards the ideal.
 

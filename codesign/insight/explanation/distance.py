@@ -24,13 +24,13 @@ that front alone is exact.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.metrics import Sense, flipped_columns
+from codesign.base.records import frozen
 from codesign.search.pareto import nearly_matches
 
 Kind = Literal["factor", "share of range"]
@@ -40,7 +40,7 @@ _AT_ONCE = 1 << 22
 """Numbers in a table of all pairs."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Measure:
     """Improvements with respect to one front.
 

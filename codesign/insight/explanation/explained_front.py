@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray, Value
+from codesign.base.records import frozen
 from codesign.insight.explanation.absence import Absence, Absences
 from codesign.insight.explanation.binding import binding_shares
 from codesign.insight.explanation.choices import (
@@ -34,7 +35,7 @@ STEP = 0.05
 """Share of a limit by which it is moved: 35 W of 700 W, 3.3 mm of 66 mm [ours]."""
 
 
-@dataclass(frozen=True)
+@frozen
 class FoldedValue:
     """A value that only folded points have: nothing speaks against it but its cost.
 
@@ -50,7 +51,7 @@ class FoldedValue:
     host: int
 
 
-@dataclass(frozen=True)
+@frozen
 class FrontExplanation:
     """Explanation of an exact front, ``p`` points and ``m`` objectives.
 

@@ -8,13 +8,14 @@ hides the other, so they are moved together.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.metrics import Metric
+from codesign.base.records import frozen
 from codesign.base.units import parse_unit
 from codesign.insight.explanation.variation import Variation
 from codesign.search.observations import Observations
@@ -29,7 +30,7 @@ _SAME = 1e-9
 """Difference of relative excesses below which two limits are one."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Limit:
     """A bound on one quantity of every design.
 
@@ -86,7 +87,7 @@ class Limit:
 _OF_POOL = "bounds the machines of a pool; the front of the pool's own space prices it"
 
 
-@dataclass(frozen=True)
+@frozen
 class Limits:
     """Limits that can be priced, and limits that cannot.
 

@@ -11,7 +11,7 @@ point per position.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ import numpy as np
 from codesign.base.columns import BoolArray, Fields, FloatArray, IntArray
 from codesign.base.loop_progress import counted
 from codesign.base.metrics import Metric
+from codesign.base.records import frozen
 from codesign.base.units import round_step
 from codesign.insight.explanation.movable_limits import Limit, limits_of, metric_amount
 from codesign.insight.explanation.variation import Variation
@@ -41,7 +42,7 @@ _MOST_EVALUATED = 1_000_000
 """Evaluations after which the search stops. [ours]"""
 
 
-@dataclass(frozen=True)
+@frozen
 class LimitHandle:
     """A limit that can be moved.
 
@@ -65,7 +66,7 @@ class LimitHandle:
         return self.objective.metric
 
 
-@dataclass(frozen=True)
+@frozen
 class Switch:
     """A change of the question beside its limits, such as a memory that is left out.
 
@@ -85,7 +86,7 @@ class Switch:
         return list(self.problems.values()).index(None)
 
 
-@dataclass(frozen=True)
+@frozen
 class LimitPoints:
     """Points of designs with all metrics that can be limited.
 

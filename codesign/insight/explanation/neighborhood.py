@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, evenly
 from codesign.base.loop_progress import LoopProgress
+from codesign.base.records import frozen
 from codesign.search.observations import Observations
 from codesign.search.pareto import non_dominated
 from codesign.search.problem import Problem
@@ -25,7 +25,7 @@ _FEW, _SOON_S = 16, 1.0
 """[ours] So many designs are evaluated at once, and twice as many after a part took less time."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Neighborhood:
     """Designs one move away from others, evaluated.
 
@@ -83,7 +83,7 @@ def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Ne
     )
 
 
-@dataclass(frozen=True)
+@frozen
 class Reading:
     """The same problem as another model of the hardware reads it.
 
@@ -100,7 +100,7 @@ class Reading:
     is_costly: bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Verdict:
     """Verdict of another model on one design.
 

@@ -14,13 +14,14 @@ chooses otherwise within another limit (``kept_limits``): then all is searched.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from typing import Literal
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.insight.explanation.movable_limits import Limit, metric_amount, used
 from codesign.insight.explanation.variation import Fronts
 from codesign.search.enumeration import ExactFront, WantedPart
@@ -37,7 +38,7 @@ _BEYOND = 0.1
 """Share of the range, as in ``runs/problem-zdt1.yaml``: so that its ends count [ours]."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Move:
     """A limit moved by the step.
 
@@ -60,7 +61,7 @@ class Move:
     n_points: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Price:
     """The shadow price of a limit.
 
@@ -81,7 +82,7 @@ class Price:
     tighter: Move
 
 
-@dataclass(frozen=True)
+@frozen
 class Prices:
     """Shadow prices of all limits, by one step and one reference point.
 

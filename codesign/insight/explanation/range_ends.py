@@ -8,19 +8,20 @@ may gain more with other changes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.search.enumeration import ExactFront
 from codesign.search.pareto import fold, non_dominated
 from codesign.search.problem import Problem, cost_column
 
 
-@dataclass(frozen=True)
+@frozen
 class RangeEnd:
     """A parameter whose least or largest value stands on the front.
 

@@ -19,6 +19,7 @@ from codesign.base.errors import CodesignError, InfeasibleError, InputError, Job
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.forwarding import forwarded
 from codesign.base.loop_progress import FrontsProgress
+from codesign.base.records import frozen
 from codesign.search.derived_metrics import definitions_of
 from codesign.search.enumeration import ExactFront, WantedPart, enumerate_front, exact_front
 from codesign.search.enumeration.enumeration_worker import Rebuild
@@ -36,7 +37,7 @@ _WORTH_PROCESSES = 1 << 25
 """Designs of a space from which several processes repay their start."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Variation:
     """The variation; it must survive pickling.
 

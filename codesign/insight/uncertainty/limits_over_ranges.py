@@ -8,18 +8,17 @@ is high for all memories at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
+from codesign.base.records import frozen
 from codesign.insight.uncertainty.sweep import Sweep
 from codesign.search.problem import Problem
 
 NO_LIMIT = ""
 
 
-@dataclass(frozen=True)
+@frozen
 class WorstExcess:
     """Excess of designs over their limits where the ranges are worst for them.
 

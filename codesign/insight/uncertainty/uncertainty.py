@@ -21,12 +21,12 @@ evaluator's limits and the constraints on metrics follow the draw.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import Arrays, FloatArray, IntArray, first_values
 from codesign.base.loop_progress import counted
+from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.insight.uncertainty.sweep import Sweep, draw
@@ -104,7 +104,7 @@ def design_intervals(evaluated: EvaluatedDesign, samples: int = SAMPLES) -> Arra
     return {name: ends for name, (ends,) in quantiles.items() if has_width(ends)}
 
 
-@dataclass(frozen=True)
+@frozen
 class _Corners:
     """One design at the ends of the ranges.
 

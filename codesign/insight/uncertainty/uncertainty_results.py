@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from codesign.base.columns import Arrays, FloatArray
+from codesign.base.records import frozen
 
 CONSTANTS = "all designs"
 """Stands for the technology of a constant that belongs to none."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RangedNumber:
     """A number of a technology whose source gives a range; SI units.
 
@@ -33,7 +33,7 @@ class RangedNumber:
         return words if self.technology == CONSTANTS else f"{self.technology} {words}"
 
 
-@dataclass(frozen=True)
+@frozen
 class MetricInterval:
     """A metric of one design over the ranges.
 
@@ -65,7 +65,7 @@ class MetricInterval:
         return self.minimum < self.maximum
 
 
-@dataclass(frozen=True)
+@frozen
 class Swing:
     """Effect of one number alone on one metric, the others at their typical values.
 
@@ -85,7 +85,7 @@ class Swing:
     relative_swing: float | None
 
 
-@dataclass(frozen=True)
+@frozen
 class DesignUncertainty:
     """One design over the ranges of the technologies.
 
@@ -104,7 +104,7 @@ class DesignUncertainty:
     tornado: Mapping[str, tuple[Swing, ...]]
 
 
-@dataclass(frozen=True)
+@frozen
 class RobustDesign:
     """One design of a campaign over the ranges.
 
@@ -132,7 +132,7 @@ class RobustDesign:
         return self.worst_excess <= 0 and self.feasible_share == 1
 
 
-@dataclass(frozen=True)
+@frozen
 class RobustFront:
     """The front of a campaign over the ranges of the technologies.
 
@@ -153,7 +153,7 @@ class RobustFront:
     designs: tuple[RobustDesign, ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class FrontSpread:
     """Designs of one problem over the ranges, compared with one another in every draw.
 

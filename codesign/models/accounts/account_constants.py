@@ -9,7 +9,7 @@ hotter.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -18,6 +18,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.base.schema import parse_record, read_document
 from codesign.base.units import parse_quantity, parse_unit
 from codesign.models.hardware.power import OperationEnergies
@@ -32,7 +33,7 @@ Cooling = Literal["air", "liquid"]
 _FILE = Path(__file__).parent / "constants.yaml"
 
 
-@dataclass(frozen=True)
+@frozen
 class Constants:
     """One value of every constant of one process; units are in the names.
 

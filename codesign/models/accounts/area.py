@@ -13,12 +13,12 @@ one layer and these. A MAC grows with the product of its operands' widths, as in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.models.accounts.account_constants import Constants
 from codesign.models.hardware.accelerator import AcceleratorBatch
 from codesign.models.hardware.formula_operations import Places, sum_of
@@ -51,7 +51,7 @@ class Blocks(NamedTuple):
     filler: FloatArray
 
 
-@dataclass(frozen=True)
+@frozen
 class Floorplan:
     """Areas of ``n`` accelerators before they are cut into dies; every array is (n,).
 

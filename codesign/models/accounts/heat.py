@@ -15,12 +15,12 @@ rest of the array's power, spread over the base. Memories beside the base are co
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
 from codesign.base.columns import Arrays, FloatArray
+from codesign.base.records import frozen
 from codesign.models.accounts.account_constants import Constants, Cooling
 from codesign.models.accounts.area import mac_mtransistors
 from codesign.models.accounts.placement import Placement
@@ -137,7 +137,7 @@ def block_densities(sources: Sources, placement: Placement) -> FloatArray:
     return np.concatenate([mean[None], densities + spread])
 
 
-@dataclass(frozen=True)
+@frozen
 class Temperatures:
     """Temperatures of the ``r`` rectangles of a placement, (r, n), where each is hottest."""
 

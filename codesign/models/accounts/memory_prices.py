@@ -6,11 +6,11 @@ The prices of one quarter belong together: their ratios decide more than their l
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from codesign.base.errors import InputError, ProblemList, check_known, describe_unknown
+from codesign.base.records import frozen
 from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.memtech import (
     MemoryTechnology,
@@ -33,7 +33,7 @@ class PriceQuote(Record):
     """Publication or maker of the quote."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PriceList:
     """Prices of one quarter.
 

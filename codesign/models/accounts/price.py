@@ -10,7 +10,6 @@ so that a larger design never costs less.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,6 +18,7 @@ from codesign.base.columns import (
     BoolArray,
     FloatArray,
 )
+from codesign.base.records import frozen
 from codesign.models.accounts.account_constants import Constants
 from codesign.models.accounts.area import Floorplan
 from codesign.models.accounts.dies import Stacks, cut_into, repeated, stacks_usd
@@ -32,7 +32,7 @@ ALWAYS_TRIED, LARGE_MM2 = 4.0, 1200.0
 """More dies than the first can pay only for a base of more than the second."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PricedAccelerators:
     """``n`` accelerators as they are made; every array is (n,).
 

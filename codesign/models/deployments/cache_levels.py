@@ -16,17 +16,16 @@ writes are buffered; the time to the first token includes no wait for other sess
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.models.deployments.queueing.fleet import exposed_s
 from codesign.models.hardware.formula_operations import sum_of
 from codesign.models.workload.reuse import TurnClasses
 
 
-@dataclass(frozen=True)
+@frozen
 class CacheLevels:
     """``l`` levels of ``n`` machines, the first with the running requests; every array is (l, n).
 
@@ -45,7 +44,7 @@ class CacheLevels:
     write_joules_per_byte: FloatArray
 
 
-@dataclass(frozen=True)
+@frozen
 class TurnCosts:
     """Time or energy of the prefills of ``q`` classes of turns; every array is (q, n).
 
@@ -58,7 +57,7 @@ class TurnCosts:
     computed: FloatArray
 
 
-@dataclass(frozen=True)
+@frozen
 class CachedTurns:
     """Turns of ``n`` machines with caches.
 

@@ -11,12 +11,13 @@ one with the most sets the pace.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.models.workload.expert_routing import partners
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operators import OperatorTable
@@ -24,7 +25,7 @@ from codesign.models.workload.operators import OperatorTable
 ExchangeKind = Literal["dispatch", "combine", "all_gather", "reduce_scatter"]
 
 
-@dataclass(frozen=True)
+@frozen
 class ExchangeStep:
     """One collective around a layer of experts.
 

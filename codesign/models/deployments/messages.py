@@ -11,11 +11,10 @@ operator starts (GenZ §IV-D).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.models.deployments.parallelism import Parallelism
 from codesign.models.hardware.collective_times import (
     Link,
@@ -26,7 +25,7 @@ from codesign.models.hardware.collective_times import (
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class LinkTime:
     """Time and traffic of all messages of a pass on given links.
 
@@ -54,7 +53,7 @@ class LinkTime:
         return requests * activation_bytes * self.sent_elements
 
 
-@dataclass(frozen=True)
+@frozen
 class Messages:
     """Messages of one device in one pass of one stage.
 

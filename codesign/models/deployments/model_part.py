@@ -12,11 +12,12 @@ last and slowest one, stands for all.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.records import frozen
 from codesign.models.deployments.expert_parallelism import exchange_steps, spread_experts
 from codesign.models.deployments.messages import Messages
 from codesign.models.deployments.parallelism import Parallelism
@@ -28,7 +29,7 @@ from codesign.models.workload.request import Request
 from codesign.models.workload.storage import stored_kv_elements, stored_state_bytes
 
 
-@dataclass(frozen=True)
+@frozen
 class ModelPart:
     """Share of one device in a model.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from codesign.base.records import frozen
 
 TENSOR_PARALLEL = "tensor_parallel"
 PIPELINE_PARALLEL = "pipeline_parallel"
@@ -31,7 +31,7 @@ def divisors(number: float) -> list[int]:
     return [i for i in range(1, int(number) + 1) if number % i == 0]
 
 
-@dataclass(frozen=True)
+@frozen
 class Parallelism:
     """Degrees of parallelism of one replica.
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -25,6 +25,7 @@ from codesign.base.columns import (
     n_designs,
 )
 from codesign.base.errors import UnknownNameError, check_known
+from codesign.base.records import frozen
 from codesign.models.hardware.formula_operations import sum_of
 from codesign.models.hardware.tier_order import FEWEST_TIERS, MOST_TIERS
 from codesign.models.memtech import (
@@ -69,7 +70,7 @@ OPTIONAL_PARAMETERS = frozenset(
 )
 
 
-@dataclass(frozen=True)
+@frozen
 class MemoryLevels:
     """``l`` memory levels of ``n`` accelerators, level first: every array is (l, n).
 
@@ -137,7 +138,7 @@ class MemoryLevels:
         return self.capacity_bytes > 0
 
 
-@dataclass(frozen=True)
+@frozen
 class AcceleratorBatch:
     """``n`` accelerators.
 
@@ -358,7 +359,7 @@ _MOST_SHARED = 8
 """Largest number of stored tables: a few processes, and the next library. [ours]"""
 
 
-@dataclass(frozen=True)
+@frozen
 class _Bank:
     """``count`` units of a technology for each of ``n`` designs."""
 

@@ -20,20 +20,20 @@ all-reduce of the shards between nodes, and an all-gather within the node [Thaku
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 
 Algorithm = Literal["ring", "tree"]
 CollectiveKind = Literal["all_reduce", "all_gather", "reduce_scatter", "all_to_all", "send"]
 Numbers = float | NDArray[Any]
 
 
-@dataclass(frozen=True)
+@frozen
 class Link:
     """Link of one device, in one direction.
 

@@ -12,14 +12,13 @@ What an operation takes is a constant with a range, like those of what designs c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import (
     Arrays,
     FloatArray,
 )
+from codesign.base.records import frozen
 from codesign.models.hardware.accelerator import DEFAULT_CLOCK_HZ, AcceleratorBatch
 
 OPERATIONS_PER_LANE = 6.0
@@ -32,7 +31,7 @@ _REFERENCE_BITS = 8.0
 """Bits of the operands for which ``OperationEnergies.mac_joules`` holds."""
 
 
-@dataclass(frozen=True)
+@frozen
 class OperationEnergies:
     """Energies of operations, the same for all designs that are compared.
 

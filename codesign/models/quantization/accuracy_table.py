@@ -9,7 +9,7 @@ import json
 import math
 import platform
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, astuple
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError
 from codesign.base.files import check_place, write_text
+from codesign.base.records import frozen
 from codesign.models.quantization.block_formats import find_block_format
 from codesign.models.quantization.measured import MeasuredRow
 from codesign.models.quantization.measurement import measure, split_text
@@ -30,7 +31,7 @@ from codesign.models.quantization.quantized_model import algorithm_steps, quanti
 _KEYS = ("weight_format", "activation_format", "kv_format", "quantization_algorithm")
 
 
-@dataclass(frozen=True)
+@frozen
 class TableSettings:
     """Formats to measure, and the amount of text.
 

@@ -19,17 +19,18 @@ bits of the shared exponent (``mxint8-b16-s4``).
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 from codesign.base.errors import InputError, UnknownNameError
+from codesign.base.records import frozen
 from codesign.models.quantization.element_types import ElementType, float_type, integer_type
 
 MX_BLOCK = 32
 """Elements of a block in OCP MX 1.0, Table 1."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SharedExponent:
     """A scale that is a power of two, E8M0 for 8 bits.
 
@@ -48,7 +49,7 @@ class SharedExponent:
         return int(2 ** (self.bits - 1)) - 1
 
 
-@dataclass(frozen=True)
+@frozen
 class BlockFormat:
     """A format of numbers in blocks.
 

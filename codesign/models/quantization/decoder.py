@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from codesign.base.records import frozen
 from codesign.models.quantization.block_formats import BlockFormat
 from codesign.models.quantization.rounding import quantize
 
@@ -32,7 +33,7 @@ LINEAR_NAMES = (*NORM_OF_INPUTS, "self_attn.o_proj", "mlp.down_proj")
 """Products with weights in a layer."""
 
 
-@dataclass(frozen=True)
+@frozen
 class DecoderShape:
     """Sizes and constants of a decoder, named as in a Hugging Face configuration."""
 
@@ -54,7 +55,7 @@ class DecoderShape:
     all layers."""
 
 
-@dataclass(frozen=True)
+@frozen
 class InFlight:
     """Changes of tensors between the products of a pass.
 

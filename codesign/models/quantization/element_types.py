@@ -14,7 +14,6 @@ defines exactly.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -22,6 +21,7 @@ import ml_dtypes
 import numpy as np
 
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 
 _MANTISSA_BITS, _EXPONENT_BIAS = 23, 127
 """Mantissa bits and exponent bias of float32."""
@@ -35,7 +35,7 @@ _WITH_SPECIAL_CODES = {
 """Types in which some codes are no numbers, by exponent and mantissa bits."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ElementType:
     """Numbers that an element can be.
 

@@ -27,7 +27,6 @@ that were withheld; ``loss_rule.yaml`` has both. Estimates are flagged as such.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -36,6 +35,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.base.errors import InputError, UnusableValueError, check_known
+from codesign.base.records import frozen
 from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.format_mixture import FormatShare, format_shares, is_mixed
 from codesign.models.quantization.block_formats import find_block_format
@@ -103,7 +103,7 @@ class LossRule(Record):
     """Constants of mixtures alone; they are no part of the identity of campaigns."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ScoreEstimate:
     """A ratio of scores, quantized over 16 bits, and how sure it is.
 

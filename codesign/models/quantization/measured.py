@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal
@@ -19,6 +19,7 @@ from pydantic import model_validator
 
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, KeyedValueError, reraised_as_value_error
+from codesign.base.records import frozen
 from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.format_mixture import format_shares, is_mixed, mixture_words
 from codesign.models.quantization.block_formats import find_block_format
@@ -44,7 +45,7 @@ _SPLITS: tuple[tuple[tuple[str, ...], ...], ...] = (
 """Ways to put a combination together, fewest parts first."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Interval:
     """A mean and the interval that 95 % of resamples keep."""
 
@@ -88,7 +89,7 @@ class MeasuredRow(Record):
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class MeasuredLoss:
     """Loss of a model by its formats, from a table.
 

@@ -6,7 +6,6 @@ Sequences of a text are the sample; intervals are those of 1,000 resamples of wh
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -15,6 +14,7 @@ from torch.nn import functional
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.models.quantization.decoder import Decoder
 from codesign.models.quantization.measured import Interval
 
@@ -22,7 +22,7 @@ _RESAMPLES = 1000
 _LEVEL = 0.95
 
 
-@dataclass(frozen=True)
+@frozen
 class Fidelity:
     """Effect of formats on the answers of a decoder.
 
@@ -41,7 +41,7 @@ class Fidelity:
     layer_sqnr_db: list[float]
 
 
-@dataclass(frozen=True)
+@frozen
 class Sequences:
     """Tokens that algorithms look at, and those that are measured.
 

@@ -9,11 +9,12 @@ dominated.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from torch import Tensor
 
 from codesign.base.errors import InfeasibleError
+from codesign.base.records import frozen
 from codesign.models.quantization.block_formats import find_block_format
 from codesign.models.quantization.decoder import LINEAR_NAMES, Decoder, layer_prefix
 from codesign.models.quantization.measurement import measure
@@ -24,7 +25,7 @@ _MOST_CHOICES = 4096
 """Partial choices that are kept; more are thinned evenly by their bits."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Sensitivity:
     """Cost of a product in each format.
 
@@ -42,7 +43,7 @@ class Sensitivity:
         return replace(self, divergence_nats={name: self.divergence_nats[name] for name in formats})
 
 
-@dataclass(frozen=True)
+@frozen
 class Mixture:
     """A format for each product.
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from operator import itemgetter
 from pathlib import Path
 
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.models.format_mixture import mixture_name
 from codesign.models.quantization.accuracy_table import (
     stored_table,
@@ -31,7 +32,7 @@ from codesign.models.quantization.model_checkpoint import load_checkpoint, read_
 from codesign.models.quantization.quantized_model import algorithm_steps
 
 
-@dataclass(frozen=True)
+@frozen
 class MixtureSettings:
     """Formats to mix, and the amount of text.
 

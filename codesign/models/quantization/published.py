@@ -14,12 +14,12 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
 from codesign.base.errors import UnknownNameError
+from codesign.base.records import frozen
 from codesign.base.schema import read_document
 from codesign.models.format_mixture import format_shares, is_mixed
 from codesign.models.quantization.block_formats import find_block_format
@@ -33,7 +33,7 @@ OPERANDS = ("weights", "activations", "kv_cache")
 MEASURES: tuple[Measure, ...] = ("accuracy", "perplexity")
 
 
-@dataclass(frozen=True)
+@frozen
 class FormatChoice:
     """Formats of what a model stores and multiplies, and how they were reached.
 
@@ -58,7 +58,7 @@ class FormatChoice:
         return f"{self.weights} / {self.activations} / {self.kv_cache}, {self.algorithm}"
 
 
-@dataclass(frozen=True)
+@frozen
 class PublishedScore:
     """A score of a quantized model.
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import inf
 from typing import Literal
+
+from codesign.base.records import frozen
 
 Embedding = Literal["lookup", "dense"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Span:
     """The tokens to which the layers of one kind of softmax attention attend.
 
@@ -43,7 +44,7 @@ class Span:
     window: float = inf
 
 
-@dataclass(frozen=True)
+@frozen
 class LayerPass:
     """One pass through the layers.
 

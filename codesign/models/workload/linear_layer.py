@@ -6,8 +6,8 @@ The recurrences are in ``linear_attention.py`` and ``state_space.py``.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
 
+from codesign.base.records import frozen
 from codesign.models.workload.layer_dims import LinearDims
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operators import Operator, projection
@@ -17,7 +17,7 @@ STATE_OPS = 3
 """Operations of an element of a state and token: decay, outer product, sum."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LinearLayer(ABC):
     """One pass of a layer with linear attention.
 

@@ -6,13 +6,13 @@ charges at a port are at least those of the operands that are used there.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.models.workload.operator_rules import Access
 from codesign.models.workload.operators import OperatorTable
 
@@ -20,7 +20,7 @@ Port = Literal["memory", "on_chip", "scores"]
 FormatKey = Literal["weight_format", "activation_format", "kv_format"]
 
 
-@dataclass(frozen=True)
+@frozen
 class Operand:
     """One kind of operand of all operators of a table.
 

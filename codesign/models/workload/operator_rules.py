@@ -22,7 +22,6 @@ An operator that has no row here is refused when it is lowered.
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -30,6 +29,7 @@ from typing import Literal
 from pydantic import TypeAdapter
 
 from codesign.base.errors import check_known
+from codesign.base.records import frozen
 
 Axis = Literal["columns", "rows", "heads", "replicated"]
 Collective = Literal["all_reduce", "all_gather"]
@@ -50,7 +50,7 @@ Role = Literal[
 ]  # fmt: skip
 
 
-@dataclass(frozen=True)
+@frozen
 class OperatorRule:
     """Division of one operator among devices, its kernel and its role.
 

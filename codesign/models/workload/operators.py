@@ -12,7 +12,7 @@ attention is in bytes, since its format is the model's.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from math import inf
 from typing import Any, Literal, get_args
 
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from codesign.base.columns import Arrays, BoolArray, FloatArray, JsonObject
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.models.workload.expert_routing import expected_distinct_experts
 from codesign.models.workload.operator_rules import OperatorRule, operator_rule
 
@@ -29,7 +30,7 @@ Group = Literal["embedding", "norm", "attention", "mlp", "moe", "residual", "lm_
 _ENDS: tuple[Group, ...] = ("embedding", "lm_head")
 
 
-@dataclass(frozen=True)
+@frozen
 class OperatorTable:
     """The ``o`` operators of one pass, in the order in which they first run.
 
@@ -201,7 +202,7 @@ def _parameter_part(group: Group, rule: OperatorRule) -> str:
     return "linear_attention" if is_linear else group
 
 
-@dataclass(frozen=True)
+@frozen
 class Operator:
     """One row of an :class:`OperatorTable`, with the same meanings; what is left out is zero.
 

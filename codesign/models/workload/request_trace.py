@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -20,6 +19,7 @@ from pydantic import Field
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.base.schema import Document, Positive, Record, parse_record
 
 BLOCK_TOKENS = 512
@@ -37,7 +37,7 @@ class _Request(Record):
     hash_ids: tuple[Annotated[int, Field(ge=0, strict=True)], ...]
 
 
-@dataclass(frozen=True)
+@frozen
 class RequestTrace:
     """``r`` requests in the order in which they arrived.
 

@@ -18,13 +18,13 @@ one another at a steady rate; answers stretch all think times alike.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
+from codesign.base.records import frozen
 from codesign.models.workload.request_trace import (
     BLOCK_TOKENS,
     RequestTrace,
@@ -38,7 +38,7 @@ _TRACE_CLASSES = 24
 """Number of classes of a trace's requests."""
 
 
-@dataclass(frozen=True)
+@frozen
 class TurnClasses:
     """``q`` classes of turns; every array is (q,).
 
@@ -61,7 +61,7 @@ class TurnClasses:
         return float(self.turns @ values)
 
 
-@dataclass(frozen=True)
+@frozen
 class ReuseSummary:
     """Summary of prompts and their reuse, for reports.
 

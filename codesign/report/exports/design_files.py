@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -11,11 +10,12 @@ from codesign.answers.json_values import json_text
 from codesign.base.columns import Fields
 from codesign.base.errors import InputError
 from codesign.base.files import replacing_together
+from codesign.base.records import frozen
 from codesign.report.chosen import ChosenDesign
 from codesign.report.machine import Machine
 
 
-@dataclass(frozen=True)
+@frozen
 class Written:
     """Files and notes of an export of a design.
 

@@ -9,13 +9,13 @@ Three files, named after the first: ``NAME.cfg``, ``NAME_gemm.csv`` and ``NAME_l
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from codesign.answers.json_values import json_text
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.workload import Request
 from codesign.report.chosen import ChosenDesign
@@ -74,7 +74,7 @@ UseRamulatorTrace = False
 """Settings of SCALE-Sim 3 at its defaults for offsets, request buffers and banks."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ScaleSimProduct:
     """A matrix product of a pass.
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from codesign.base.columns import Fields, IntArray, JsonObject, evenly
 from codesign.base.metrics import Metric
+from codesign.base.records import frozen
 from codesign.report.labels import (
     format_metric,
     metric_of,
@@ -34,7 +34,7 @@ _SHARE_OF_BROKEN = 0.2
 the limits are."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Carried:
     """The designs of a page.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
 from typing import Any
 
 from codesign.base.evaluator import Explanation
+from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report import palette
@@ -34,7 +35,7 @@ _MOST_SWINGS = 6
 _ROUNDING = 1e-9
 
 
-@dataclass(frozen=True)
+@frozen
 class Account:
     """One design explained.
 

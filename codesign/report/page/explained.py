@@ -15,6 +15,7 @@ from codesign.answers.json_values import json_text
 from codesign.base.columns import Fields, evenly
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.loop_progress import counted
+from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report.design_charts import scales_of
@@ -34,7 +35,7 @@ _MARGIN = 0.97
 Design = Fields
 
 
-@dataclass(frozen=True)
+@frozen
 class Explainer:
     """The ways to explain designs.
 

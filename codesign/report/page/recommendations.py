@@ -7,11 +7,11 @@ it.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import IntArray, JsonObject
+from codesign.base.records import frozen
 from codesign.insight.explanation.neighborhood import (
     Reading,
     neighborhood,
@@ -52,7 +52,7 @@ _CLOSE = 0.1
 """A limit is named on a card if less than so much of it is left."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Judge:
     """Questions about the recommended designs beside the campaign's own numbers.
 

@@ -12,17 +12,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from codesign.base.errors import InputError, JobError, check_known
+from codesign.base.records import frozen
 from codesign.base.resources import user_cache
 
 _NEWER_PYTHON = "CODESIGN_PYTHON312"
 
 
-@dataclass(frozen=True)
+@frozen
 class InstallableSimulator:
     """A simulator that codesign can install.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +15,7 @@ from codesign.base import plugins, resources
 from codesign.base.columns import Fields, FloatArray, JsonObject, plain_value
 from codesign.base.errors import InputError, ProblemList, describe_unknown, mistakes_at
 from codesign.base.evaluator import Evaluator, reading_of
+from codesign.base.records import frozen
 from codesign.base.schema import (
     Document,
     KeyPath,
@@ -186,7 +187,7 @@ class Definition(SearchSettings):
     evaluators of this package, and for others the initial designs of the first seed."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ConfiguredOptimizer:
     """An optimizer ready to be built for a run.
 
@@ -232,7 +233,7 @@ class ConfiguredOptimizer:
         return optimizer
 
 
-@dataclass(frozen=True)
+@frozen
 class ResolvedDefinition:
     """A definition with everything that it names loaded and checked.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import platform
-from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -13,6 +12,7 @@ import codesign
 from codesign.base.code_digest import code_digest
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, StoreError
+from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import (
     INITIAL_DESIGNS,
     SAMPLE_SIZE,
@@ -41,7 +41,7 @@ _MAY_CHANGE = (
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@frozen
 class CurrentInputs:
     """Current inputs of a campaign, on which its results depend.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from codesign.base.records import frozen
 
-@dataclass(frozen=True)
+
+@frozen
 class Difference:
     """A leaf in which two JSON values differ; its text is ``key: stored -> now``.
 

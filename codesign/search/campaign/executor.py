@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from typing import Protocol
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import JobError
 from codesign.base.processes import WorkerProcess
+from codesign.base.records import frozen
 from codesign.search.campaign.loop import Plan, run_batches
 from codesign.search.campaign.observations import (
     Layout,
@@ -54,7 +54,7 @@ class Quiet(Progress):
     """Progress that nobody watches."""
 
 
-@dataclass(frozen=True)
+@frozen
 class WorkerSetup:
     """Inputs from which a worker builds the plan.
 
@@ -69,7 +69,7 @@ class WorkerSetup:
     reference: FloatArray
 
 
-@dataclass(frozen=True)
+@frozen
 class Assignment:
     """A run for a worker."""
 
@@ -77,12 +77,12 @@ class Assignment:
     history: StoredObservations
 
 
-@dataclass(frozen=True)
+@frozen
 class Durable:
     """The parent's answer to a batch."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Ended:
     """A worker's last word on a run.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 
 import numpy as np
@@ -14,6 +14,7 @@ from codesign.base.columns import IntArray
 from codesign.base.errors import CodesignError
 from codesign.base.evaluator import Evaluation
 from codesign.base.failures import Failure
+from codesign.base.records import frozen
 from codesign.search.execution.executors import ExecutorGoneError, loss
 from codesign.search.execution.guard import NOTICE_S, Refusal
 from codesign.search.observations import Observations
@@ -23,7 +24,7 @@ Task = Callable[[IntArray], Observations | Refusal]
 """Evaluates (1, d) designs on a worker, which must be able to import it."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Farm:
     """Farm that evaluates the designs of all runs.
 

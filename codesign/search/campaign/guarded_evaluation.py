@@ -5,12 +5,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 
 from codesign.base.columns import IntArray
 from codesign.base.errors import StoreError
+from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import (
     ResolvedDefinition,
     load_definition,
@@ -83,7 +84,7 @@ def screening_evaluation(resolved: ResolvedDefinition, folder: Path) -> Iterator
         yield evaluate
 
 
-@dataclass(frozen=True)
+@frozen
 class RememberedProblem(Problem):
     """A problem whose results are kept in the cache, and looked up there, wherever it is evaluated.
 

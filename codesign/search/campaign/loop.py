@@ -9,7 +9,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import CodesignError, JobError
+from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import ResolvedDefinition
 from codesign.search.campaign.observations import (
     Layout,
@@ -40,7 +40,7 @@ _FIRST_SCREENED = 64
 """Most designs that a cheaper evaluator sees before the first of the dear one's [ours]."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Plan:
     """Inputs that all runs of a campaign share.
 

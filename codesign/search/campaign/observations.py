@@ -16,6 +16,7 @@ from codesign.base.columns import FloatArray, IntArray, JsonObject
 from codesign.base.errors import JobError
 from codesign.base.failures import Failure
 from codesign.base.metrics import Sense, flipped, flipped_columns
+from codesign.base.records import frozen
 from codesign.search.observations import Observations
 
 SAMPLE = -1
@@ -42,7 +43,7 @@ State = Literal["not started", "running", "stopped", "complete", "exhausted"]
 """``stopped``: begun, to be continued. ``exhausted``: no further design existed."""
 
 
-@dataclass(frozen=True)
+@frozen
 class RunStatus:
     """Progress of a run.
 
@@ -73,7 +74,7 @@ class RunStatus:
         return self.state in ("complete", "exhausted")
 
 
-@dataclass(frozen=True)
+@frozen
 class Layout:
     """Numbers of an observation that the store keeps, in their order, with the objectives marked.
 
@@ -147,7 +148,7 @@ class Layout:
         return cls(metrics, violations, objectives, tuple(senses))
 
 
-@dataclass(frozen=True)
+@frozen
 class ObservationBatch:
     """``k`` observations of one run that become durable together.
 
@@ -172,7 +173,7 @@ class ObservationBatch:
         return len(self.observations)
 
 
-@dataclass(frozen=True)
+@frozen
 class StoredObservations:
     """Observations of one run or of several, in the order of their runs and steps.
 
@@ -193,7 +194,7 @@ class StoredObservations:
         return len(self.observations)
 
 
-@dataclass(frozen=True)
+@frozen
 class ScreenedBatch:
     """``k`` designs as a cheaper evaluator has them; they become durable together.
 
@@ -212,7 +213,7 @@ class ScreenedBatch:
     seconds: float
 
 
-@dataclass(frozen=True)
+@frozen
 class PendingDesign:
     """A design that a run evaluates beside others: stored before it is evaluated.
 

@@ -17,13 +17,13 @@ of the runs, so that no design that breaks a limit decides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InfeasibleError, JobError
 from codesign.base.metrics import flipped_columns
+from codesign.base.records import frozen
 from codesign.search.campaign.feasible_search import feasible_objectives
 from codesign.search.campaign.observations import SAMPLE, StoredObservations
 from codesign.search.campaign.store import Store
@@ -48,7 +48,7 @@ class FailedSampleError(JobError):
     """No design of a reference sample could be evaluated."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Reference:
     """Values that are fixed before the first run.
 

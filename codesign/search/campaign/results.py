@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from importlib.util import find_spec
 
@@ -12,6 +12,7 @@ import numpy as np
 from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, JsonObject
 from codesign.base.failures import Status
 from codesign.base.notebook import metric_text, table_html
+from codesign.base.records import frozen
 from codesign.base.text import one_line
 from codesign.search.campaign.campaign_definition import Definition, campaign_reading
 from codesign.search.campaign.observations import Run
@@ -26,7 +27,7 @@ EXACT_RUN = Run("exact", 0)
 """Run of the designs of the exact front, in the place of an optimizer and its seed."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Results:
     """All observations of a campaign at one moment, in the order of runs and steps.
 

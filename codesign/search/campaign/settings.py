@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
 from typing import Any
@@ -18,6 +17,7 @@ import yaml
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import CodesignError, InputError, Mistake, check_known, mistakes_at
 from codesign.base.files import write_text
+from codesign.base.records import frozen
 from codesign.base.schema import Document, KeyPath, parse_document, read_document
 from codesign.search.campaign.store_file import STORE
 
@@ -51,7 +51,7 @@ def settings_words(settings: Fields) -> str:
     return " ".join(f"{FLAG} {quote(pair)}" for pair in pairs) or f"no {FLAG}"
 
 
-@dataclass(frozen=True)
+@frozen
 class _SetDocument(Document):
     """A document of which settings replaced some values.
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from codesign.base import resources
 from codesign.base.errors import CodesignError
 from codesign.base.locks import is_held
+from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import Definition, read_definition
 from codesign.search.campaign.observations import RunStatus, State
 from codesign.search.campaign.reference import settled
@@ -17,7 +18,7 @@ from codesign.search.campaign.store import Store
 from codesign.search.campaign.store_file import STORE, open_store
 
 
-@dataclass(frozen=True)
+@frozen
 class CampaignStatus:
     """Progress of a campaign.
 

@@ -27,7 +27,6 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -36,6 +35,7 @@ import numpy as np
 from codesign.base.columns import Fields, IntArray, JsonObject
 from codesign.base.databases import transaction
 from codesign.base.failures import Failure, Status
+from codesign.base.records import frozen
 from codesign.search.campaign.observations import (
     SAMPLE,
     Layout,
@@ -67,7 +67,7 @@ CHUNK = 20_000
 """Observations read at a time: enough to be fast, few enough to need little memory."""
 
 
-@dataclass(frozen=True)
+@frozen
 class BatchTiming:
     """Wall time of one batch: never the same twice, so no result depends on it.
 
@@ -84,7 +84,7 @@ class BatchTiming:
     evaluate_seconds: float
 
 
-@dataclass(frozen=True)
+@frozen
 class Epoch:
     """Changed inputs with which a campaign went on.
 

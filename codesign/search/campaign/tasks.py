@@ -12,12 +12,12 @@ import threading
 import time
 import weakref
 from contextlib import ExitStack, chdir
-from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
 from codesign.base.columns import Fields, FloatArray, IntArray
 from codesign.base.errors import CodesignError, InputError
+from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import ResolvedDefinition, load_definition
 from codesign.search.campaign.execution_settings import Execution
 from codesign.search.campaign.guarded_evaluation import evaluation
@@ -28,7 +28,7 @@ from codesign.search.execution.guard import Refusal
 from codesign.search.observations import Observations
 
 
-@dataclass(frozen=True)
+@frozen
 class Site:
     """A campaign, for workers that are to find the same.
 
@@ -101,7 +101,7 @@ def evaluate_designs(site: Site, rows: IntArray) -> Observations | Refusal:
         return Refusal.describe(error)
 
 
-@dataclass(frozen=True)
+@frozen
 class SliceResult:
     """Result of a slice.
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import Columns, Domains, IntArray
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.search.enumeration.front import MOST_LISTED
 from codesign.search.problem import Problem
 from codesign.space import DesignSpace
@@ -22,7 +23,7 @@ _LARGEST = 1 << 62
 """Designs that a 64-bit number can tell apart."""
 
 
-@dataclass(frozen=True)
+@frozen
 class EnumerationAxis:
     """One component of the space, its ``s`` rows in ``g`` classes.
 
@@ -56,7 +57,7 @@ class EnumerationAxis:
         return (np.flatnonzero(self.class_of == self.class_of[position]) - position) * self.stride
 
 
-@dataclass(frozen=True)
+@frozen
 class Part:
     """``n`` partial designs: some columns are decided.
 

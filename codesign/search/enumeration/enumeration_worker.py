@@ -6,12 +6,12 @@ import pickle
 import threading
 from collections.abc import Callable
 from contextlib import chdir
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import CodesignError
+from codesign.base.records import frozen
 from codesign.search.enumeration.walk import PartialFront, Walk
 from codesign.search.execution.guard import Refusal
 from codesign.search.problem import Problem
@@ -20,7 +20,7 @@ Rebuild = Callable[[], Problem]
 """Builds the same problem in another process; must survive pickling."""
 
 
-@dataclass(frozen=True)
+@frozen
 class SearchSetup:
     """Inputs of a worker before its first block.
 

@@ -7,12 +7,13 @@ them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.notebook import table_html
+from codesign.base.records import frozen
 from codesign.search.enumeration.dominance_table import DominanceTable
 from codesign.search.pareto import hypervolume, non_dominated
 
@@ -22,7 +23,7 @@ _WORTH_A_TABLE = 1 << 10
 """Points for which a table is made; each of fewer is compared with the whole front. [ours]"""
 
 
-@dataclass(frozen=True)
+@frozen
 class ExactFront:
     """The front of a whole space: ``p`` points, ``k`` listed designs.
 

@@ -10,12 +10,13 @@ within the limits is the front of the stored designs within them.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import IntArray
 from codesign.base.errors import InputError, check_known
+from codesign.base.records import frozen
 from codesign.search.enumeration.front import ExactFront
 from codesign.search.pareto import distinct_front
 from codesign.search.problem import Objective, Problem
@@ -38,7 +39,7 @@ small parts of a degree, far below the accuracy of its account, and would bring 
 designs to the front. The filter is exact for limits in whole steps."""
 
 
-@dataclass(frozen=True)
+@frozen
 class KeptFront:
     """Designs that are non-dominated in objectives and kept metrics together.
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.metrics import Metric
+from codesign.base.records import frozen
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolFront:
     """Non-dominated designs of a pool, halved again and again.
 

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.records import frozen
 from codesign.search.enumeration.decomposition import Decomposition, Part
 from codesign.search.enumeration.dominance_table import DominanceTable
 from codesign.search.enumeration.front import Archive, dominated_by
@@ -53,7 +54,7 @@ class Tally:
             setattr(self, name, getattr(self, name) + value)
 
 
-@dataclass(frozen=True)
+@frozen
 class PartialFront:
     """The front of a part of a space, and what it took."""
 

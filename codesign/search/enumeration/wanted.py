@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.search.enumeration.front import Archive, dominated_by
 
 
-@dataclass(frozen=True)
+@frozen
 class WantedPart:
     """Region of a front that is asked for.
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.loop_progress import LoopProgress
+from codesign.base.records import frozen
 from codesign.search.enumeration.decomposition import Part
 from codesign.search.enumeration.walk import PartialFront, Walk
 from codesign.search.problem import Problem
@@ -23,7 +24,7 @@ true for a point that is nowhere worse than a point in the region. Unbounded obj
 infinity."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Trait:
     """A decision as columns of a design's row; without columns, no design has it."""
 

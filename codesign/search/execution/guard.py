@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 
@@ -20,6 +20,7 @@ from codesign.base.errors import CodesignError, InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure, FailureKind
 from codesign.base.processes import WorkerProcess
+from codesign.base.records import frozen
 from codesign.evaluators.command import SCRATCH, CommandEvaluator
 from codesign.search.execution.guard_log import GuardLog
 from codesign.search.execution.result_store import canonical
@@ -38,7 +39,7 @@ _LOST_RETRIES = 2
 _logger = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
+@frozen
 class GuardLimits:
     """Patience with one design.
 
@@ -66,7 +67,7 @@ class GuardLimits:
         return (self.retries or 0) if kind == "failed" else 0
 
 
-@dataclass(frozen=True)
+@frozen
 class GuardedProblem:
     """Message from which the guarded process builds the problem.
 
@@ -79,12 +80,12 @@ class GuardedProblem:
     provenance: str
 
 
-@dataclass(frozen=True)
+@frozen
 class Ready:
     """The process has built the problem."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Refusal:
     """An error for the caller, such as an evaluator that breaks its contract."""
 

@@ -23,7 +23,6 @@ import time
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -33,6 +32,7 @@ from codesign.base.columns import plain_value
 from codesign.base.databases import prepare_writer, transaction
 from codesign.base.errors import InputError
 from codesign.base.failures import Failure
+from codesign.base.records import frozen
 from codesign.base.resources import user_cache
 from codesign.search.execution.answers import Answer, plain_answer, read_answer
 
@@ -59,7 +59,7 @@ CREATE TABLE IF NOT EXISTS claims (
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class Source:
     """An evaluator with all that its numbers depend on besides designs.
 
@@ -81,7 +81,7 @@ class Source:
         return _digest(self.digest, design)
 
 
-@dataclass(frozen=True)
+@frozen
 class Holding:
     """Content of a cache for one source.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
 from scipy.special import log_ndtr
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.search.optimizers.improvement import (
     Scale,
     expected_hypervolume_improvement,
@@ -28,7 +29,7 @@ _LIKELY = 0.5
 """Probability of being feasible above which an in-flight design is taken to be [ours]."""
 
 
-@dataclass(frozen=True)
+@frozen
 class OutcomeModel:
     """Model of an objective, of a limit or of failing.
 
@@ -71,7 +72,7 @@ class OutcomeModel:
         return replace(self, posterior=self.posterior.fantasized(features))
 
 
-@dataclass(frozen=True)
+@frozen
 class AcquisitionFunction:
     """Posteriors of objectives and limits, with the front to be improved.
 

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
+from codesign.base.records import frozen
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -41,7 +41,7 @@ def matern_slope(distances: Tensor) -> Tensor:
     return (1.0 + distances).mul_((-distances).exp()).mul_(5.0 / 3.0)
 
 
-@dataclass(frozen=True)
+@frozen
 class Contributions:
     """The kernel of a sum of functions of one group of features each.
 

@@ -8,7 +8,6 @@ Randomness is ``numpy.random.default_rng([seed, number of observations told or p
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, runtime_checkable
 
@@ -16,6 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
+from codesign.base.records import frozen
 from codesign.base.schema import Record
 from codesign.space import DesignSpace
 
@@ -135,7 +135,7 @@ def _is_member(array: IntArray, keys: IntArray) -> BoolArray:
     return np.asarray(array[places] == keys)
 
 
-@dataclass(frozen=True)
+@frozen
 class _Described:
     """A described number and how it is scaled."""
 
@@ -162,7 +162,7 @@ class _Described:
         return np.clip(np.nan_to_num(scaled, nan=0.0), -1.0, 2.0)
 
 
-@dataclass(frozen=True)
+@frozen
 class ScreeningTerms:
     """Costs of a cheaper evaluator.
 
@@ -179,7 +179,7 @@ class ScreeningTerms:
         return int(self.share * n_evaluations / self.cost + 1e-9)
 
 
-@dataclass(frozen=True)
+@frozen
 class SearchSpace:
     """Designs among which an optimizer may choose.
 

@@ -20,12 +20,12 @@ little is known, as long as all that is known is far from feasible.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 
 _MOST_NUMBERS = 1 << 22
 """Largest table of candidates by boxes; larger ones are worked off in pieces."""
@@ -37,7 +37,7 @@ _ROUNDED = 1.0 - 1e-12
 _TINY = float(np.finfo(float).tiny)
 
 
-@dataclass(frozen=True)
+@frozen
 class Scale:
     """Scale of a modeled objective: ``y = intercept + slope z``, or ``±exp`` of that.
 

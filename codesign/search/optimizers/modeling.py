@@ -9,12 +9,13 @@ the TDP is an objective too: what is beyond it improves nothing anyway.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
+from codesign.base.records import frozen
 from codesign.search.observations import Observations
 from codesign.search.optimizers.acquisition_function import (
     AcquisitionFunction,
@@ -49,7 +50,7 @@ _NOISY = 1e-3
 [ours]."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Learned:
     """Hyperparameters of one model, with the choice of its scale.
 
@@ -64,7 +65,7 @@ class Learned:
     n_training: int
 
 
-@dataclass(frozen=True)
+@frozen
 class Modeling:
     """Rules by which posteriors are formed.
 

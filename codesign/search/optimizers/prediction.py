@@ -8,12 +8,12 @@ modeled, so that the process is about the ratio of the two and a constant ratio 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
+from codesign.base.records import frozen
 from codesign.search.optimizers.improvement import Scale
 from codesign.search.optimizers.violations import ViolationScale
 
@@ -24,7 +24,7 @@ _ROUNDING = 1e-9
 """Tolerance on the logarithmic scale within which a result counts as predicted."""
 
 
-@dataclass(frozen=True)
+@frozen
 class QueryPoints:
     """Features and prior predictions of ``n`` designs.
 
@@ -54,7 +54,7 @@ class QueryPoints:
         return self.predicted[:, position]
 
 
-@dataclass(frozen=True)
+@frozen
 class Target:
     """Values that a model learns.
 

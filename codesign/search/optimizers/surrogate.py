@@ -25,13 +25,14 @@ import math
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import needing_extra
+from codesign.base.records import frozen
 from codesign.search.optimizers.additive import (
     AdditiveFitting,
     Contributions,
@@ -119,7 +120,7 @@ def single_thread() -> Iterator[None]:
         torch.set_num_threads(before)
 
 
-@dataclass(frozen=True)
+@frozen
 class Hyperparameters:
     """Hyperparameters of a process.
 
@@ -156,7 +157,7 @@ class Hyperparameters:
         return product.add_(self.contributions.covariance(first, second)).T
 
 
-@dataclass(frozen=True)
+@frozen
 class GaussianProcess:
     """Process that was observed at ``n`` designs.
 
@@ -252,7 +253,7 @@ class GaussianProcess:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class Posterior:
     """Mixture of Gaussian processes that saw the same observations.
 
@@ -288,7 +289,7 @@ class Posterior:
         )
 
 
-@dataclass(frozen=True)
+@frozen
 class Mode:
     """Optimum of the posterior density of hyperparameters.
 
@@ -305,7 +306,7 @@ class Mode:
     warpable: IntArray
 
 
-@dataclass(frozen=True)
+@frozen
 class Modes:
     """Distinct optima of the posterior density, in the order of their searches."""
 

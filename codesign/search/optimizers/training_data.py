@@ -7,11 +7,10 @@ the history alone, so a resumed search goes on in the same way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import IntArray
+from codesign.base.records import frozen
 from codesign.search.observations import Observations
 from codesign.search.optimizers.prediction import QueryPoints
 
@@ -21,7 +20,7 @@ _SEARCHED_EVERY = 5
 """Results after which the modes are searched from the start; later, a quarter more [ours]."""
 
 
-@dataclass(frozen=True)
+@frozen
 class TrainingData:
     """A history with features and prior predictions of its designs."""
 

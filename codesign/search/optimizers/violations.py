@@ -7,18 +7,18 @@ to a target, is modeled as it is if that makes the results likelier.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 
 _LEAST_EXCESS = -1.0 + 1e-9
 """An excess of -1 is a metric of 0, which has no logarithm."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ViolationScale:
     """A scale of violations that keeps their signs.
 

@@ -9,12 +9,12 @@ functions", 2014).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
+from codesign.base.records import frozen
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -61,7 +61,7 @@ def _bent(log_plain: Tensor, exponents: Tensor) -> tuple[Tensor, Tensor, Tensor,
     return 1.0 - rest, power, log_rest, rest
 
 
-@dataclass(frozen=True)
+@frozen
 class Warp:
     """Warping of features.
 

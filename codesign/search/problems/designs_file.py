@@ -7,17 +7,17 @@ import json
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from codesign.base.columns import Fields, FloatArray
 from codesign.base.errors import InputError, describe_unknown
+from codesign.base.records import frozen
 from codesign.base.schema import read_text
 
 
-@dataclass(frozen=True)
+@frozen
 class Rows:
     """Rows of a file in their order.
 

@@ -16,13 +16,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.errors import JobError
+from codesign.base.records import frozen
 from codesign.evaluators.functions import BenchmarkFunctions
 from codesign.evaluators.functions import exact_front as front_in_closed_form
 from codesign.evaluators.functions.zdt_and_dtlz import CLOSED_FORM
@@ -40,7 +41,7 @@ _SAMPLE, _SAMPLE_OF_LIMITS, _SEED = 20_000, 2_000, 0
 _CHUNK = 1 << 16
 
 
-@dataclass(frozen=True)
+@frozen
 class ProvenFront:
     """An exact front and its proof.
 

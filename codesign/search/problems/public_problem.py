@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 
 from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Value
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import ResolvedDefinition, load_definition
 from codesign.search.campaign.reference import minimized
 from codesign.search.pareto import HypervolumeTracker
@@ -53,7 +53,7 @@ def load(name: str) -> PublicProblem:
     return PublicProblem(record, definition)
 
 
-@dataclass(frozen=True)
+@frozen
 class Evaluated:
     """Values of designs, in the order given.
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Generic, TypeAlias
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, StringArray, Strings, column_of
+from codesign.base.records import frozen
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.corrections import KernelCase, MeasuredGroup, correction
 from validation.studies.kernel_families.log_fit import fit_constants
@@ -33,7 +33,7 @@ def device_operators(table: KernelTable) -> StringArray:
     return np.char.add(table.words("device"), table.words("operator"))
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelFamily(Generic[Constants]):
     """A family of measured kernels; a module of ``kernel_families`` offers one as ``FAMILY``.
 

@@ -8,12 +8,12 @@ block scales are started by the host, one by one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, StringList
 from codesign.base.errors import UnknownNameError
+from codesign.base.records import frozen
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.formats import ProductFormat, format_on, product_format
 from codesign.models.machines.device.gemm import GemmConstants, Products, gemm_case, gemm_time_s
@@ -67,7 +67,7 @@ MOST = {"compute": 1.25, "bandwidth": 1.0, "wave": 1.0} | {
 }
 
 
-@dataclass(frozen=True)
+@frozen
 class _ProductCase:
     """The kernel that rows with the same device and formats run; None if it is not known."""
 

@@ -7,18 +7,18 @@ always the same ones.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 
 _DRAWS = 8
 _SEED = 20261123
 
 
-@dataclass(frozen=True)
+@frozen
 class FirstRankLoad:
     """Load that a draw puts on the measured device; means over draws, each 1 or more.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal, get_args
 
 from codesign.base.errors import InputError, Mistake, check_known
+from codesign.base.records import frozen
 
 StepPolicy = Literal["chunked", "prefill-first"]
 """``chunked``: every step carries all decoding requests and, in what is left of the token budget,
@@ -21,7 +21,7 @@ BLOCK_TOKENS = 16
 """Tokens of one block of the cache: vLLM's default on GPUs."""
 
 
-@dataclass(frozen=True)
+@frozen
 class EngineLimits:
     """Limits by which one machine's engine forms its steps."""
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.models.deployments.queueing.engine_limits import EngineLimits
 from codesign.models.deployments.queueing.prefix_cache import StoreLimits
 from codesign.models.deployments.queueing.step_times import StepTimes
@@ -19,7 +20,7 @@ first of equals; each in turn; or the one that served the session before.
 """
 
 
-@dataclass(frozen=True)
+@frozen
 class MachinePool:
     """Machines that are alike.
 
@@ -68,7 +69,7 @@ def exposed_s(
     return np.maximum(transfer_s / n_layers, transfer_s + wait_s - hidden_s)
 
 
-@dataclass(frozen=True)
+@frozen
 class CacheLink:
     """Link that takes a prompt's cache from the machine that prefilled it to the one that decodes.
 
@@ -102,7 +103,7 @@ class CacheLink:
         return prefill_end_s + float(exposed_s(transfer_s, prefill_s, self.n_layers, wait_s))
 
 
-@dataclass(frozen=True)
+@frozen
 class Fleet:
     """Serving machines: one pool for everything, or one that prefills and one that decodes.
 

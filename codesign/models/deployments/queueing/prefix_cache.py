@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from codesign.base.records import frozen
 
 IN_USE, IN_CACHE = 0, 1
 """Places of a block that is found; the first store is the next."""
 
 
-@dataclass(frozen=True)
+@frozen
 class StoreLimits:
     """Size and speed of a store behind the caches of machines.
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError, describe_unknown
+from codesign.base.records import frozen
 from codesign.base.schema import read_text
 from codesign.models.deployments.queueing import engine_limits
 from codesign.models.workload.request_trace import BLOCK_TOKENS as TRACE_BLOCK_TOKENS
@@ -26,7 +26,7 @@ _MOST_NODES = 10_000_000
 """Values of a trace; see :func:`~codesign.base.schema.read_text`."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PromptBlocks:
     """Blocks of ``r`` prompts, by which they share what is cached.
 
@@ -43,7 +43,7 @@ class PromptBlocks:
     sessions: IntArray
 
 
-@dataclass(frozen=True)
+@frozen
 class Arrivals:
     """``r`` requests in the order in which they arrive.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.records import frozen
 from codesign.models.deployments.queueing.prefix_cache import StoreLimits
 from codesign.models.deployments.queueing.request_arrivals import Arrivals
 
@@ -15,7 +15,7 @@ PERCENTILES = (50, 90, 99)
 """Percentiles that are reported; between two requests they are interpolated linearly."""
 
 
-@dataclass(frozen=True)
+@frozen
 class PoolLoad:
     """Load of a pool.
 
@@ -32,7 +32,7 @@ class PoolLoad:
     stores: tuple[StoreLimits, ...] = ()
 
 
-@dataclass(frozen=True)
+@frozen
 class ServedRequests:
     """``r`` requests that were served; times are (r,) seconds from the start.
 

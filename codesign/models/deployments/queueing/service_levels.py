@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.base.units import format_engineering
 from codesign.models.deployments.queueing.served_requests import ServedRequests
 
 
-@dataclass(frozen=True)
+@frozen
 class NearestMiss:
     """The request that comes nearest to limits which none keeps.
 
@@ -24,7 +23,7 @@ class NearestMiss:
     words: str
 
 
-@dataclass(frozen=True)
+@frozen
 class LatencyLimits:
     """The two times within which a request should be served, in seconds."""
 

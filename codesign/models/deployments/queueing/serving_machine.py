@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from codesign.base.columns import Fields
+from codesign.base.records import frozen
 from codesign.models.deployments.queueing.engine_limits import EngineLimits
 from codesign.models.deployments.queueing.fleet import MachinePool
 from codesign.models.deployments.queueing.prefix_cache import StoreLimits
 from codesign.models.deployments.queueing.step_times import StepTimes
 
 
-@dataclass(frozen=True)
+@frozen
 class ServingMachine:
     """One machine: devices that serve a model together.
 

@@ -5,11 +5,10 @@ One product per head, with a matrix of its own: the batched product of all heads
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.base.schema import Fraction, Record
 from codesign.models.machines.device.attention import Cycles
 from codesign.models.machines.device.corrections import KernelCase
@@ -24,7 +23,7 @@ _BITS = 16
 _CONVERTED_BYTES = 3  # an element is read in 16 bits and written in 8
 
 
-@dataclass(frozen=True)
+@frozen
 class Absorbing:
     """Sizes of absorbing products; numbers or arrays to broadcast.
 

@@ -18,12 +18,12 @@ between serving frameworks and versions, which no number of a device explains.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.records import frozen
 from codesign.base.schema import Fraction, Record, quantity
 from codesign.models.machines.device.corrections import KernelCase
 from codesign.models.machines.device.memory import memory_time_s
@@ -40,7 +40,7 @@ _BITS = 16
 Cycles = Annotated[float, quantity("1")]
 
 
-@dataclass(frozen=True)
+@frozen
 class Attention:
     """Sizes of attention kernels on one device; every field is a number or an array to broadcast.
 

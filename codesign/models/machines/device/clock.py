@@ -15,11 +15,11 @@ Measured on an H100 SXM (``validation/studies/data/h100_measured.csv``): 8192 x 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.models.hardware.device import UNLIMITED_FRACTION
 from codesign.models.machines.device.rates import DeviceRates, Floats
 
@@ -43,7 +43,7 @@ bf16 (``h100_measured.csv``), over its gain in the first 0.03 s."""
 _LEAST_CLOCK, _HALVINGS = 0.02, 40
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelDraw:
     """Energy of kernels, and how their time follows the clock; all fields broadcast.
 
@@ -77,7 +77,7 @@ def stacked(draws: Sequence[KernelDraw]) -> KernelDraw:
     return KernelDraw(*(np.stack(np.broadcast_arrays(*column)) for column in columns))
 
 
-@dataclass(frozen=True)
+@frozen
 class BoardPower:
     """Power of a board beside its kernels, and the most that it may draw; all fields broadcast.
 

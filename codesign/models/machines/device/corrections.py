@@ -17,7 +17,6 @@ ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -33,6 +32,7 @@ from codesign.base.columns import (
     combined,
     distinct,
 )
+from codesign.base.records import frozen
 from codesign.models.machines.device.rates import Floats
 
 CORRECTIONS_FILE = Path(__file__).parent / "corrections.npz"
@@ -49,7 +49,7 @@ _DIRECTION = np.sqrt(np.arange(2.0, 12.0))
 Formats = FloatArray | BoolArray | StringArray | float | bool | str
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelCase:
     """Kernels on one or several devices; every field broadcasts.
 
@@ -87,7 +87,7 @@ class KernelCase:
         ]
 
 
-@dataclass(frozen=True)
+@frozen
 class MeasuredGroup:
     """Kernels of one chip and one kind that were measured.
 

@@ -19,13 +19,13 @@ Read off the watts of an H100 SXM (``validation/studies/data/h100_measured.csv``
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.base.schema import Record, Share, quantity
 from codesign.models.machines.device.clock import (
     CEILING,
@@ -94,7 +94,7 @@ def shipped_energy() -> EnergyConstants:
     return constants
 
 
-@dataclass(frozen=True)
+@frozen
 class KernelWork:
     """Work of a kernel that takes energy; every field is a number or an array to broadcast.
 

@@ -134,7 +134,7 @@ def describe_expected_error(
         chip: Whose measured kernels correct its laws; None: its own.
         vendor: Of the device; None: that of the bundled device.
     """
-    errors, kernels = measured_errors(), _on(device, measured_errors().kernels)
+    errors, kernels = measured_errors(), _device_errors(device, measured_errors().kernels)
     if vendor is None and device in list_devices():
         vendor = load_device(device).vendor
     identity = {"vendor": vendor, "device": device, "engine": engine}
@@ -208,7 +208,9 @@ def energy_range(device: str, joules: float) -> tuple[float, float]:
     return error.low * joules, error.high * joules
 
 
-def _on(device: str, errors: Mapping[str, Mapping[str, MeasuredError]]) -> dict[str, MeasuredError]:
+def _device_errors(
+    device: str, errors: Mapping[str, Mapping[str, MeasuredError]]
+) -> dict[str, MeasuredError]:
     return {name: by_device[device] for name, by_device in errors.items() if device in by_device}
 
 

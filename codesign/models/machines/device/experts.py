@@ -13,13 +13,13 @@ fastest of TensorRT-LLM, vLLM and SGLang; these differ by a factor of 2 and more
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.records import frozen
 from codesign.base.schema import Record, Share, quantity
 from codesign.models.machines.device.clock import product_share
 from codesign.models.machines.device.corrections import KernelCase
@@ -102,7 +102,7 @@ class ExpertConstants(Record):
     """The same where kernels keep rows of all pairs (Triton and Marlin)."""
 
 
-@dataclass(frozen=True)
+@frozen
 class ExpertWork:
     """Work of one device in a layer; fields broadcast with the devices.
 

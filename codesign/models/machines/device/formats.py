@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 from codesign.base.errors import UnknownNameError
+from codesign.base.records import frozen
 from codesign.models.hardware.device import SAME_RATE, Device
 
 Kind = Literal["float", "integer"]
 
 
-@dataclass(frozen=True)
+@frozen
 class OperandFormat:
     """A format in which weights or activations are stored.
 
@@ -60,7 +61,7 @@ _RATES: dict[tuple[Kind, int], str] = {
 _GIVEN_QUANTIZED = ("fp8_static",)
 
 
-@dataclass(frozen=True)
+@frozen
 class ProductFormat:
     """Kernel of a product by the formats of its two operands.
 

@@ -10,13 +10,13 @@ Fitted to kernels of ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.records import frozen
 from codesign.base.schema import Record, Seconds, Share, quantity
 from codesign.models.machines.device.clock import product_share
 from codesign.models.machines.device.corrections import KernelCase
@@ -100,7 +100,7 @@ class GemmConstants(Record):
     """Rate at which cores of such products are fed, in parts of that of others."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Products:
     """Launches of matrix products y[m,n] = x[m,k] W[k,n]; all fields broadcast.
 

@@ -9,11 +9,10 @@ attention and of rows [ours]. Of measured blocks with them, half are within 22 %
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.models.machines.device.attention import (
     Attention,
     AttentionConstants,
@@ -25,7 +24,7 @@ from codesign.models.machines.device.rates import DeviceRates, Floats
 _KEY_BITS, _SCORE_BYTES = 8.0, 4
 
 
-@dataclass(frozen=True)
+@frozen
 class Index:
     """Sizes of an indexer's kernels on one device; numbers or arrays to broadcast.
 

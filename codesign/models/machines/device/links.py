@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import FloatArray, StringArray
+from codesign.base.records import frozen
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.rates import TYPICAL_CLOCK_HZ, Floats
 
@@ -15,7 +15,7 @@ Texts = StringArray | str
 """A name, or an array of names that broadcasts with the kernels'."""
 
 
-@dataclass(frozen=True)
+@frozen
 class LinkRates:
     """Datasheet numbers of the links of devices; fields broadcast with the messages.
 

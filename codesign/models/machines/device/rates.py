@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.models.hardware.device import Device
 
 Floats = FloatArray | float
@@ -17,7 +17,7 @@ TYPICAL_CLOCK_HZ = 1.8e9
 devices, 1.41 GHz (A100) to 2.49 GHz (L40S)."""
 
 
-@dataclass(frozen=True)
+@frozen
 class DeviceRates:
     """Datasheet numbers of the devices on which kernels run.
 

@@ -13,11 +13,10 @@ Limiting assumption: as in :mod:`codesign.models.machines.device.attention`, one
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.records import frozen
 from codesign.base.schema import Fraction, Record
 from codesign.models.machines.device.attention import Cycles
 from codesign.models.machines.device.memory import memory_time_s
@@ -34,7 +33,7 @@ _HIDDEN_START = 0.5
 """Part of a start that is left after another kernel as short [ours]."""
 
 
-@dataclass(frozen=True)
+@frozen
 class Convolution:
     """Sizes of causal convolutions, each channel by itself; numbers or arrays to broadcast.
 
@@ -59,7 +58,7 @@ class Convolution:
     takes_sequences: BoolArray | bool = False
 
 
-@dataclass(frozen=True)
+@frozen
 class Scan:
     """Sizes of scans of linear attention on one device; numbers or arrays to broadcast.
 

@@ -17,11 +17,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.records import frozen
 from codesign.models.machines.simulation.events import Schedule
 from codesign.models.machines.simulation.tiles import Steps
 
@@ -32,7 +32,7 @@ _FIRST_TIER = 2
 STREAMS = ("matrix", "vector")
 
 
-@dataclass(frozen=True)
+@frozen
 class SimulatedNpu:
     """The array and the memory ports of one design; levels are on chip first, then tiers.
 
@@ -61,7 +61,7 @@ class SimulatedNpu:
     landing_steps: int = 2
 
 
-@dataclass(frozen=True)
+@frozen
 class Transaction:
     """One use of a resource.
 
@@ -82,7 +82,7 @@ class Transaction:
     size_bytes: float
 
 
-@dataclass(frozen=True)
+@frozen
 class SimulatedOperator:
     """One simulated operator.
 

@@ -15,12 +15,12 @@ the stationary operand, or to spill sums, once per panel of the streamed operand
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import reduce
 
 import numpy as np
 
 from codesign.base.columns import FloatArray
+from codesign.base.records import frozen
 from codesign.models.hardware.array import Dataflow, Organization
 from codesign.models.machines.npu.operator_stage import TILE_BUFFER_SHARE
 from codesign.models.machines.npu.traffic import ACCUMULATOR_BYTES
@@ -31,7 +31,7 @@ _GROWTH = 1.5
 """Factor by which steps grow from single visits to full size [ours]."""
 
 
-@dataclass(frozen=True)
+@frozen
 class OperatorWork:
     """One instance of an operator on one design.
 
@@ -80,7 +80,7 @@ class OperatorWork:
     is_scored: bool
 
 
-@dataclass(frozen=True)
+@frozen
 class Tiling:
     """Cuts of the work on a design.
 
@@ -111,7 +111,7 @@ class Tiling:
     is_paced: bool = True
 
 
-@dataclass(frozen=True)
+@frozen
 class Steps:
     """An operator as a sequence of steps; every array is (s,).
 

@@ -143,7 +143,7 @@ def test_price_against_speed_is_of_served_tokens_and_follows_from_an_instance(ca
     words += ["--format", "fp8"]
     found = answer(capsys, *words, "--option", "most_devices=8")
     frontier = found["frontier"]
-    assert any("90 % intervals of measured over predicted time" in note for note in found["notes"])
+    assert any("Measured times over those predicted" in note for note in found["notes"])
     fastest = frontier["fastest"]
     ratio = fastest["usd_per_million_output_tokens"] / fastest["usd_per_million_tokens"]
     assert ratio == pytest.approx(2500 / 500)

@@ -141,14 +141,18 @@ def describe_expected_error(
     unseen = [name for name, value in identity.items() if value not in errors.seen[name]]
     scope = unseen[0] if unseen else "model"
     words = (
-        f"{name} {error.low:.2f} to {error.high:.2f} (median error {error.median:.0%} of "
-        f"{error.cases:,}, {error.covered:.0%} covered)"
+        f"{name} {error.low:.2f} to {error.high:.2f} ({error.median:.0%} off in the median of "
+        f"{error.cases:,} cases, {error.covered:.0%} of them inside)"
         for name, error in errors.intervals[scope].items()
     )
-    basis = f"fewer than 10 requests of this {scope} were measured, so with one {scope} left out"
+    basis = (
+        f"Fewer than 10 cases of this {scope} were measured"
+        if unseen
+        else "Both device and engine were measured"
+    )
     sentences = [
-        f"90 % intervals of measured over predicted time: {', '.join(words)}; "
-        f"{basis if unseen else 'device and engine were measured, with one model left out'}."
+        f"Measured times over those predicted, 90 % intervals: {'; '.join(words)}. {basis}: "
+        f"each case is predicted without those of its {scope}."
     ]
     if kernels:
         sentences.append(

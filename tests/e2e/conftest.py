@@ -48,7 +48,7 @@ def processes_hear_an_interrupt():
     signal.signal(signal.SIGINT, before)
 
 
-@pytest.fixture(scope="session", autouse=True)
+@pytest.fixture(scope="module", autouse=True)  # a session has tests of other folders too
 def _few_of_each():
     """Files of 20 draws, few pixels, designs and positions; one process where none is told."""
     with pytest.MonkeyPatch.context() as patch:

@@ -39,7 +39,7 @@ UNIT_OF_SUFFIX = {
     "s": "s",
 }
 """The unit that the end of a name states; the first end that fits counts."""
-_UPPER_CASE = {"tdp": "TDP"}
+_UPPER_CASE = {"tdp": "TDP", "mac": "MAC", "sram": "SRAM"}
 _TITLES = {
     "tokens_per_s_per_user": "throughput per user",
     "tokens_per_s_per_device": "throughput per device",
@@ -104,6 +104,11 @@ def metric_title(metric: Metric) -> str:
                 is_rate_of_rate = rest != name and "_per_" in rest
                 name = metric.name if is_rate_of_rate else rest
                 break
+    return spaced_name(name)
+
+
+def spaced_name(name: str) -> str:
+    """A name with spaces, and its abbreviations in capitals."""
     return " ".join(_UPPER_CASE.get(word, word) for word in name.split("_"))
 
 

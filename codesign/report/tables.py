@@ -22,6 +22,7 @@ from codesign.report.labels import (
     format_value,
     memory_words,
     metric_title,
+    spaced_name,
 )
 
 
@@ -102,16 +103,15 @@ def unit_and_title(name: str) -> tuple[str, str]:
     """The unit that ends a name, and the rest in words: ``time_s`` gives "s", "time"."""
     for suffix, unit in UNIT_OF_SUFFIX.items():
         if name == suffix or name.endswith(f"_{suffix}"):
-            title = name.removesuffix(suffix).rstrip("_") or name
-            return unit, title.replace("_", " ")
-    return "", name.replace("_", " ")
+            return unit, spaced_name(name.removesuffix(suffix).rstrip("_") or name)
+    return "", spaced_name(name)
 
 
 def constant_words(technology: str, number: str) -> str:
     """A constant in words, after the name of its memory technology if it has one.
 
     >>> constant_words("hbm4_12h", "access_energy"), constant_words(CONSTANTS, "mac_energy_joules")
-    ('HBM4, 12-high access energy', 'mac energy')
+    ('HBM4, 12-high access energy', 'MAC energy')
     """
     title = unit_and_title(number)[1]
     return title if technology == CONSTANTS else f"{memory_words(technology)} {title}"

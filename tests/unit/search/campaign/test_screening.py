@@ -52,8 +52,7 @@ def climbs_screened(folder, monkeypatch):
                 return self.space.no_rows
             rng = np.random.default_rng([self.seed, len(self.rows), len(self.screened)])
             rows = self.space.space.sample(rng, 30)
-            fresh = [row for row in rows[self.space.admits(rows)] if row[0] != rows[0][0]]
-            return np.array(self.ranked(fresh)[:2])
+            return self.ranked(rows[self.space.admits(rows) & (rows[:, 0] != rows[0, 0])])[:2]
 
         def tell_screened(self, rows, objectives, violations, failed):
             assert violations.shape == (len(rows), 1)

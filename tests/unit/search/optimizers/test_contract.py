@@ -59,7 +59,9 @@ def quick_peers():
 @pytest.mark.usefixtures("gp", "quick_peers")
 @pytest.mark.parametrize("name", plugins.names("optimizers"))
 def test_every_registered_optimizer_keeps_the_contract(name, tiered, monkeypatch):
-    monkeypatch.setattr(ehvi, "_LOCAL_STEPS", 3)
+    monkeypatch.setattr(ehvi, "_LOCAL_STEPS", 2)
+    if name.startswith("gp-ehvi"):
+        monkeypatch.setattr("codesign.testing._BATCH_SIZES", (1, 3))
     factory = plugins.load("optimizers", name)
     space = tiered if name == "gp-ehvi" else None  # one space costs it as much as all others two
     check_optimizer(factory, options=factory.Options(**QUICK.get(name, {})), space=space)
@@ -110,12 +112,8 @@ if __name__ == "__main__":
 """
 
 
-@pytest.fixture(scope="module")
-def suggestions(gp):
-    """Libraries that another process loaded before it searched, and suggestions there and here.
-
-    The other process has other threads and another hash seed.
-    """
+@pytest.mark.usefixtures("gp")
+def test_another_process_loads_no_library_by_itself_and_suggests_the_same_with_other_threads():
     names = {name: QUICK.get(name, {}) for name in plugins.names("optimizers")}
     here = {"__name__": "here"}
     exec(SCRIPT, here)
@@ -128,13 +126,11 @@ def suggestions(gp):
         env={"OMP_NUM_THREADS": str(threads), "PYTHONHASHSEED": str(hash_seed)},
         capture_output=True, text=True, check=True,
     )  # fmt: skip
-    return *json.loads(done.stdout), here["suggest"](names)
-
-
-def test_another_process_with_other_threads_and_hash_seed_suggests_the_same(suggestions):
-    _, there, here = suggestions
-    assert there == here
-    assert all(len(rows) == 2 for rows in here.values())
+    loaded, there = json.loads(done.stdout)
+    suggested = here["suggest"](names)
+    assert loaded == [], "the classes are there without their libraries"
+    assert there == suggested
+    assert all(len(rows) == 2 for rows in suggested.values())
 
 
 class Repeats(RandomSearch):
@@ -284,7 +280,3 @@ def test_a_missing_library_is_named_when_the_optimizer_is_built(
     monkeypatch.setitem(sys.modules, library, None)
     with pytest.raises(MissingExtraError, match=rf"optimizer {name} needs .*codesign\[{extra}\]"):
         factory(tiered, 2, 0, factory.Options())
-
-
-def test_loading_the_classes_imports_none_of_the_libraries(suggestions):
-    assert suggestions[0] == []

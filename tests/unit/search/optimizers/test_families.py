@@ -11,8 +11,14 @@ from codesign.space import parse_space
 
 FILE = Path(__file__).parents[2] / "space" / "families.yaml"
 QUICK = {
-    "gp-ehvi": {"candidates": 64, "iterations": 2, "neighborhoods": 1, "local_search": 1},
-    "gp-ehvi-paper": {"candidates": 32, "iterations": 2},
+    "gp-ehvi": {
+        "candidates": 16,
+        "mutants": 8,
+        "iterations": 1,
+        "neighborhoods": 1,
+        "local_search": 1,
+    },
+    "gp-ehvi-paper": {"candidates": 16, "iterations": 1},
     "nsga2": {"population": 10},
 }
 PROPOSALS = {"gp-ehvi": 3, "gp-ehvi-paper": 3}

@@ -16,7 +16,7 @@ from codesign.search.optimizers.training_data import TrainingData
 from codesign.search.pareto import hypervolume, non_dominated
 
 REFERENCE = np.array([15.0, 30.0])
-QUICK = {"candidates": 512, "local_search": 1}
+QUICK = {"candidates": 256, "mutants": 64, "iterations": 10, "local_search": 1}
 
 
 def objectives(rows):
@@ -110,7 +110,7 @@ def test_predictions_that_mislead_are_found_out(grid):
         return np.column_stack([1.0 + rows[:, 0], 34.0 - rows[:, 0] - rows[:, 1]])
 
     bound = np.array([25.0, 36.0])
-    options = GpEhvi.Options(**QUICK | {"candidates": 144})
+    options = GpEhvi.Options(**QUICK | {"candidates": 100})
     optimizer = GpEhvi(predicting(search, opposite), 2, 0, options, bound)
     told = initial_designs(search, 4, 0)
     rows = told

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.usefixtures("gp")
 
 TERMS = ScreeningTerms(cost=0.05, share=0.2)
 REFERENCE = np.array([15.0, 30.0])
-QUICK = {"candidates": 32, "mutants": 8, "local_search": 1, "iterations": 2}
+QUICK = {"candidates": 32, "mutants": 8, "neighborhoods": 1, "local_search": 1, "iterations": 1}
 
 
 def objectives(rows):

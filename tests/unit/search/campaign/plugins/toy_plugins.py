@@ -91,15 +91,15 @@ class ToyRandom:
     def __init__(self, space, n_objectives, seed, options):
         self.space, self.seed = space, seed
         self.preferred_batch = options.population
-        self.rows, self.points, self.seen = [], [], set()
+        self.rows, self.points, self.seen = [], [], []
 
     def ask(self, n):
         rng = np.random.default_rng([self.seed, len(self.rows)])
         order = rng.permutation(self.space.space.size)
         rows = self.space.space.rows(order)
         rows = rows[self.space.admits(rows)]
-        fresh = [row for row in rows if tuple(row) not in self.seen]
-        return np.array(self.ranked(fresh)[:n], dtype=np.int64).reshape(-1, rows.shape[1])
+        rows = rows[~np.isin(self.space.space.keys(rows), self.seen)]
+        return self.ranked(rows)[:n]
 
     def ranked(self, rows):
         return rows
@@ -108,7 +108,7 @@ class ToyRandom:
         assert np.isnan(objectives[failed]).all() and not np.isnan(objectives[~failed]).any()
         self.rows += list(rows)
         self.points += [np.where(failed[i], 1e9, objectives[i].sum()) for i in range(len(rows))]
-        self.seen |= {tuple(row) for row in rows}
+        self.seen += self.space.space.keys(rows).tolist()
 
 
 class ToyClimb(ToyRandom):
@@ -116,7 +116,7 @@ class ToyClimb(ToyRandom):
 
     def ranked(self, rows):
         best = self.rows[int(np.argmin(self.points))]
-        return sorted(rows, key=lambda row: abs(row - best).sum())
+        return rows[np.argsort(abs(rows - best).sum(axis=1), kind="stable")]
 
 
 class ToyTwice(ToyRandom):

@@ -28,6 +28,7 @@ from codesign.search.enumeration.kept import keeping
 from codesign.search.pareto import non_dominated
 from codesign.search.problem_builder import build_problem, read_constraint
 from codesign.space import load_space, parse_space
+from tests.laws import in_turn
 
 
 @pytest.fixture(autouse=True)
@@ -207,18 +208,20 @@ def test_the_pruned_front_equals_brute_force(model, phase, m):
     assert assert_pruning_is_exact(model, phase, m, m + 21, largest=25_000) > 1
 
 
-@pytest.mark.parametrize("phase", ["prefill", "decode"])
 @pytest.mark.parametrize(
-    ("model", "name"),
-    [
-        *((model, "memexplorer-parallel") for model in MODELS),
-        ("deepseek-v3.2", "memexplorer-experts"),
-    ],
+    ("deployed", "phase"),
+    in_turn(
+        [
+            *itertools.product(MODELS, ["memexplorer-parallel"]),
+            ("deepseek-v3.2", "memexplorer-experts"),
+        ],
+        ["prefill", "decode"],
+    ),
 )
-def test_it_does_so_where_the_degrees_of_parallelism_vary(model, name, phase):
-    size = assert_pruning_is_exact(
-        model, phase, 3, 5, constraints=("tdp_watts <= 3000",), space=space_of_deployments(name)
-    )
+def test_it_does_so_where_the_degrees_of_parallelism_vary(deployed, phase):
+    space = space_of_deployments(deployed[1])
+    limits = ("tdp_watts <= 3000",)
+    size = assert_pruning_is_exact(deployed[0], phase, 3, 5, constraints=limits, space=space)
     assert size > 1
 
 
@@ -244,8 +247,7 @@ def test_it_does_so_for_what_designs_cost(accounts, limit, phase):
     assert size > 1
 
 
-@pytest.mark.parametrize("phase", ["prefill", "decode"])
-@pytest.mark.parametrize("m", [2, "cost"])
+@pytest.mark.parametrize(("m", "phase"), in_turn([2, "cost"], ["prefill", "decode"]))
 def test_it_does_so_where_clock_process_topology_and_banks_vary(m, phase):
     limit = {"prefill": "time_to_first_token_s <= 60", "decode": "time_per_output_token_s <= 0.1"}
     sizes = [
@@ -349,11 +351,12 @@ def test_no_random_design_of_the_whole_space_is_beyond_its_front(phase):
 
 
 def cases_of_bounds():
-    """Every model, phase and option, with one of the batches in turn; with all of them slow."""
+    """Models, phases and options in turn, each with one of the batches; all with all slow."""
     cells = itertools.product(MODELS, ["prefill", "decode"], OPTIONS)
     for i, (model, phase, options) in enumerate(cells):
-        in_turn = BATCHES[i % len(BATCHES)]
-        yield pytest.param(model, phase, options, 200, (in_turn,))
+        batch = BATCHES[i % len(BATCHES)]
+        if i % 2 == 0:
+            yield pytest.param(model, phase, options, 200, (batch,))
         yield pytest.param(model, phase, options, 5_000, BATCHES, marks=pytest.mark.slow)
 
 
@@ -414,19 +417,20 @@ SPACES = ("accelerator", "memexplorer", "memexplorer-experts", "memexplorer-mixe
 
 
 def cases_of_spaces():
-    """Every space with one of the processes in turn; with all of them and more draws slow."""
+    """Every space with a process and a phase in turn; with all of them and more draws slow."""
+    phases = ("prefill", "decode")
     for i, name in enumerate(SPACES):
-        yield pytest.param(name, PROCESSES[i % len(PROCESSES)], 150, (5 + i,))
+        yield pytest.param(name, PROCESSES[i % len(PROCESSES)], 150, (5 + i,), phases[i % 2 :][:1])
         for process in PROCESSES:
-            yield pytest.param(name, process, 2_000, range(12), marks=pytest.mark.slow)
+            yield pytest.param(name, process, 2_000, range(12), phases, marks=pytest.mark.slow)
 
 
-@pytest.mark.parametrize(("name", "process", "n", "seeds"), list(cases_of_spaces()))
+@pytest.mark.parametrize(("name", "process", "n", "seeds", "phases"), list(cases_of_spaces()))
 def test_no_design_of_a_shipped_space_beats_its_best_case_whatever_the_constants(
-    name, process, n, seeds
+    name, process, n, seeds, phases
 ):
     options = (("profile", "plain"), ("process", process))
-    for seed, phase in itertools.product(seeds, ("prefill", "decode")):
+    for seed, phase in itertools.product(seeds, phases):
         npu = with_drawn_constants(evaluator("llama-3-8b", phase, options), seed)
         assert_no_bound_is_beaten(space_of_deployments(name), npu, n)
 

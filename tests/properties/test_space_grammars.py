@@ -197,7 +197,7 @@ def decoded(space, rows):
 @pytest.mark.parametrize("first", [0, 1000, 2000])
 def test_the_designs_of_a_random_grammar_are_those_of_brute_force(access, first):
     n_feasible = 0
-    for grammar in small_grammars(40, first):
+    for grammar in small_grammars(24, first):
         designs, text = grammar.designs(), document(*grammar.lines())
         if not designs:
             with pytest.raises(InputError, match="no design meets the constraints"):
@@ -219,7 +219,7 @@ def test_the_designs_of_a_random_grammar_are_those_of_brute_force(access, first)
         assert space.contains(spread).all()
         for row in rows[:: max(len(rows) // 3, 1)]:
             assert space.contains(space.neighbors(row)).all()
-    assert n_feasible > 20
+    assert n_feasible > 12
 
 
 def test_designs_are_numbered_in_the_order_of_the_file():
@@ -281,7 +281,7 @@ def renamed_lines(grammar, family, prefix):
     ]
 
 
-@pytest.mark.parametrize(("n_families", "n_pieces"), [(2, 3), (5, 5), (3, 16), (10, 4)])
+@pytest.mark.parametrize(("n_families", "n_pieces"), [(2, 3), (3, 16), (10, 4)])
 def test_a_large_space_is_the_sum_over_its_families_of_products(n_families, n_pieces):
     text, sizes = families(n_families, n_families, n_pieces)
     space = parse_space(text)

@@ -56,7 +56,7 @@ def space(name):
 def designs(name):
     """Random designs of the whole space; one where there is only one."""
     here = space(name)
-    n = 400 if here.size > 1 else 1
+    n = 100 if here.size > 1 else 1
     return here.columns(here.sample(np.random.default_rng(4), n))
 
 
@@ -130,7 +130,7 @@ def test_the_compiled_loop_of_four_tiers_gives_the_same_bits(options, monkeypatc
 def neighbors(n_each):
     """Random designs, each followed by others that differ in vector length and formats."""
     here, rng = space("memexplorer"), np.random.default_rng(5)
-    rows = np.repeat(here.sample(rng, 100 if n_each < 50 else 40), n_each, axis=0)
+    rows = np.repeat(here.sample(rng, 100 if n_each < 50 else 10), n_each, axis=0)
     for i, parameter in enumerate(here.parameters):
         if parameter.name == "vector_length" or parameter.name.endswith("_format"):
             rows[:, i] = rng.integers(0, here.structure.n_levels[i], len(rows))

@@ -66,13 +66,18 @@ def machines(problem, row, names):
     }
 
 
-@pytest.mark.parametrize("counts", [(1, 1), (5, 1), (1, 8)])
-def test_tokens_cost_machines_that_are_written_off_or_worn_out_and_electricity(counts):
+@cache
+def system_of(counts):
     space = load_space("system-pd", catalogs())
     settings = dict(zip(("prefill_machines", "decode_machines"), counts, strict=True))
     row = space.encode({**space.designs["P1-D1"], **settings})
     problem = problem_of(space)
-    metrics = problem.evaluate(row).metrics
+    return problem, row, problem.evaluate(row).metrics
+
+
+@pytest.mark.parametrize("counts", [(1, 1), (5, 1), (1, 8)])
+def test_tokens_cost_machines_that_are_written_off_or_worn_out_and_electricity(counts):
+    problem, row, metrics = system_of(counts)
     rate = float(metrics["requests_per_s"][0])
     constants = constants_at("n7", "typical")
     usd = float(metrics["energy_joules_per_request"][0])
@@ -92,11 +97,7 @@ def test_tokens_cost_machines_that_are_written_off_or_worn_out_and_electricity(c
 
 @pytest.mark.parametrize("counts", [(1, 1), (5, 1), (1, 8)])
 def test_tokens_emit_what_making_machines_and_their_electricity_emit(counts):
-    space = load_space("system-pd", catalogs())
-    settings = dict(zip(("prefill_machines", "decode_machines"), counts, strict=True))
-    row = space.encode({**space.designs["P1-D1"], **settings})
-    problem = problem_of(space)
-    metrics = problem.evaluate(row).metrics
+    problem, row, metrics = system_of(counts)
     rate = float(metrics["requests_per_s"][0])
     constants = constants_at("n7", "typical")
     kilowatt_hours = float(metrics["energy_joules_per_request"][0]) * constants.pue / 3.6e6

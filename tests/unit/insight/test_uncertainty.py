@@ -81,7 +81,7 @@ POWERS = {"hbm3e_8h": {"background_power": HBM}, "sram": {"background_power": SR
 def test_the_interval_of_tdp_is_that_of_the_distribution():
     # Base: four stacks of 24 GB, so TDP = constant + 96 GB x background power.
     evaluated = base(only(hbm3e_8h={"background_power": HBM}))
-    samples = 250
+    samples = 100
     found = design_uncertainty(evaluated, samples, seed=3).intervals["tdp_watts"]
     low, middle, high = HBM
     for share, got in ((0.05, found.p5), (0.5, found.median), (0.95, found.p95)):
@@ -161,7 +161,7 @@ def test_the_share_of_draws_within_the_limits_follows_the_capacity():
     needed = 70_553_706_496 + 98_000 * 2 * 80 * 8 * 128
     enough = (needed - 0.256e9) / 4
     share = 1 - share_below(enough, 15e9, 24e9, 25e9)
-    samples = 200
+    samples = 80
     found = design_uncertainty(evaluated, samples).feasible_share
     assert 0.2 < share < 0.9
     assert found == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / samples))
@@ -353,12 +353,12 @@ def test_without_limits_none_is_broken(toy):
 
 def test_a_cost_limit_holds_over_all_draws_where_it_holds_at_worst():
     space = api.load_space("memexplorer")
-    rows = np.concatenate([space.encode(space.designs[name]) for name in ("Base", "P1", "D1")])
+    rows = _rows_of(space, "Base", "P1", "D1")
     limits = ["unit_cost_usd <= 9000", "tdp_watts <= 800"]
     evaluator = NpuEvaluator(REQUEST, OPTIONS)
     problem = build_problem(space, evaluator, ["minimize tdp_watts"], limits, "npu")
     worst = worst_excess(problem, rows)
-    spread = front_spread(problem, rows, ["unit_cost_usd"], 40)
+    spread = front_spread(problem, rows, ["unit_cost_usd"], 20)
     assert (spread.feasible_share[worst.excess <= 0] == 1.0).all()
     assert 0 < (worst.excess <= 0).sum() < len(rows)
     assert (spread.intervals["unit_cost_usd"][:, 1] / 9000 - 1 < worst.excess).all()
@@ -367,7 +367,7 @@ def test_a_cost_limit_holds_over_all_draws_where_it_holds_at_worst():
 def test_a_typical_value_lies_inside_its_interval_however_skewed_the_ranges_are():
     # As carbon, whose range reaches far above its typical value.
     skewed = {"embodied_carbon": (48e-12, 65e-12, 230e-12)}
-    intervals = design_uncertainty(base(only(hbm3e_8h=skewed)), 200).intervals
+    intervals = design_uncertainty(base(only(hbm3e_8h=skewed)), 80).intervals
     carbon = intervals["embodied_kgco2e"]
     assert carbon.median == pytest.approx(carbon.typical, rel=0.2)
     assert all(item.p5 <= item.typical <= item.p95 for item in intervals.values() if item.is_moved)
@@ -392,7 +392,7 @@ def test_numbers_of_a_shipped_campaign_lie_inside_their_intervals(name, tmp_path
     values = problem.evaluate(rows).metrics
     names = [metric for metric in problem.metric_names if np.isfinite(values[metric]).all()]
     sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *names])))
-    quantiles = metric_quantiles(sweep, rows, names, (2, 98), 60)
+    quantiles = metric_quantiles(sweep, rows, names, (2, 98), 40)
     assert quantiles
     for metric, ends in quantiles.items():
         assert (ends[:, 0] <= values[metric]).all(), metric
@@ -496,7 +496,7 @@ def test_the_energy_of_a_mac_moves_tdp_by_all_macs_at_once_and_shrinks_with_its_
     macs, lanes = 2048 * 128 * 1e9, 2048 * 6 * 1e9
 
     def found():
-        result = design_uncertainty(evaluated, 60)
+        result = design_uncertainty(evaluated, 25)
         interval = result.intervals["tdp_watts"]
         swings = {swing.number: swing for swing in result.tornado["tdp_watts"]}
         return swings, interval.p95 - interval.p5
@@ -544,10 +544,20 @@ def test_ranges_of_energies_move_no_throughput(phase):
     evaluator = NpuEvaluator(Request(model="llama-3.3-70b", trace="osworld", phase=phase))
     space = api.load_space("memexplorer")
     problem = build_problem(space, evaluator, ["minimize tdp_watts"], (), "npu")
-    rows = space.sample(np.random.default_rng(5), 300)
+    rows = space.sample(np.random.default_rng(5), 100)
     for swings in design_swings(problem, rows, ["throughput_tokens_per_s"]):
         moving = [item for item in swings["throughput_tokens_per_s"] if item.relative_swing > 1e-12]
         assert {(item.technology, item.number) for item in moving} <= {("hbf", "latency")}
+
+
+def _rows_of(space, *names):
+    return np.concatenate([space.encode(space.designs[name]) for name in names])
+
+
+def _of_powers():
+    evaluator = NpuEvaluator(REQUEST, FEW, library=only(**POWERS))
+    space = api.load_space("memexplorer")
+    return build_problem(space, evaluator, ["minimize tdp_watts"], (), "npu")
 
 
 def test_writes_are_as_far_along_their_range_as_reads():
@@ -564,27 +574,25 @@ def test_writes_are_as_far_along_their_range_as_reads():
 
 
 def test_the_swings_of_many_designs_are_those_of_each_alone():
-    evaluator = NpuEvaluator(REQUEST, FEW, library=only(**POWERS))
-    space = api.load_space("memexplorer")
-    problem = build_problem(space, evaluator, ["minimize tdp_watts"], (), "npu")
-    names = ("Base", "P1", "D1")
-    rows = np.concatenate([space.encode(space.designs[name]) for name in names])
+    problem = _of_powers()
+    names = ("Base", "D1")
+    rows = _rows_of(problem.space, *names)
     metrics = ["tdp_watts", "throughput_tokens_per_s"]
     found = design_swings(problem, rows, metrics)
     for name, swings in zip(names, found, strict=True):
-        alone = design_uncertainty(api.evaluate(design=name, evaluator=evaluator), 1).tornado
+        alone = design_uncertainty(
+            api.evaluate(design=name, evaluator=problem.evaluator), 1
+        ).tornado
         assert swings == {metric: alone[metric] for metric in metrics}
     assert all(swings["tdp_watts"] for swings in found)
 
 
 def test_the_intervals_of_many_designs_are_those_of_each_alone():
-    evaluator = NpuEvaluator(REQUEST, FEW, library=only(**POWERS))
-    space = api.load_space("memexplorer")
-    problem = build_problem(space, evaluator, ["minimize tdp_watts"], (), "npu")
-    rows = np.concatenate([space.encode(space.designs[name]) for name in ("Base", "D1")])
+    problem = _of_powers()
+    rows = _rows_of(problem.space, "Base", "D1")
     spread = front_spread(problem, rows, ["tdp_watts"], samples=9)
     for name, ends in zip(("Base", "D1"), spread.intervals["tdp_watts"], strict=True):
-        alone = design_uncertainty(api.evaluate(design=name, evaluator=evaluator), 9)
+        alone = design_uncertainty(api.evaluate(design=name, evaluator=problem.evaluator), 9)
         expected = alone.intervals["tdp_watts"]
         assert ends.tolist() == pytest.approx([expected.p5, expected.p95])
         assert expected.p5 < expected.p95

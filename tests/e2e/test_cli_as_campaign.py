@@ -121,7 +121,7 @@ def test_exports_name_them(file, capsys, tmp_path):
 
 
 def test_the_page_and_the_spec_sheet_name_them(capsys, tmp_path):
-    assert main(["report", "altered", "--samples", "4", "--output", str(tmp_path / "x.html")]) == 0
+    assert main(["report", "altered", "--samples", "0", "--output", str(tmp_path / "x.html")]) == 0
     sources = (tmp_path / "x.html").read_text(encoding="utf-8").split('id="sources"')[1]
     assert sources.split("</main>")[0].count(_WORDS["altered"]) == 2  # summary and facts
     arguments = ["--design", "1", "--format", "spec-sheet", "--output", str(tmp_path / "x.md")]
@@ -141,18 +141,11 @@ def test_figure_titles_name_them(kind, capsys, tmp_path):
 
 
 def test_the_timeline_names_them(capsys, tmp_path):
-    arguments = [
-        "evaluate",
-        "timeline",
-        "--design",
-        "Base",
-        "--model",
-        "qwen3-32b",
-        "--phase",
-        "decode",
-    ]
+    command = (
+        "evaluate timeline --design Base --model qwen3-32b --phase decode --option most_steps=16"
+    )
     words = "simulation, profile plain, most steps 16"
-    out = _printed(capsys, *arguments, "--option", "most_steps=16", "--output", str(tmp_path))
+    out = _printed(capsys, *command.split(), "--output", str(tmp_path))
     assert words in out
 
 

@@ -277,8 +277,9 @@ def test_progress_bars_are_shown_on_a_terminal_only(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "trial.yaml").write_text(_CAMPAIGN.format(budget=8), encoding="utf-8")
     parent, child = os.openpty()
+    code = "import sys; sys.modules['vl_convert'] = None; from codesign.cli import main; main()"
     process = subprocess.Popen(
-        [sys.executable, "-m", "codesign", "run", "trial", "--json"],
+        [sys.executable, "-c", code, "run", "trial", "--json"],  # without figures
         stdout=subprocess.PIPE, stderr=child, cwd=tmp_path,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
     )  # fmt: skip

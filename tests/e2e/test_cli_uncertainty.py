@@ -61,7 +61,7 @@ def folder(tmp_path_factory):
     (folder / "runs" / "trial.yaml").write_text(_CAMPAIGN, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert main(["run", "trial", "--json"]) == 0
+        api.load_campaign("trial").run()
     return folder
 
 

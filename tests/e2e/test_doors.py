@@ -293,15 +293,15 @@ def test_a_metric_computed_from_others_is_a_key_of_a_campaign(capsys):
         "metrics": {"tokens_per_s_per_mm2": DENSITY},
         "objectives": ["maximize tokens_per_s_per_mm2", "minimize tdp_watts"],
         "constraints": ["tokens_per_s_per_mm2 >= 0.05"],
-        "fixed": {**formats, **sizes, **rest, "tier3_technology": None},
+        "fixed": {**formats, **sizes, **rest, "tier2_technology": None},
         "optimizers": ["nsga2"], "initial": 4, "budget": 12, "reference_sample": 16, "workers": 1,
     })  # fmt: skip
     for command in ("run", "enumerate", "status front", "explain", "report --samples 1"):
         assert main([*command.split(), "density"]) == 0
-    assert main(["evaluate", "--campaign", "density", "--pick", "knee"]) == 0
+    assert main(["evaluate", "--campaign", "density", "--pick", "frugal"]) == 0
     assert re.search(r"tokens per s per mm2 +[0-9.]+ token/s/mm² +higher", capsys.readouterr().out)
-    knee = ["evaluate", "--campaign", "density", "--pick", "knee"]
-    for words in (["status", "front", "density"], [*knee, "--uncertainty", "--samples", "5"]):
+    pick = ["evaluate", "--campaign", "density", "--pick", "frugal"]
+    for words in (["status", "front", "density"], [*pick, "--uncertainty", "--samples", "5"]):
         assert main([*words, "--json"]) == 0
         document = json.loads(capsys.readouterr().out)
         parts = document["uncertainty"] if "--uncertainty" in words else document
@@ -312,7 +312,7 @@ def test_a_metric_computed_from_others_is_a_key_of_a_campaign(capsys):
     header, *lines = Path("front.csv").read_text(encoding="utf-8").splitlines()
     columns = header.split(",")
     values = [dict(zip(columns, line.split(","), strict=False)) for line in lines]
-    assert len(values) > 3
+    assert len(values) > 1
     for row in values:
         density = float(row["throughput_tokens_per_s"]) / float(row["area_mm2"])
         assert float(row["tokens_per_s_per_mm2"]) == pytest.approx(density, rel=1e-12)

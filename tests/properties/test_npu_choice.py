@@ -359,9 +359,9 @@ def test_what_no_tier_holds_goes_to_the_one_that_takes_longest():
     ("batch", "model", "way"), in_turn([None, 4, (2, 7, 30), "stated"], MODELS, WAYS)
 )
 def test_limited_or_stated_batches_have_the_same_bits_compiled(batch, model, way, monkeypatch):
-    some = dict(designs(150))
+    some = dict(designs(60))
     if batch == "stated":
-        some["batch_size"] = column_of(np.resize([1, 3, 64], 150).tolist())
+        some["batch_size"] = column_of(np.resize([1, 3, 64], 60).tolist())
     one = evaluator(model, "decode", None if batch == "stated" else batch, way)
     for longest_s in longest_times(model, way):
         answers = []

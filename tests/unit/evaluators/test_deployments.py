@@ -1,6 +1,7 @@
 """Deployments: the search against brute force, and laws of its answers."""
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -70,9 +71,14 @@ def test_a_pipeline_whose_stages_differ_by_a_layer_is_tried():
     assert deployment.n_devices == 3 and deployment.pools[0].pipeline_parallel == 3
 
 
+@cache
+def search_of_two():
+    evaluator = evaluator_of(on=("h100-sxm", "l40s"))
+    return evaluator, DeploymentSearch(evaluator, FP8, Demand(LIMITS, 400), most_devices=4)
+
+
 def test_pools_carry_the_rate_that_users_ask_for():
-    evaluator, users = evaluator_of(on=("h100-sxm", "l40s")), 400
-    search = DeploymentSearch(evaluator, FP8, Demand(LIMITS, users), most_devices=4)
+    (evaluator, search), users = search_of_two(), 400
     found = [each for each in search.best() if each.policy == "disaggregated"]
     assert len({tuple(pool.device for pool in each.pools) for each in found}) == len(found) > 1
     for deployment in found:
@@ -103,8 +109,7 @@ def test_more_users_and_tighter_limits_never_take_fewer_devices():
 
 
 def test_rented_devices_are_ranked_by_what_they_cost():
-    evaluator = evaluator_of(on=("h100-sxm", "l40s"))
-    search = DeploymentSearch(evaluator, FP8, Demand(LIMITS, 400), most_devices=4)
+    search = search_of_two()[1]
     rents = [each.usd_per_hour(None) for each in search.best(is_priced=True)]
     counts = [each.n_devices for each in search.best()]
     assert rents == sorted(rents) and counts == sorted(counts)

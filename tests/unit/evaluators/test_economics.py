@@ -271,7 +271,6 @@ def test_a_model_that_does_not_fit_says_by_how_much_and_what_would_hold_it():
     [
         ("llama-3.3-70b", {}),
         ("llama-3.3-70b", {"continuous": True}),
-        ("deepseek-v3", {}),
         ("deepseek-v3", {"price_usd_per_hour": 2.0, "demand_tokens_per_s": 5000.0}),
     ],
 )

@@ -222,7 +222,7 @@ def test_systems_are_judged_where_every_pool_is():
 # --- ranges --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("phase", ["prefill", "decode"])
+@pytest.mark.parametrize("phase", [pytest.param("prefill", marks=pytest.mark.slow), "decode"])
 def test_the_intervals_of_a_system_of_one_machine_are_those_of_the_machine(phase):
     design = {"prefill": "P1", "decode": "D1"}[phase]
     alone = api.evaluate(

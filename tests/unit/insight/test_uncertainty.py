@@ -81,7 +81,7 @@ POWERS = {"hbm3e_8h": {"background_power": HBM}, "sram": {"background_power": SR
 def test_the_interval_of_tdp_is_that_of_the_distribution():
     # Base: four stacks of 24 GB, so TDP = constant + 96 GB x background power.
     evaluated = base(only(hbm3e_8h={"background_power": HBM}))
-    samples = 100
+    samples = 250
     found = design_uncertainty(evaluated, samples, seed=3).intervals["tdp_watts"]
     low, middle, high = HBM
     for share, got in ((0.05, found.p5), (0.5, found.median), (0.95, found.p95)):
@@ -161,7 +161,7 @@ def test_the_share_of_draws_within_the_limits_follows_the_capacity():
     needed = 70_553_706_496 + 98_000 * 2 * 80 * 8 * 128
     enough = (needed - 0.256e9) / 4
     share = 1 - share_below(enough, 15e9, 24e9, 25e9)
-    samples = 80
+    samples = 200
     found = design_uncertainty(evaluated, samples).feasible_share
     assert 0.2 < share < 0.9
     assert found == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / samples))

@@ -161,7 +161,7 @@ def _check_proven(decided, rows):
     rng = np.random.default_rng(1)
     for decision, trait in zip(decided.decisions, traits_of(decided.problem), strict=True):
         box = decided.rivals.stated.shrunk(decision.share)
-        for _ in range(20):
+        for _ in range(8):
             along = rng.random(len(box))
             along = along.round() if rng.random() < 0.7 else along
             values = box.low + along * (box.high - box.low)

@@ -20,6 +20,7 @@ from codesign.models.deployments.queueing.prefix_cache import StoreLimits
 from codesign.models.deployments.queueing.request_arrivals import PromptBlocks, session_arrivals
 from codesign.models.workload.reuse import SessionReuse
 from codesign.models.workload.sessions import Session, Turn, load_session
+from tests.laws import in_turn
 
 BLOCK = 64
 LIMITS = EngineLimits(max_sequences=64, max_batched_tokens=4096, cache_tokens=10**9)
@@ -165,8 +166,7 @@ def test_preempted_requests_and_tight_caches_return_all_blocks():
             assert served.pools[0].n_preempted
 
 
-@pytest.mark.parametrize("share", [0.3, 0.6, 1.0, 2.0])
-@pytest.mark.parametrize("store_rate", [1e5, 2e4])
+@pytest.mark.parametrize(("share", "store_rate"), in_turn([0.3, 0.6, 1.0, 2.0], [1e5, 2e4]))
 def test_the_closed_form_is_near_the_replay_over_capacities(share, store_rate):
     """Hit shares within 2 points, and first tokens of later turns within 10 %."""
     session, concurrent = CHAT, 60.0

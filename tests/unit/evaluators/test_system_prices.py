@@ -222,9 +222,8 @@ def test_systems_are_judged_where_every_pool_is():
 # --- ranges --------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("phase", [pytest.param("prefill", marks=pytest.mark.slow), "decode"])
-def test_the_intervals_of_a_system_of_one_machine_are_those_of_the_machine(phase):
-    design = {"prefill": "P1", "decode": "D1"}[phase]
+def test_the_intervals_of_a_system_of_one_machine_are_those_of_the_machine():
+    phase, design = "decode", "D1"
     alone = api.evaluate(
         space="memexplorer", design=design, evaluator="npu",
         workload={"model": "llama-3.3-70b", "trace": "osworld", "phase": phase},

@@ -428,11 +428,13 @@ def test_a_space_that_runs_out_ends_the_run(start, folder):
     assert stored(folder, "tiny")[2][0][3] == "exhausted"
 
 
-@pytest.mark.parametrize(("executor", "isolated"), [("threads", False), ("local", True)])
-def test_a_campaign_runs_on_an_executor_by_name(write, folder, executor, isolated):
+@pytest.mark.parametrize("executor", ["threads", "local"])
+def test_a_campaign_runs_on_an_executor_by_name(write, folder, executor):
     path = write(**{**SMALL, "budget": 8}, optimizers=["toy-climb"])
     campaign = Campaign.load(path)
-    campaign.run(execution=Execution(in_flight=2, executor=executor, isolated=isolated), workers=1)
+    campaign.run(
+        execution=Execution(in_flight=2, executor=executor, isolated=executor == "local"), workers=1
+    )
     assert np.array_equal(campaign.results().step, np.arange(8))
 
 

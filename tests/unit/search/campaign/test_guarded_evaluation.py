@@ -14,7 +14,7 @@ from codesign.search.execution.result_store import ResultStore
 def test_a_design_that_kills_its_process_is_lost_once_and_the_campaign_completes(write, capsys):
     write(
         evaluator={"name": "toy", "kill_on": 13},
-        optimizers=[{"name": "toy-random", "population": 1}],
+        optimizers=["toy-random"],
         seeds=1,
         budget=40,
         reference_point={"gain_tokens": 0, "power_watts": 400},

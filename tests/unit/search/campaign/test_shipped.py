@@ -1,9 +1,11 @@
 """The campaigns that come with the package: each loads, and its name says how it reads designs."""
 
+from functools import cache
+
 import pytest
 
 from codesign.base import resources
-from codesign.insight.comparison.comparison_definition import load_comparison
+from codesign.insight.comparison import comparison_definition
 from codesign.search.campaign import load_definition
 
 CALIBRATED = {
@@ -11,6 +13,9 @@ CALIBRATED = {
     "osworld-decode-memexplorer",
     "problem-prefill-qwen3-32b-400w",
 }
+
+
+load_once = cache(load_definition)
 
 
 @pytest.mark.parametrize("name", resources.listed("runs"))
@@ -33,8 +38,9 @@ def test_the_calibrated_campaign_differs_in_its_reading_alone(phase):
 
 
 @pytest.mark.parametrize("name", resources.listed("comparisons"))
-def test_a_shipped_comparison_names_campaigns_that_there_are(name):
-    assert load_comparison(name).definition.problems
+def test_a_shipped_comparison_names_campaigns_that_there_are(name, monkeypatch):
+    monkeypatch.setattr(comparison_definition, "load_definition", load_once)
+    assert comparison_definition.load_comparison(name).definition.problems
 
 
 @pytest.mark.parametrize(

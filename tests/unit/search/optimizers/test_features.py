@@ -51,7 +51,7 @@ def test_a_description_that_gives_the_objectives_away_is_used(grid):
 
     found = {}
     for name, space in (("with", described(search, hints)), ("without", search)):
-        options = GpEhvi.Options(candidates=512, local_search=1)
+        options = GpEhvi.Options(candidates=256, mutants=64, iterations=15, local_search=1)
         optimizer = GpEhvi(space, 2, 0, options, np.array([15.0, 30.0]))
         rows = initial_designs(space, 12, 0)
         optimizer.tell(rows, objectives(rows), np.zeros((12, 0)), np.zeros(12, dtype=bool))

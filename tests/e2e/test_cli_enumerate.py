@@ -26,7 +26,8 @@ budget: 12
 reference_sample: 32
 workers: 1
 """
-_SMALL = ", pe_array: [2048, 256], dataflow: ws, tier2_technology: hbf, tier2_stacks: 1"
+_SMALL = ", pe_array: [2048, 256], dataflow: ws, tier2_technology: hbf, tier2_stacks: 1, \
+bandwidth_priority: equal"
 
 
 def _write(name, fixed=_SMALL, watts=700):

@@ -59,7 +59,7 @@ def folder(tmp_path_factory, break_off):
     (folder / "runs" / "half.yaml").write_text(broken_off, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert main(["run", "trial", "--json"]) == 0
+        codesign.load_campaign("trial").run()
         assert main(["run", "hopeless", "--json"]) == 1
         break_off(codesign.load_campaign("half"))
     return folder
@@ -595,8 +595,7 @@ budget: 4
 reference_point: {throughput_tokens_per_s: 0}
 """
     (folder / "runs" / "platform.yaml").write_text(text, encoding="utf-8")
-    assert main(["run", "platform", "--json"]) == 0
-    capsys.readouterr()
+    codesign.load_campaign("platform").run()
     output = str(tmp_path / "x.json")
     command = ["export", "platform", "--output", output, "--format", "genz", "--design", "1"]
     assert main(command) == 2

@@ -78,12 +78,12 @@ def folder(tmp_path_factory):
     (folder / "runs" / "long.yaml").write_text(_LONG, encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
-        assert main(["run", "trial", "--json"]) == 0
+        codesign.load_campaign("trial").run()
         few = folder / "runs" / "trial-few.yaml"
         _define(folder, "trial-few", 12)
         text = few.read_text(encoding="utf-8").replace("kv_format: mxint8", _FEW)
         few.write_text(text.replace("seeds: 1", "seeds: 2"), encoding="utf-8")
-        assert main(["run", "trial-few", "--json"]) == 0
+        codesign.load_campaign("trial-few").run()
     return folder
 
 

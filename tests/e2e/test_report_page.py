@@ -16,6 +16,7 @@ import time
 from contextlib import contextmanager, nullcontext
 from itertools import pairwise
 from pathlib import Path
+from zipfile import ZipFile
 
 import numpy as np
 import pytest
@@ -128,6 +129,7 @@ def test_a_meeting_sheet_has_the_question_the_reason_the_front_and_the_die(folde
     )
     assert main(["report", "small", "--samples", "8", "--output", slides[0].name]) == 0
     assert slides[0].read_bytes() == slides[1].read_bytes()
+    assert {entry.date_time[0] for entry in ZipFile(slides[0]).filelist} == {1980}  # no clock
     (slide,) = pptx.Presentation(slides[0]).slides
     (picture,) = slide.shapes
     assert picture.image.content_type == "image/png"

@@ -1,6 +1,5 @@
 """The space ``accelerator``: process, topology and clock as parameters, and published chips."""
 
-from collections import defaultdict
 from functools import cache
 
 import numpy as np
@@ -136,37 +135,31 @@ def test_constants_move_within_the_ranges_of_the_process_of_each_design(level):
             np.testing.assert_allclose(metrics[name][here], values, rtol=1e-9, err_msg=name)
 
 
+@cache
 def h100(phase, tokens):
-    workload = {"prompt_tokens": tokens, "generated_tokens": 1}
-    if phase == "decode":
-        workload["batch"] = min(tokens, 48)
     return codesign.evaluate(
-        design="H100", space="accelerator", model="llama-3-8b", phase=phase, workload=workload
-    )
+        design="H100", space="accelerator", model="llama-3-8b", phase=phase,
+        workload={"prompt_tokens": tokens, "generated_tokens": 1}
+        | ({"batch": min(tokens, 48)} if phase == "decode" else {}),
+    )  # fmt: skip
 
 
 def test_the_h100_as_a_design_predicts_measured_products_within_20_percent_in_the_median():
     """Products of a layer in fp8, back to back, without a constant of its own."""
-    measured = defaultdict(list)
+    errors = []
     for row in card_rows("gemm"):
         if (row["format"], row["device_state"]) == ("fp8", "hot loop of kernels"):
-            layer = row["what"].removeprefix("llama8b ").partition(",")[0]
-            measured[int(row["m"]), layer].append(float(row["median_us"]) / 1e6)
-    errors = []
-    for tokens in {tokens for tokens, _ in measured}:
-        found = h100("prefill" if tokens > 96 else "decode", tokens).operators
-        seconds = {x["name"]: x["time_s"] / x["count"] for x in found}
-        errors += [
-            abs(seconds[name] / np.median(measured[tokens, layer]) - 1.0)
-            for layer, name in PRODUCTS.items()
-        ]
-    assert len(errors) == 24
+            tokens, layer = int(row["m"]), row["what"].removeprefix("llama8b ").partition(",")[0]
+            found = h100("prefill" if tokens > 96 else "decode", tokens).operators
+            time_s = {x["name"]: x["time_s"] / 32 for x in found}[PRODUCTS[layer]]
+            errors.append(abs(time_s / float(row["median_us"]) * 1e6 - 1.0))
+    assert len(errors) == 52
     assert np.median(errors) < 0.19
 
 
 @pytest.mark.parametrize(
     ("phase", "loop", "low", "high"),
-    [("prefill", "gemm fp8", -0.1, 0.0), ("decode", "decode attention", -0.55, -0.45)],
+    [("prefill", "gemm fp8", 0.9, 1.0), ("decode", "decode attention", 0.45, 0.55)],
 )
 def test_with_its_board_it_takes_the_watts_of_products_but_half_of_those_of_reading(
     phase, loop, low, high
@@ -175,4 +168,4 @@ def test_with_its_board_it_takes_the_watts_of_products_but_half_of_those_of_read
     watts = h100(phase, 6_000).metrics["average_power_watts"] + 0.28 * 700.0
     for row in card_rows("power"):
         if row["what"].startswith(loop):
-            assert low < watts / float(row["watts_instant_mean"]) - 1.0 < high
+            assert low < watts / float(row["watts_instant_mean"]) < high

@@ -154,7 +154,7 @@ def test_the_h100_as_a_design_predicts_measured_products_within_20_percent_in_th
             time_s = {x["name"]: x["time_s"] / 32 for x in found}[PRODUCTS[layer]]
             errors.append(abs(time_s / float(row["median_us"]) * 1e6 - 1.0))
     assert len(errors) == 52
-    assert np.median(errors) < 0.19
+    assert np.median(errors) < 0.2
 
 
 @pytest.mark.parametrize(

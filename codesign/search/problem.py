@@ -415,8 +415,9 @@ class Problem:
         except JobError:  # no design's fault
             raise
         except (Exception, SystemExit) as error:  # third-party code may fail in any way
-            if n == 1:
-                return Evaluation({}, {}, {0: plugins.described(error, self.evaluator)})
+            if n <= 1:
+                text = plugins.described(error, self.evaluator)
+                return Evaluation({}, {}, dict.fromkeys(range(n), text))
         first, second = (self._attempt(half, metrics) for half in (rows[: n // 2], rows[n // 2 :]))
         return Evaluation(
             _joined(first.metrics, second.metrics, n),

@@ -67,6 +67,13 @@ def _few_of_each():
         yield
 
 
+@pytest.fixture(autouse=True)
+def _in_the_folder(request, monkeypatch):
+    """Tests run in the folder that their module makes."""
+    if hasattr(request.module, "folder"):
+        monkeypatch.chdir(request.getfixturevalue("folder"))
+
+
 @pytest.fixture(scope="session")
 def break_off():
     """Run a campaign for one batch; its folder."""

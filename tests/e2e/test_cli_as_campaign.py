@@ -52,11 +52,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _there(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-
-
 def _printed(capsys, *arguments):
     assert main(list(arguments)) == 0
     return " ".join(capsys.readouterr().out.split())

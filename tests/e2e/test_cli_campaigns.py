@@ -44,11 +44,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _there(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-
-
 def test_a_run_ends_with_the_front_the_hypervolumes_and_the_files(folder, capsys):
     assert main(["run", "trial"]) == 0
     out = capsys.readouterr().out

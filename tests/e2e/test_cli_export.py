@@ -1,7 +1,5 @@
 """Exports from the command line, read again by those they are for."""
 
-from __future__ import annotations
-
 import configparser
 import csv
 import json
@@ -65,13 +63,8 @@ def folder(tmp_path_factory, break_off):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _there(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-
-
 @pytest.fixture
-def results(folder, _there):
+def results(folder, _in_the_folder):
     return codesign.load_campaign("trial").results()
 
 

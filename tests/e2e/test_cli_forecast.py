@@ -1,7 +1,5 @@
 """``codesign forecast`` as a user types it, and the campaign that searches with it."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

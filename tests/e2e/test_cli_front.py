@@ -43,11 +43,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _there(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-
-
 def _json(capsys, *arguments):
     assert main(["explain", *arguments, "--json"]) == 0
     out, err = capsys.readouterr()

@@ -193,11 +193,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _there(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-
-
 def _printed(capsys, *arguments):
     capsys.readouterr()
     assert main(list(arguments)) == 0

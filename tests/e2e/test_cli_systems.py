@@ -1,7 +1,5 @@
 """Systems of pools from the command line: every command, and every mistake in one line."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -83,11 +81,6 @@ def folder(tmp_path_factory):
     finally:
         os.chdir(before)
     return folder
-
-
-@pytest.fixture(autouse=True)
-def _there(folder, monkeypatch):
-    monkeypatch.chdir(folder)
 
 
 def run(capsys, *words):

@@ -66,11 +66,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _there(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-
-
 def _refused(capsys, *arguments):
     assert main(list(arguments)) == 2
     out, err = capsys.readouterr()

@@ -56,11 +56,6 @@ def folder(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(autouse=True)
-def _there(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-
-
 def test_a_comparison_prints_its_tables_and_names_its_files(folder, capsys):
     assert main(["compare", "compare-trial"]) == 0
     out, err = capsys.readouterr()

@@ -5,8 +5,6 @@ extras ``interop-*`` of pyproject.toml name; ``make interop`` makes them anew. A
 Python 3.12 or later, taken from ``CODESIGN_PYTHON312``, the path, or pyenv.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

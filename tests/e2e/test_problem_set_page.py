@@ -1,7 +1,5 @@
 """The examples of docs/how-to/problem-set.md run as they are printed, with fewer evaluations."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

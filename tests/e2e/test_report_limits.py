@@ -43,11 +43,6 @@ def _build(folder, name, samples, *keep):
     assert main(["report", name, "--samples", str(samples), "--json"]) == 0
 
 
-@pytest.fixture(autouse=True)
-def _there(folder, monkeypatch):
-    monkeypatch.chdir(folder)
-
-
 def _open(browser, folder, name, width=1280):
     page = browser.new_page(viewport={"width": width, "height": 900})
     page.set_default_timeout(_HANG_MS)

@@ -4,8 +4,6 @@ A Chromium on the machine opens the file offline; where there is none, the tests
 skipped.
 """
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -79,11 +77,6 @@ def folder(tmp_path_factory):
 
 def _write_page(name, samples=8):
     assert main(["report", name, "--samples", str(samples), "--json"]) == 0
-
-
-@pytest.fixture(autouse=True)
-def _there(folder, monkeypatch):
-    monkeypatch.chdir(folder)
 
 
 # The command.

@@ -1,7 +1,5 @@
 """``codesign serve`` in a browser, as a reader uses it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

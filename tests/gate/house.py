@@ -45,7 +45,7 @@ class Figure:
     @property
     def is_share(self) -> bool:
         """True if the figure is printed in percent."""
-        return self.limit < 1
+        return isinstance(self.limit, float)
 
     def __str__(self) -> str:
         numbers = (self.value, self.limit, self.goal)
@@ -136,14 +136,14 @@ def figures() -> list[Figure]:
     written = [x for page in [*pages, *summaries] for x in sentences(page)]
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     return [
-        Figure("nodes of the package", nodes(package), 629_480, 520_000),
-        Figure("nodes of validation", nodes(validation), 85_000, 85_000),
-        Figure("nodes of the tests", nodes(tests), 401_200, 312_000),
-        Figure("private functions with one caller", single_caller_share(house), 0.153, 0.15),
+        Figure("nodes of the package", nodes(package), 629_440, 520_000),
+        Figure("nodes of validation", nodes(validation), 84_760, 85_000),
+        Figure("nodes of the tests", nodes(tests), 401_280, 312_000),
+        Figure("private functions with one caller", single_caller_share(house), 0.149, 0.15),
         Figure("empty names", _share([x in EMPTY.split() for x in names]), 0.0052, 0.01),
         Figure(
             "functions whose name begins with a preposition",
-            sum(x.lstrip("_").split("_")[0] in PREPOSITIONS.split() for x in defined), 11, 0,
+            sum(x.lstrip("_").split("_")[0] in PREPOSITIONS.split() for x in defined), 0, 0,
         ),
         Figure(
             "docstrings that begin vaguely",

@@ -1,7 +1,5 @@
 """Decode against another implementation of the array (tables/decode_attention.yaml)."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

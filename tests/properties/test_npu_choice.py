@@ -1,7 +1,5 @@
 """The batch size and the order of the tiers that ``npu`` chooses, against trying all of them."""
 
-from __future__ import annotations
-
 import itertools
 from functools import cache
 

@@ -1,8 +1,6 @@
 """Laws of the npu evaluator over random designs of the MemExplorer space, several models, both
 profiles, both phases."""
 
-from __future__ import annotations
-
 import itertools
 from functools import cache
 
@@ -56,10 +54,6 @@ def designs(n=N):
     published = [space().encode(design) for design in space().designs.values()]
     sampled = space().sample(np.random.default_rng(0), n - len(published))
     return space().columns(np.concatenate([*published, sampled]))
-
-
-Change = tuple[tuple[str, ...], str, float]
-"""Technologies, an attribute, and the factor that it is multiplied by."""
 
 
 @cache

@@ -1,7 +1,5 @@
 """The picture of the layers is that of the contract which the gate checks; functions are short."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tomllib

@@ -1,7 +1,5 @@
 """No name in the package says only that there is a thing and not which."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Each refusal of ours is provoked: by its message in the tests beside it, or here."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sqlite3

@@ -1,7 +1,5 @@
 """No number of the bundled data without a source, and no source that nobody could look up."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

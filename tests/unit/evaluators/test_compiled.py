@@ -1,7 +1,5 @@
 """The compiled loop against the NumPy path, and repeated designs against single ones: same bits."""
 
-from __future__ import annotations
-
 import itertools
 import platform
 import subprocess

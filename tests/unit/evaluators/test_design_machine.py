@@ -1,7 +1,5 @@
 """Accelerator designs as machines for requests that arrive: room for the cache, watts, refusals."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

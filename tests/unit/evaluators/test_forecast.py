@@ -1,7 +1,5 @@
 """The forecast evaluator: counts against closed forms, times against Eqs. 1 to 6, the contract."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

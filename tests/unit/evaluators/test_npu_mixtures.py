@@ -1,7 +1,5 @@
 """Weights of an npu in a mixture of formats by layers: exact, bounded, on exact fronts."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from functools import cache

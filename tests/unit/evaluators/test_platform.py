@@ -1,7 +1,5 @@
 """Inference on several devices: closed forms, laws, limits."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

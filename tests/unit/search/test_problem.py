@@ -112,6 +112,12 @@ def test_a_batch_is_its_designs_one_by_one_also_where_the_evaluator_fails():
             np.testing.assert_array_equal(alone.violations[0], together.violations[i])
 
 
+def test_an_evaluator_that_fails_on_no_designs_ends(monkeypatch):
+    built = problem()
+    monkeypatch.setattr(type(built.evaluator), "evaluate", lambda *_: 1 / 0)
+    assert built.evaluate(every(built)[:0]).failures == {}
+
+
 def test_failed_designs_have_a_reason_and_no_numbers():
     built = problem(raise_on=[3], nan_on=[5], inf_on=[6], give_up_on=[7])
     rows = np.array([[x, 2] for x in (2, 3, 5, 6, 7)])

@@ -29,13 +29,6 @@ def space():
     return api.load_space("memexplorer").fix(_FEW)
 
 
-@pytest.fixture(autouse=True)
-def _usual_positions(monkeypatch):
-    """The positions of users; end-to-end tests in the same process draw fewer."""
-    monkeypatch.setattr(moved_limits, "POSITIONS", 10)
-    monkeypatch.setattr(moved_limits, "_LOOSER_POSITIONS", 4)
-
-
 def build(space, limits=LIMITS):
     """A decode whose batch size the evaluator chooses within the time per token."""
     workload = {"model": "llama-3.3-70b", "trace": "osworld", "phase": "decode"}

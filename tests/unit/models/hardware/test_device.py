@@ -1,7 +1,5 @@
 """Device files and the roofline of kernels on them."""
 
-from __future__ import annotations
-
 import pytest
 
 from codesign.base.errors import InputError, UnknownNameError

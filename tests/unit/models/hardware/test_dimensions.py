@@ -4,8 +4,6 @@ A result in seconds must scale with the unit of time and with no other. The unit
 hand: Pint's quantities do not survive the selections of NumPy that these formulas are made of.
 """
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

@@ -1,16 +1,12 @@
 """Transfers through the hierarchy against an independent simulation, chunk by chunk."""
 
-from __future__ import annotations
-
 import heapq
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from codesign.base.columns import FloatArray
 from codesign.models.hardware.hierarchy import (
     inflight_bandwidth_bytes_per_s,
     inverse,
@@ -18,8 +14,6 @@ from codesign.models.hardware.hierarchy import (
     staged_time_s_at,
 )
 from tests.laws import is_at_most
-
-Numbers = Sequence[FloatArray] | Sequence[float]
 
 N_SLOTS = 2
 """Double buffering: chunks that have landed in a level, or are landing, and not yet moved on."""

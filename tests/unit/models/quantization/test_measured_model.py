@@ -1,7 +1,5 @@
 """A real, tiny model in formats: the order of formats, what each algorithm promises, the table."""
 
-from __future__ import annotations
-
 import importlib.util
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Configurations of every family (tests/golden/tables/models_families.yaml)."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

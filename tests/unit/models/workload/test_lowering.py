@@ -1,7 +1,5 @@
 """The operators of a pass: conservation laws and closed forms."""
 
-from __future__ import annotations
-
 from dataclasses import fields
 from itertools import combinations, product
 

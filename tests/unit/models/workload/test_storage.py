@@ -1,7 +1,5 @@
 """What operators declare of their operands and of what they store in memory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,6 +1,5 @@
 """Results of a campaign that was not run: designs drawn at random, evaluated in one batch."""
 
-from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -30,8 +29,6 @@ _REFERENCE = {"throughput_tokens_per_s": 0.0, "tdp_watts": 700.0}
 
 _MOST_TRACKED = 1000
 """Tests of more observations are not about hypervolume, which takes minutes there."""
-
-Make = Callable[..., Results]
 
 
 @pytest.fixture(scope="session")

@@ -1,7 +1,5 @@
 """The command that fits the shipped constants: what it writes, and that it wrote those."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 

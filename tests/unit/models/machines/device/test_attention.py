@@ -1,7 +1,5 @@
 """The law of attention kernels: by hand, and what no device or size may break."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

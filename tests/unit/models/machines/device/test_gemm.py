@@ -1,7 +1,5 @@
 """The law of matrix products: its bounds, its monotony and a hand calculation."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The laws of linear attention and of absorbing products: by hand, and what nothing may break."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -43,7 +41,6 @@ SHAPES = (
     Absorbing(256, 128, 128, 512),
     Absorbing(2048, 16, 512, 128, weight_bits=8.0, math_bits=8.0),
 )
-Shape = Convolution | Scan | Absorbing
 
 
 def rates_of(name):

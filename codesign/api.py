@@ -447,8 +447,9 @@ def write_report(
         write_sheet(path, exact or results, marked, explainer, tolerance, judge)
     else:
         kept_front = campaign.stored_kept_front()
-        known = exact or results
-        switches = switches_of(campaign, known.rows[known.front()]) if judge and known.exact else ()
+        source = exact or results
+        front_rows = source.rows[source.front()]
+        switches = switches_of(campaign, front_rows) if judge and source.exact else ()
         write_page(
             path, results, status, marked, explainer, every_s, designs, tolerance, exact,
             judge, kept_front, switches,

@@ -50,15 +50,15 @@ def conclusions_finding(answers: Sequence[Answer], command: str) -> Finding:
 
 def terminal_tables(answers: Sequence[Answer], with_details: bool) -> Iterator[RenderableType]:
     """The answers for a terminal, with how they were measured if that is asked for."""
-    parts: list[Part] = [_summary(answers), _RULE]
+    sections: list[Part] = [_summary(answers), _RULE]
     for answer in answers if with_details else ():
-        parts += (_answer_table(answer), *_facts(answer))
-    for part in parts:
-        if isinstance(part, str):
-            yield text_line(part.replace("`", ""))
+        sections += (_answer_table(answer), *_facts(answer))
+    for section in sections:
+        if isinstance(section, str):
+            yield text_line(section.replace("`", ""))
         else:
-            rows = [[cell.replace("`", "") for cell in row] for row in part.rows]
-            yield replace(part, rows=rows).terminal_table()
+            rows = [[cell.replace("`", "") for cell in row] for row in section.rows]
+            yield replace(section, rows=rows).terminal_table()
 
 
 _RULE = (

@@ -149,7 +149,7 @@ def _predicted_family(
         if family.case is not None:
             frameworks = family_rows.words("framework")
             predictions["framework held out"] = cross_validated_s(
-                family, family_rows, parts=frameworks
+                family, family_rows, fold_of_row=frameworks
             )
         predictions["device held out"] = _held_out(family, family_rows, device_keys(family_rows))
         predictions["chip held out"] = _held_out(family, family_rows, chip_names(family_rows))

@@ -103,7 +103,7 @@ def reduced_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
         for name in chain.from_iterable(choices.values())
         if str(name) in library
     }
-    kinds: dict[str, Domains] = {
+    choices_by_family: dict[str, Domains] = {
         str(family): {
             name: [value for value in values if families.get(value) != family]
             for name, values in choices.items()
@@ -112,15 +112,15 @@ def reduced_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
     }
     layers = {x.name: [0] for x in space.parameters if x.name.endswith(_STACKED) and 0 in x.values}
     if any(len(x.values) > 1 for x in space.parameters if x.name in layers):
-        kinds["stacked SRAM"] = layers
-    for kind, values in kinds.items():
+        choices_by_family["stacked SRAM"] = layers
+    for family, remaining in choices_by_family.items():
         reduced = space
         # A pool may fix a memory that would be missing, or have no other.
         with suppress(InputError):
-            for name, listed in values.items():
+            for name, listed in remaining.items():
                 assert reduced.with_values is not None
                 reduced = reduced.with_values(name, listed)
-            yield kind, replace(problem, space=reduced)
+            yield family, replace(problem, space=reduced)
 
 
 def _regret(

@@ -57,32 +57,33 @@ def cross_validated_s(
     table: KernelTable,
     is_known: BoolArray | None = None,
     constants: Record | None = None,
-    parts: Any = None,
+    fold_of_row: Any = None,
 ) -> FloatArray:
-    """(q,) corrected seconds of rows, by corrections fitted without all rows of their part.
+    """(q,) corrected seconds of rows, by corrections fitted without all rows of their fold.
 
     NaN where a row is left out. The law alone of families that have no corrections.
 
     Args:
         table: (q,) rows.
-        known: (q,) rows to which corrections are fitted; None: all.
+        is_known: (q,) whether corrections are fitted to a row; None: to all.
         constants: Of the law that is corrected; None: those that are shipped.
-        parts: (q,) part of each row; None: five of geometries, on all devices and in all formats.
+        fold_of_row: (q,) fold of each row; None: five, each of geometries in all formats.
     """
     if family.case is None:
         return family.predict(table, constants)
     is_known = np.ones(len(table), dtype=np.bool_) if is_known is None else is_known
     seconds = table.missing()
-    parts = folds(table, family.geometry) if parts is None else parts
-    for part in np.unique(parts):
-        is_tested = parts == part
+    if fold_of_row is None:
+        fold_of_row = folds(table, family.geometry)
+    for fold in np.unique(fold_of_row):
+        is_tested = fold_of_row == fold
         groups = fitted_groups(family, table.take(~is_tested & is_known), constants)
         seconds[is_tested] = family.corrected_s(table.take(is_tested), groups, constants)
     return seconds
 
 
 def folds(table: KernelTable, columns: tuple[str, ...]) -> IntArray:
-    """(q,) part of each row, the same for the same geometry in whatever table."""
+    """(q,) fold of each row, the same for the same geometry in whatever table."""
     names: list[StringArray] = [table.words(name) for name in columns]
     keys = zip(*(column.tolist() for column in names), strict=True)
     return np.array([crc32(" ".join(key).encode()) % FOLDS for key in keys], dtype=np.int64)

@@ -95,10 +95,10 @@ class PlatformOptions(AccuracyOptions):
     LL between nodes, as Erdil, Inference economics of language models (2025), counts it."""
     engine: Annotated[str, AfterValidator(_checked_engine)] = "graphs"
     """Serving engine under ``fitted``, by name or by the path of its file. ``graphs``, ``streams``
-    and ``eager`` are starters of kernels alone: graphs that devices replay in step, with an
-    all-reduce of the engine's own and norms and activations of 2025; a queue that a compiled host
-    fills, with NCCL; a host of 2023 that starts each kernel. Others, such as ``tensorrt-llm``,
-    ``vllm`` and ``sglang``, add what their files state."""
+    and ``eager`` only say how kernels start. ``graphs``: devices replay graphs in step, with the
+    engine's own all-reduce and the norms and activations of 2025. ``streams``: a compiled host
+    fills a queue, with NCCL. ``eager``: a host of 2023 starts each kernel. Others, such as
+    ``tensorrt-llm``, ``vllm`` and ``sglang``, add what their files state."""
     warm_up: Latency | None = None
     """Time to start a collective; nothing under ``ideal``, 5 us by GenZ's conventions."""
     attention: AttentionParallelism | None = None

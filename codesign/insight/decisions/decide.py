@@ -380,7 +380,7 @@ class _Leads:
         return float(shares.min(initial=1.0))
 
     def _shares(self, rivals: IntArray, matches: IntArray) -> FloatArray:
-        """Shares of the box in which groups match rivals; either is one, or they are pairs."""
+        """Shares of the box in which matches match rivals: one to many, many to one, in pairs."""
         scales = np.array([1.0 + self.tolerance, *np.ones(self.base.shape[1] - 1)])
         (best, gains), (worst, losses) = self._matching
         loss = (losses[:, :, matches] - scales * gains[:, :, rivals]).max(axis=1).sum(axis=0)

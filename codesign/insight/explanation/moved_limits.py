@@ -196,7 +196,7 @@ def _joined(
         np.concatenate([np.arange(len(pool.rows)) < pool.n_proven for pool in pools.values()]),
         stored_metrics, tuple(switches),
     )  # fmt: skip
-    # Of points that are within the same limits, only those of their own front can be on others.
+    # Among points within the same limits, only those on their own front can be on another.
     labels = np.hstack([points.codes, points.setting])
     cells = np.unique(labels, axis=0, return_inverse=True)[1].ravel()
     order = np.argsort(cells, kind="stable")
@@ -238,7 +238,7 @@ def _switch_pools(
 
 
 def _recoded(rows: IntArray, space: DesignSpace, varied: DesignSpace) -> IntArray:
-    """(n, d) rows in a varied space; it has its own values of what it fixes."""
+    """(n, d) rows in a varied space, whose fixed parameters may have other values."""
     columns = []
     for parameter, new, codes in zip(space.parameters, varied.parameters, rows.T, strict=True):
         places = {str(value): place for place, value in enumerate(new.values)}

@@ -219,7 +219,7 @@ def _page_html(
                 else "An answer that is not proven "
                 "says so: it is the best of the designs that were looked at."
             )
-            + " How sure a choice is, is known for the question as asked only."
+            + " The certainty of decisions is known only for the question as asked."
         )
     replacements = blocks | hidden | {
         "name": escape(definition.name),

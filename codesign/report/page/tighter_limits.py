@@ -38,7 +38,7 @@ from codesign.search.problem import cost_column
 MOST_POINTS = 20_000
 """[ours] Points that a page carries."""
 MOST_DRAWN = 8
-"""[ours] Points of a choice that are drawn, beside the recommended ones; of pairs these alone."""
+"""[ours] Points drawn for a choice, besides the recommended ones. Pairs draw only the latter."""
 
 
 def limit_words(handle: LimitHandle, bound: float) -> str:

@@ -4,8 +4,8 @@ A FLOP takes what a long loop of large products leaves for it: at its limit a de
 measured part of its peak (``sustained_fraction``), less its base and memory. Widths share that
 quotient. It says nothing of a device whose limit is above what its arithmetic can draw, such as an
 H20, the chip of an H100 with a seventh of the peak: there a FLOP takes what it does on an H100. A
-byte takes 31 pJ within the main memory [OConnor2017]_, and as a score of attention does, on the die
-what it does on an H100, times the ratio of the processes' power (``process_power``).
+byte takes 31 pJ within the main memory [OConnor2017]_. On the die, bytes and attention scores take
+their energy on an H100, times the ratio of the processes' power (``process_power``).
 
 Orders of magnitude of others: 1.1 and 0.4 pJ for a multiplication and an addition in 16 bits at
 45 nm, 0.75 pJ a FLOP [Horowitz2014]_, here 0.8 (H100) with the way of the operands.
@@ -70,8 +70,8 @@ class EnergyConstants(Record):
     flop_4bit: _Part
     """Joules of a FLOP in 4 bits, likewise."""
     score: _Picojoules
-    """Joules of a score of attention besides its products: scale, exponential, sum, conversion; on
-    an H100, as those of a byte."""
+    """Joules of an attention score on an H100, without its products: scale, exponential, sum,
+    conversion."""
     byte: _Picojoules
     """Joules of a byte of main memory, on its way to the cores and in them."""
     limit: Share

@@ -52,11 +52,12 @@ class Engine(Record):
     """``graphs``, which devices replay in step; ``streams``, which a compiled host fills ahead;
     ``eager``: the host starts one kernel after the other."""
     host_request: Latency = 0.0
-    """Seconds of a step for each decoding request of a rank that no kernel hides, beyond those of
-    the starter."""
+    """Host time of a step that no kernel hides, for each decoding request of a rank; added to the
+    starter's."""
     expert_time: dict[str, Annotated[Fraction, Field(gt=0)]] = Field(default_factory=dict)
     """Time of experts over that of the fastest kernels, with uneven loads, by kernel of
-    ``core_flop_per_cycle``; on devices with asynchronous cores, of which it was measured."""
+    ``core_flop_per_cycle``; measured on devices with asynchronous
+    cores, and used on these."""
     ranges: dict[str, tuple[Any, Any]] = Field(default_factory=dict)
     """Lowest and highest values of constants; wide where nobody published any."""
     sources: dict[str, str] = Field(min_length=1)

@@ -67,9 +67,9 @@ class EnergyError(MeasuredError):
 class TimeError(MeasuredError):
     """Errors of requests, and measured over predicted time of 90 % of them.
 
-    Groups of a scope have the same weight. The interval is the least whose like, made without a
-    group, holds 90 % of that group in the mean over groups, and at most 98 % of all cases:
-    conformal prediction with groups left out, as jackknife+ leaves out cases [Barber2021]_.
+    Groups of a scope have the same weight. The interval is the smallest whose construction
+    without a group covers 90 % of that group, in the mean over groups, and at most 98 % of all
+    cases: conformal prediction that leaves out groups, as jackknife+ does cases [Barber2021]_.
     """
 
     low: float = Field(gt=0)
@@ -93,8 +93,8 @@ class MeasuredErrors(Record):
     unseen_framework: dict[str, MeasuredError]
     """Errors of kernels of a framework that the corrections have not seen: by family."""
     other_laboratory: dict[str, dict[str, MeasuredError]]
-    """Errors of kernels that another laboratory measured: by device, then by family. Those that
-    only move data set five constants."""
+    """Errors of kernels that another laboratory measured: by device, then by family. Five
+    constants are fitted to those that only move data."""
     unseen_device: dict[str, MeasuredError]
     """Errors of kernels on a device that the fit has not seen, corrected by others of its chip: by
     family."""
@@ -161,7 +161,7 @@ def describe_expected_error(
         )
         if others := errors.other_laboratory.get(device):
             sentences[-1] += (
-                " From another laboratory, whose kernels other than products set 5 constants: "
+                " On kernels of another laboratory, of which all but the products set 5 constants: "
                 f"{_kernel_errors(others)}."
             )
     elif chip is not None and chip in measured_chips():

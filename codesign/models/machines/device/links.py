@@ -52,7 +52,7 @@ def link_rates(lookup: Callable[[Callable[[Device], float]], Floats], kind: Text
 
 
 def number_by_kind(kind: Texts, factors: Mapping[str, float], absent: float = 1.0) -> FloatArray:
-    """A number for each kind of link; ``absent`` for kinds that are not listed."""
+    """Number of each kind; ``absent`` for kinds that are not listed."""
     kinds = np.asarray(kind)
     number = np.full(kinds.shape, absent)
     for name, factor in factors.items():

@@ -48,9 +48,9 @@ N_UNNAMED = 26
 
 def _store_without_description():
     connection = sqlite3.connect(":memory:")
-    connection.execute("CREATE TABLE meta (key, value)")
-    connection.execute("CREATE TABLE runs (run, optimizer, seed)")
-    return Store(Path("a"), connection, 2)
+    connection.execute("CREATE TABLE meta (key, value, checksum)")
+    connection.execute("CREATE TABLE runs (run, optimizer, seed, ended, checksum)")
+    return Store(Path("a"), connection)
 
 
 """Refusals whose words no test has yet; it only falls."""

@@ -14,8 +14,6 @@ from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, StoreError
 from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import (
-    INITIAL_DESIGNS,
-    SAMPLE_SIZE,
     Definition,
     ResolvedDefinition,
 )
@@ -86,14 +84,7 @@ class CurrentInputs:
         return [str(difference) for difference in self._differences(store)]
 
     def _differences(self, store: Store) -> list[Difference]:
-        found_differences = differences(store.inputs.get("identity", {}), self.resolved.identity())
-        # The sample decided on the stored point; a later default changes nothing.
-        usual = Difference(("reference_sample",), SAMPLE_SIZE, INITIAL_DESIGNS)
-        return [
-            difference
-            for difference in found_differences
-            if difference != usual and not _is_unused_entry(difference)
-        ]
+        return list(differences(store.inputs.get("identity", {}), self.resolved.identity()))
 
     def accepted_changes(self, store: Store, accept: bool = False) -> list[str]:
         """The changes if they are accepted.
@@ -161,19 +152,6 @@ class CurrentInputs:
             _logger.warning("%s was begun with other versions: %s", name, line)
         if store.inputs.get("code", self._code()) != self._code():
             _logger.warning("%s was begun with other code of its evaluator", self.definition.name)
-
-
-def _is_unused_entry(difference: Difference) -> bool:
-    """Whether one side alone lists an entry of a catalog or of the memory technologies.
-
-    An earlier version listed those that no design has, too.
-    """
-    is_entry = (
-        difference.path[:2] == ("problem", "space") and difference.path[-3:-2] == ("catalogs",)
-    ) or (
-        difference.path[:2] == ("problem", "evaluator") and difference.path[-2:-1] == ("memtech",)
-    )
-    return is_entry and difference.is_on_one_side
 
 
 @cache

@@ -28,11 +28,6 @@ class Difference:
         text = f"{'.'.join(self.path)}: {_short(self.stored)} -> {_short(self.now)}"
         return text + (" ({} -> {} entries)".format(*self.lengths) if self.lengths else "")
 
-    @property
-    def is_on_one_side(self) -> bool:
-        """Whether one of the two has nothing there."""
-        return self.stored is None or self.now is None
-
 
 def differences(stored: Any, now: Any, path: tuple[str, ...] = ()) -> Iterator[Difference]:
     """Every leaf in which two JSON values differ."""

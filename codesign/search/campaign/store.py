@@ -51,7 +51,6 @@ from codesign.search.campaign.store_errors import DamagedStoreError, explained
 from codesign.search.campaign.store_format import (
     CHECKED,
     INSERT,
-    SCHEMA_VERSION,
     SCREENINGS,
     changed_rows,
     has_screenings,
@@ -104,14 +103,13 @@ class Store:
 
     Args:
         connection: In autocommit mode.
-        version: Of its schema.
         notice: What whoever reads it should know of the file.
     """
 
     def __init__(
-        self, path: Path, connection: sqlite3.Connection, version: int, notice: str | None = None
+        self, path: Path, connection: sqlite3.Connection, notice: str | None = None
     ) -> None:
-        self.path, self.notice, self._version = path, notice, version
+        self.path, self.notice = path, notice
         self._connection = connection
         with explained(path):
             try:
@@ -121,7 +119,7 @@ class Store:
                 }
             except ValueError as error:
                 raise DamagedStoreError(path, "its description is not JSON") from error
-            for table in ("meta", "runs") if version == SCHEMA_VERSION else ():
+            for table in ("meta", "runs"):
                 if changed_rows(connection, table):
                     raise DamagedStoreError(path, f"a row of {table} is not what was written")
             self.meta: JsonObject = meta
@@ -136,7 +134,7 @@ class Store:
                 self._n_parameters = len(meta["parameters"])
             except (KeyError, TypeError) as error:
                 raise DamagedStoreError(path, "its description is incomplete") from error
-            self.epochs = _read_epochs(path, connection, version)
+            self.epochs = _read_epochs(path, connection)
 
     def close(self) -> None:
         """Close the file; a writer's journal is folded into it."""
@@ -286,7 +284,7 @@ class Store:
             insert(self._connection, "epochs", row)
             for index in range(len(self.runs)):
                 self._set_end(index, None)
-        self.epochs = _read_epochs(self.path, self._connection, self._version)
+        self.epochs = _read_epochs(self.path, self._connection)
 
     def epoch_of(self, stored: StoredObservations) -> IntArray:
         """(n,) which inputs each observation was made with: 0 the first, 1 those accepted next."""
@@ -304,7 +302,7 @@ class Store:
             with explained(self.path), self._snapshot():
                 verdicts = [row[0] for row in self._connection.execute("PRAGMA integrity_check(9)")]
                 lines += [line for text in verdicts if text != "ok" for line in text.splitlines()]
-                for table in CHECKED if self._version == SCHEMA_VERSION else ():
+                for table in CHECKED:
                     if number := changed_rows(self._connection, table):
                         lines.append(f"{table}: {number} rows are not what was written")
             for run in range(SAMPLE, len(self.runs)):
@@ -446,9 +444,7 @@ class Store:
                 self._connection.execute("ROLLBACK")
 
 
-def _read_epochs(path: Path, connection: sqlite3.Connection, version: int) -> tuple[Epoch, ...]:
-    if version != SCHEMA_VERSION:
-        return ()
+def _read_epochs(path: Path, connection: sqlite3.Connection) -> tuple[Epoch, ...]:
     if changed_rows(connection, "epochs"):
         raise DamagedStoreError(path, "a row of epochs is not what was written")
     rows = connection.execute("SELECT first_steps, changes, inputs FROM epochs ORDER BY epoch")

@@ -22,13 +22,11 @@ from codesign.search.campaign.store_errors import DamagedStoreError, explained
 from codesign.search.campaign.store_format import (
     APPLICATION_ID,
     INSERT,
-    OLDEST_VERSION,
     SCHEMA_VERSION,
     create_tables,
     insert,
     json_value,
     records,
-    upgrade,
 )
 
 STORE = "campaign.sqlite"
@@ -111,7 +109,7 @@ def open_store(path: Path, writing: bool = False, is_ours: bool = False) -> Iter
             )
         with closing(connection):
             with explained(path):
-                version = _version_of(connection, path)
+                _check_version(connection, path)
                 if writing:
                     (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
                     if verdict != "ok":
@@ -123,12 +121,7 @@ def open_store(path: Path, writing: bool = False, is_ours: bool = False) -> Iter
                     with explained(path):
                         prepare_writer(connection, path)
                         connection.execute(f"PRAGMA wal_autocheckpoint = {_PAGES_OF_JOURNAL}")
-                        if version != SCHEMA_VERSION:
-                            connection.execute("BEGIN IMMEDIATE")
-                            upgrade(connection)
-                            connection.execute("COMMIT")
-                            version = SCHEMA_VERSION
-                yield Store(path, connection, version, notice)
+                yield Store(path, connection, notice)
             finally:
                 if writing:
                     settle(connection)
@@ -176,18 +169,17 @@ def _uri(path: Path, options: str) -> str:
     return f"file:{quote(str(path.resolve()))}?{options}"
 
 
-def _version_of(connection: sqlite3.Connection, path: Path) -> int:
+def _check_version(connection: sqlite3.Connection, path: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
     if application != APPLICATION_ID:
         raise DamagedStoreError(path, "it is not a codesign store")
-    if not OLDEST_VERSION <= version <= SCHEMA_VERSION:
+    if version != SCHEMA_VERSION:
         raise StoreError(
-            f"the store has version {version}, but this codesign reads {OLDEST_VERSION} to "
-            f"{SCHEMA_VERSION}; use the codesign that wrote it, or give the campaign another name",
+            f"the store has version {version}, but this codesign reads {SCHEMA_VERSION}; "
+            "use the codesign that wrote it, or give the campaign another name",
             str(path),
         )
-    return int(version)
 
 
 def _journals(path: Path) -> tuple[Path, ...]:

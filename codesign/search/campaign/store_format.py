@@ -1,4 +1,4 @@
-"""The form of a store's tables: their columns, checksums, and older versions."""
+"""The form of a store's tables: their columns and checksums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import numpy as np
 from codesign.search.campaign.observations import Layout, ObservationBatch
 
 SCHEMA_VERSION = 3
-OLDEST_VERSION = 2
 APPLICATION_ID = 0x636F6465
 """Marks the file as ours: "code" in ASCII."""
 SCHEMA = """
@@ -68,34 +67,12 @@ CHECKED = {
     "epochs": ("epoch", "first_steps", "changes", "inputs"),
 }
 """Columns under the checksum, by table; observations have one of their own kind."""
-KEYS = {"meta": ("key",), "runs": ("run",), "timings": ("run", "batch")}
-"""Primary keys of tables, their first columns."""
 
 
 def create_tables(connection: sqlite3.Connection) -> None:
     """Empty tables of this version, in the transaction of the caller."""
     for statement in (*SCHEMA.split(";"), EPOCHS, PROPOSALS):
         connection.execute(statement)
-    _mark(connection)
-
-
-def upgrade(connection: sqlite3.Connection) -> None:
-    """Make a store of version 2 one of this version, in the transaction of the caller."""
-    for table in ("meta", "runs", "timings"):
-        connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER NOT NULL DEFAULT 0")
-        columns = CHECKED[table]
-        key = " AND ".join(f"{name} = ?" for name in KEYS[table])
-        for row in connection.execute(f"SELECT {', '.join(columns)} FROM {table}").fetchall():
-            keys = row[: len(KEYS[table])]
-            connection.execute(
-                f"UPDATE {table} SET checksum = ? WHERE {key}", (row_checksum(row), *keys)
-            )
-    connection.execute(EPOCHS)
-    connection.execute(PROPOSALS)
-    _mark(connection)
-
-
-def _mark(connection: sqlite3.Connection) -> None:
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
 

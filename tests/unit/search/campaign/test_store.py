@@ -178,7 +178,7 @@ ZEROS = "zeroblob(length(design))"
         (damage_empty, "not a codesign store"),
         (damage_half, "damaged .*malformed"),
         (damage_middle, "damaged"),
-        (lambda p: change(p, "PRAGMA user_version = 99"), "version 99, but this codesign reads 2"),
+        (lambda p: change(p, "PRAGMA user_version = 2"), "version 2, but this codesign reads 3"),
         (lambda p: change(p, "PRAGMA application_id = 1"), "not a codesign store"),
         (lambda p: change(p, "DROP TABLE observations"), "no such table: observations"),
         (lambda p: change(p, "DROP TABLE meta"), "no such table: meta"),
@@ -352,30 +352,6 @@ def test_a_copy_is_complete_up_to_the_last_checkpoint(path, tmp_path):
         copy.write_bytes(path.read_bytes())
     with open_store(copy) as store:
         assert len(store.read()) > 3000
-
-
-def as_version_2(path):
-    change(
-        path, "DROP TABLE epochs",
-        "DROP TABLE proposals", "PRAGMA user_version = 2",
-        *(f"ALTER TABLE {table} DROP COLUMN checksum" for table in ("meta", "runs", "timings")),
-    )  # fmt: skip
-
-
-def test_a_store_of_version_2_is_read_as_it_is_and_goes_on(path):
-    with open_store(path, writing=True) as store:
-        store.append([batch()])
-    expected = contents(path)
-    as_version_2(path)
-    before = path.read_bytes()
-    assert contents(path) == expected
-    assert path.read_bytes() == before
-    with open_store(path, writing=True) as store:
-        store.append([batch(number=1, first=3)])
-        store.end_run(1, "exhausted")
-    with open_store(path) as store:
-        assert store.verify() == []
-        assert (len(store.read()), store.counts()[1].state) == (6, "exhausted")
 
 
 def test_observations_with_accepted_inputs_are_marked(path):

@@ -41,7 +41,6 @@ _SOBOL_STALL = 1 << 17
 """Sobol points without a new admissible design before the sequence counts as exhausted."""
 _SOBOL_POINTS = 1 << 30
 """Length of SciPy's sequence."""
-_PENDING_KEYS = 1 << 12
 _DESCRIBED = 1 << 12
 """Designs from which the range of a described number is read."""
 
@@ -91,48 +90,35 @@ class Optimizer(Protocol):
 
 
 class KeySet:
-    """A growing set of designs' keys, 64-bit or Python's integers, looked up in batches.
+    """A growing set of designs' keys, 64-bit or Python's integers, in a sorted array."""
 
-    A sorted array takes up a small sorted buffer whenever that is full, so adding one key
-    costs microseconds on average, however many there are.
-    """
-
-    def __init__(self) -> None:
-        self._sorted = np.empty(0, dtype=np.int64)
-        self._pending = np.empty(0, dtype=np.int64)
+    def __init__(self, keys: IntArray | None = None) -> None:
+        self._sorted = np.empty(0, dtype=np.int64) if keys is None else np.unique(keys)
 
     def __len__(self) -> int:
-        return len(self._sorted) + len(self._pending)
+        return len(self._sorted)
 
     def add(self, keys: IntArray) -> None:
         """Add keys; those that are in already change nothing."""
-        if not len(self):
-            self._sorted = self._pending = keys[:0]
-        fresh = np.unique(keys)
-        fresh = fresh[~self.contains(fresh)]
-        self._pending = np.insert(self._pending, np.searchsorted(self._pending, fresh), fresh)
-        if len(self._pending) > _PENDING_KEYS:
-            # Stable: the sort that merges two sorted runs in one pass.
-            self._sorted = np.sort(np.concatenate([self._sorted, self._pending]), kind="stable")
-            self._pending = self._sorted[:0]
+        self._sorted = self.joined(keys)._sorted
 
     def joined(self, keys: IntArray) -> KeySet:
-        """Another set: these keys and more. It costs no copy of these."""
+        """Another set: these keys and more."""
+        fresh = np.unique(keys)
+        fresh = fresh[~self.contains(fresh)]
         union = KeySet()
-        union._sorted, union._pending = self._sorted, self._pending
-        union.add(keys)
+        union._sorted = fresh
+        if len(self):
+            places = np.searchsorted(self._sorted, fresh)
+            union._sorted = np.insert(self._sorted, places, fresh)
         return union
 
     def contains(self, keys: IntArray) -> BoolArray:
         """(n,) whether each key is in the set."""
-        return _is_member(self._sorted, keys) | _is_member(self._pending, keys)
-
-
-def _is_member(array: IntArray, keys: IntArray) -> BoolArray:
-    if not len(array):
-        return np.zeros(len(keys), dtype=bool)
-    places = np.minimum(np.searchsorted(array, keys), len(array) - 1)
-    return np.asarray(array[places] == keys)
+        if not len(self):
+            return np.zeros(len(keys), dtype=bool)
+        places = np.minimum(np.searchsorted(self._sorted, keys), len(self) - 1)
+        return np.asarray(self._sorted[places] == keys)
 
 
 @frozen
@@ -400,11 +386,9 @@ def initial_designs(search: SearchSpace, n: int, seed: int) -> IntArray:
     Every optimizer of one seed starts from them (MemExplorer section 4.4 takes 20). Fewer than
     ``n`` only if the space holds fewer.
     """
-    nothing = KeySet()
-    rows = SobolSequence(search, seed).first_unseen(n, nothing)
+    rows = SobolSequence(search, seed).first_unseen(n, KeySet())
     if len(rows) < n:
-        seen = KeySet()
-        seen.add(search.space.keys(rows))
+        seen = KeySet(search.space.keys(rows))
         rng = np.random.default_rng([seed, 0])
         rows = np.concatenate([rows, search.sample_unseen(rng, n - len(rows), seen)])
     return rows

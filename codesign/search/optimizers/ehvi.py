@@ -255,8 +255,7 @@ class GpEhvi(LearningOptimizer):
         if not is_screening and self._options.local_search:
             # Fewer with many results, but one.
             n_climbs = max(1, round(share * self._options.local_search))
-        excluded = KeySet()
-        excluded.add(self._space.space.keys(pending))
+        excluded = KeySet(self._space.space.keys(pending))
         size = max(int(share * self._options.candidates), n)
         seen = self._seen
         drawn = self._space.sample_unseen(rng, size, seen)

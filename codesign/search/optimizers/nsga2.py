@@ -93,8 +93,7 @@ class Nsga2(BaseOptimizer):
             rng = np.random.default_rng([self._seed, self._n_told - len(evaluated)])
             parents = self._space.no_rows if self._population is None else self._population.rows
             self._offspring = self._bred(self._options.population, parents, rng, self._seen)
-        mine = KeySet()
-        mine.add(self._space.space.keys(evaluated))
+        mine = KeySet(self._space.space.keys(evaluated))
         rows = self._space.distinct(self._offspring, mine)
         if len(rows) < min(n, 1):
             # Others' designs took the place of all offspring.

@@ -125,8 +125,7 @@ class Peer(BaseOptimizer):
     def _new_design(self, pending: IntArray) -> IntArray:
         """(1, d) the next proposal that is admissible and new; (0, d) if no design is left."""
         step = [self._seed, len(self._records), len(pending)]
-        excluded = KeySet()
-        excluded.add(self._space.space.keys(pending))
+        excluded = KeySet(self._space.space.keys(pending))
         rejected = [self._record(row, None, [_INADMISSIBLE]) for row in pending]
         # Nothing to learn from: no method is asked.
         has_results = any(record["objectives"] is not None for record in self._records)

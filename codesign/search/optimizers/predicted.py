@@ -74,8 +74,7 @@ class Predicted(LearningOptimizer):
             proposed = pool.rows[
                 remaining[most_added(pool.predicted[remaining], attained, pool.bound, n)]
             ]
-        excluded = KeySet()
-        excluded.add(self._space.space.keys(np.concatenate([evaluated, proposed])))
+        excluded = KeySet(self._space.space.keys(np.concatenate([evaluated, proposed])))
         rest = self._space.sample_unseen(self._rng(pending), max(n - len(proposed), 0), excluded)
         return np.concatenate([proposed, rest])
 

@@ -58,6 +58,5 @@ class SobolSearch(_Sampling):
             return rows
         # The sequence is over: all its designs are in ``rows`` or taken.
         others = self._space.sample_unseen(self._rng(pending), n, excluded)
-        proposed = KeySet()
-        proposed.add(self._space.space.keys(rows))
+        proposed = KeySet(self._space.space.keys(rows))
         return np.concatenate([rows, self._space.distinct(others, proposed)])[:n]

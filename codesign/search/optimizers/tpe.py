@@ -90,8 +90,7 @@ class Tpe(BaseOptimizer):
         rng = self._rng(pending)
         waiting = self._space.no_rows if pending is None else pending
         rows = self._space.no_rows
-        proposed = KeySet()
-        proposed.add(self._space.space.keys(waiting))
+        proposed = KeySet(self._space.space.keys(waiting))
         while len(rows) < n:
             row = self._propose(rng, proposed, waiting)
             if not len(row):

@@ -29,8 +29,7 @@ def test_a_million_keys_take_less_than_40_megabytes_and_are_all_found():
 def test_unseen_designs_are_drawn_uniformly(tiered):
     everything = tiered.space.rows(np.arange(tiered.space.size))
     everything = everything[tiered.admits(everything)]
-    seen = KeySet()
-    seen.add(tiered.space.keys(everything[::2]))
+    seen = KeySet(tiered.space.keys(everything[::2]))
     left = np.sort(tiered.space.keys(everything[1::2]))
     rng = np.random.default_rng(5)
     drawn = [tiered.space.keys(tiered.sample_unseen(rng, 1, seen))[0] for _ in range(1500)]
@@ -43,8 +42,7 @@ def test_unseen_designs_are_drawn_uniformly(tiered):
 def test_the_last_designs_of_a_space_are_found(tiered, n_left):
     everything = tiered.space.rows(np.arange(tiered.space.size))
     everything = everything[tiered.admits(everything)]
-    seen = KeySet()
-    seen.add(tiered.space.keys(everything[n_left:]))
+    seen = KeySet(tiered.space.keys(everything[n_left:]))
     rows = tiered.sample_unseen(np.random.default_rng(0), 8, seen)
     assert sorted(map(tuple, rows)) == sorted(map(tuple, everything[:n_left]))
 

@@ -84,8 +84,7 @@ def test_designs_with_a_result_are_screened_first_then_distinct_ones_within_the_
     first = optimizer.ask_screened(search.no_rows)
     assert sorted(first.tolist()) == sorted(rows[rows[:, 0] != 9].tolist())
     tell_screened(optimizer, first)
-    keys = KeySet()
-    keys.add(search.space.keys(rows))
+    keys = KeySet(search.space.keys(rows))
     n = len(first)
     pending = optimizer.ask(1)
     while len(asked := optimizer.ask_screened(pending)):

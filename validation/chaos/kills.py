@@ -315,7 +315,7 @@ def _left_behind(folder: Path) -> StringList:
     if is_held(place / "lock"):
         lines.append("the lock is held")
     with closing(sqlite3.connect(folder / "cache" / "results.sqlite")) as connection:
-        (claims,) = connection.execute("SELECT count(*) FROM claims").fetchone()
+        (claims,) = connection.execute("SELECT count(*) FROM owners").fetchone()
     return [*lines, f"{claims} claims are left"] if claims else lines
 
 

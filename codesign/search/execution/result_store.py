@@ -3,21 +3,18 @@
 Tables
     sources   who gave the answers: an evaluator with all that its numbers depend on
     results   one answer each, by the digest of its source and its design
-    claims    designs that somebody evaluates now; others who want them wait for the answer
+    owners    who evaluates a design now; others who want it wait for the answer
 
-Any number of processes write, each call in a connection of its own. A claim has a number that its
-owner raises while it works (its beat). Whoever waits takes a claim over when the beat has stood
-still for :data:`STALE_S` of the waiter's own monotonic clock, or at once when the owner was a
-process of this machine that is gone; no clock is compared with another.
+Any number of processes write, each call in a connection of its own. The owner of claims holds a
+lock file while it works, which the system frees if its process ends. Whoever waits then takes the
+claims over.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import socket
 import sqlite3
 import time
 import zlib
@@ -32,18 +29,14 @@ from codesign.base.columns import plain_value
 from codesign.base.databases import prepare_writer, transaction
 from codesign.base.errors import InputError
 from codesign.base.failures import Failure
+from codesign.base.locks import exclusive, is_held
 from codesign.base.records import frozen
 from codesign.base.resources import user_cache
 from codesign.search.execution.answers import Answer, plain_answer, read_answer
 
 FILE = "results.sqlite"
-STALE_S = 15.0
-"""A claim whose beat stands still for so long is taken over."""
-BEAT_S = 2.0
-"""Time between two beats of an owner."""
-
 _APPLICATION_ID = 0x636F6463
-_VERSION = 1
+_VERSION = 2
 _DAY_S = 86_400.0
 _SCHEMA = """
 CREATE TABLE IF NOT EXISTS sources (
@@ -53,8 +46,9 @@ CREATE TABLE IF NOT EXISTS results (
     key TEXT PRIMARY KEY, source TEXT NOT NULL, design TEXT NOT NULL, answer TEXT NOT NULL,
     stored_s INTEGER NOT NULL, checksum INTEGER NOT NULL
 ) WITHOUT ROWID;
-CREATE TABLE IF NOT EXISTS claims (
-    key TEXT PRIMARY KEY, owner TEXT NOT NULL, beat INTEGER NOT NULL
+DROP TABLE IF EXISTS claims;
+CREATE TABLE IF NOT EXISTS owners (
+    key TEXT PRIMARY KEY, owner TEXT NOT NULL
 ) WITHOUT ROWID;
 """
 
@@ -121,50 +115,39 @@ class ResultStore:
                     answers[key] = read_answer(json.loads(row[3]))
         return answers
 
-    def claim(self, keys: Iterable[str], owner: str) -> tuple[str, ...]:
-        """Claim the keys that have neither an answer nor another owner; returns them.
+    @contextmanager
+    def owner(self) -> Iterator[str]:
+        """A name to claim designs by; its claims end with the block, or with the process."""
+        name = uuid4().hex
+        with exclusive(self._lock(name), "evaluates designs", is_kept=False):
+            try:
+                yield name
+            finally:
+                with self._connected() as connection, transaction(connection):
+                    connection.execute("DELETE FROM owners WHERE owner = ?", (name,))
 
-        Of claims whose owner is a dead process of this machine, the claim is the caller's.
-        """
-        claimed = []
+    def claim(self, keys: Iterable[str], owner: str) -> set[str]:
+        """Claim the keys that have neither an answer nor another living owner; returns them."""
+        claimed = set()
+        is_alive = cache(lambda other: is_held(self._lock(other)))
         with self._connected() as connection, transaction(connection):
             for key in keys:
                 if _intact_row(connection, key) is not None:
                     continue
                 held = connection.execute(
-                    "SELECT owner FROM claims WHERE key = ?", (key,)
+                    "SELECT owner FROM owners WHERE key = ?", (key,)
                 ).fetchone()
-                if held is None or _is_dead(held[0]):
-                    connection.execute("REPLACE INTO claims VALUES (?, ?, 0)", (key, owner))
-                    claimed.append(key)
-        return tuple(claimed)
+                if held is None or not is_alive(held[0]):
+                    if held is not None:
+                        self._lock(held[0]).unlink(missing_ok=True)
+                    connection.execute("REPLACE INTO owners VALUES (?, ?)", (key, owner))
+                    claimed.add(key)
+        return claimed
 
-    def beats(self, keys: Sequence[str]) -> dict[str, tuple[str, int]]:
-        """Owner and beat of those of the keys that are claimed."""
-        with self._connected() as connection:
-            rows = [
-                connection.execute(
-                    "SELECT key, owner, beat FROM claims WHERE key = ?", (key,)
-                ).fetchone()
-                for key in keys
-            ]
-        return {row[0]: (row[1], row[2]) for row in rows if row is not None}
-
-    def beat(self, owner: str) -> None:
-        """Show that an owner of claims is alive."""
-        self._write("UPDATE claims SET beat = beat + 1 WHERE owner = ?", owner)
-
-    def drop(self, key: str, claim: tuple[str, int]) -> None:
-        """Free a claim if its owner and beat are still these."""
-        self._write("DELETE FROM claims WHERE key = ? AND owner = ? AND beat = ?", key, *claim)
-
-    def release(self, owner: str) -> None:
-        """Free all claims of an owner."""
-        self._write("DELETE FROM claims WHERE owner = ?", owner)
-
-    def _write(self, statement: str, *values: str | int) -> None:
-        with self._connected() as connection, transaction(connection):
-            connection.execute(statement, values)
+    def _lock(self, owner: object) -> Path:
+        """Lock file of an owner of claims, whose name is hexadecimal unless it is damaged."""
+        name = re.sub("[^0-9a-f]", "", str(owner))
+        return self.path.with_name(f"{name}.lock")
 
     def store(self, source: Source, answers: Mapping[str, Answer | Failure]) -> None:
         """Keep the answers of a source, by design.
@@ -185,7 +168,6 @@ class ResultStore:
                     "REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)",
                     (*row, now, _checksum(*row)),
                 )
-                connection.execute("DELETE FROM claims WHERE key = ?", (key,))
 
     def holdings(self) -> list[Holding]:
         """Content of the cache by evaluator and source; empty if there is no cache."""
@@ -284,39 +266,6 @@ def canonical(data: Any) -> str:
     return json.dumps(data, sort_keys=True, separators=(",", ":"), default=plain_value)
 
 
-def new_owner() -> str:
-    """A name for whoever claims designs now, which tells whether its process is alive."""
-    return f"{_place()} {os.getpid()} {uuid4().hex}"
-
-
-@cache
-def _place() -> str:
-    """Scope of process numbers: this machine since its start, and its namespace."""
-    words = [socket.gethostname().replace(" ", "-")]
-    for path in ("/proc/sys/kernel/random/boot_id", "/proc/self/ns/pid"):
-        try:
-            is_link = Path(path).is_symlink()
-            words.append(str(Path(path).readlink()) if is_link else Path(path).read_text().strip())
-        except OSError:
-            return f"{words[0]}-{uuid4().hex}"  # alive or not is never known
-    return "/".join(words)
-
-
-def _is_dead(owner: object) -> bool:
-    """True if nobody holds a claim: the owner's process has ended, or the row is damaged."""
-    match = re.fullmatch(r"(\S+) ([0-9]{1,9}) \S+", owner) if isinstance(owner, str) else None
-    if match is None:
-        return True
-    try:
-        if match[1] == _place():
-            os.kill(int(match[2]), 0)
-    except ProcessLookupError:
-        return True
-    except OSError:
-        return False
-    return False
-
-
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
     (application,) = connection.execute("PRAGMA application_id").fetchone()
     (version,) = connection.execute("PRAGMA user_version").fetchone()
@@ -324,7 +273,7 @@ def _prepare(connection: sqlite3.Connection, path: Path) -> None:
         # An answer that a power cut takes is asked for again.
         connection.execute("PRAGMA synchronous = NORMAL")
         return
-    if (application, version) != (0, 0):
+    if (application, version) not in ((0, 0), (_APPLICATION_ID, 1)):
         raise sqlite3.DatabaseError("it is no cache of results that this codesign reads")
     prepare_writer(connection, path)
     with transaction(connection):

@@ -18,7 +18,7 @@ from codesign.base.failures import Failure
 from codesign.search.campaign import load_definition
 from codesign.search.execution.answers import observed_answers
 from codesign.search.execution.result_cache import ResultCache, source_of
-from codesign.search.execution.result_store import ResultStore, canonical, new_owner
+from codesign.search.execution.result_store import ResultStore, canonical
 
 PLUGINS = Path(__file__).parents[1] / "campaign" / "plugins"
 SPACE = "parameters:\n  x: {low: 0, high: 29}\n  y: {low: 0, high: 29}\n"
@@ -187,36 +187,43 @@ def test_a_claim_of_a_dead_process_is_taken_over_at_once(problem_of, store):
     key = source_of(problem).key(canonical(problem.space.decode(row)[0]))
     code = (
         "import os, signal, sys; from pathlib import Path\n"
-        "from codesign.search.execution.result_store import ResultStore, new_owner\n"
-        "assert ResultStore(Path(sys.argv[1])).claim([sys.argv[2]], new_owner())\n"
-        "os.kill(os.getpid(), signal.SIGKILL)"
+        "from codesign.search.execution.result_store import ResultStore\n"
+        "store = ResultStore(Path(sys.argv[1]))\n"
+        "store.look_up([])\n"
+        "with store.owner() as owner:\n"
+        "    assert store.claim([sys.argv[2]], owner)\n"
+        "    os.kill(os.getpid(), signal.SIGKILL)"
     )
     done = subprocess.run([sys.executable, "-c", code, store.path.parent, key], check=False)
     assert done.returncode == -signal.SIGKILL
-    assert key in store.beats([key])
-    observed = ResultCache(problem, store, stale_s=1e9).evaluate(row, problem.evaluate)
+    observed = ResultCache(problem, store).evaluate(row, problem.evaluate)
     assert same(observed, problem.evaluate(row))
-    assert store.beats([key]) == {}
+    with closing(sqlite3.connect(store.path)) as connection:
+        assert connection.execute("SELECT * FROM owners").fetchall() == []
+    assert not list(store.path.parent.glob("*.lock"))
 
 
-@pytest.mark.parametrize("owner", ["", "garbage", "a b c", f"a {'9' * 30} c", 7, b"\xff", None])
+@pytest.mark.parametrize("owner", ["", "garbage", "../\0 c", f"a {'9' * 30} c", 7, b"\xff"])
 def test_a_damaged_claim_is_nobodys(problem_of, store, owner):
     key = ResultCache(problem_of(), store).source.key("{}")
-    assert store.claim([key], new_owner()) == (key,)
-    with closing(sqlite3.connect(store.path)) as connection, connection:
-        connection.execute("PRAGMA ignore_check_constraints = ON")
-        connection.execute("UPDATE claims SET owner = ?", ("" if owner is None else owner,))
-    assert store.claim([key], new_owner()) == (key,)
+    store.look_up([])
+    with store.owner() as first, store.owner() as second:
+        assert store.claim([key], first) == {key}
+        assert store.claim([key], second) == set()
+        with closing(sqlite3.connect(store.path)) as connection, connection:
+            connection.execute("UPDATE owners SET owner = ?", (owner,))
+        assert store.claim([key], second) == {key}
 
 
-def test_a_claim_from_elsewhere_that_stands_still_is_taken_over(problem_of, store):
+def test_a_cache_of_the_version_before_keeps_its_results(problem_of, store):
     problem = problem_of(evaluator="toy")
-    row = problem.space.encode({"x": 1, "y": 1})
-    key = source_of(problem).key(canonical(problem.space.decode(row)[0]))
-    assert store.claim([key], "another-machine 1 abc") == (key,)
-    assert store.claim([key], new_owner()) == ()
-    observed = ResultCache(problem, store, stale_s=0.1).evaluate(row, problem.evaluate)
-    assert same(observed, problem.evaluate(row))
+    rows = rows_of(problem, 3)
+    direct = ResultCache(problem, store).evaluate(rows, problem.evaluate)
+    with closing(sqlite3.connect(store.path)) as connection, connection:
+        connection.execute("DROP TABLE owners")
+        connection.execute("CREATE TABLE claims (key, owner, beat)")
+        connection.execute("PRAGMA user_version = 1")
+    assert same(ResultCache(problem, store).evaluate(rows, refuse), direct)
 
 
 SEARCH = """

@@ -129,7 +129,7 @@ class ResultStore:
     def claim(self, keys: Iterable[str], owner: str) -> set[str]:
         """Claim the keys that have neither an answer nor another living owner; returns them."""
         claimed = set()
-        is_alive = cache(lambda other: is_held(self._lock(other)))
+        is_alive = cache(lambda name: is_held(self._lock(name)))
         with self._connected() as connection, transaction(connection):
             for key in keys:
                 if _intact_row(connection, key) is not None:

@@ -123,6 +123,16 @@ class RequestFlags:
 
 
 @frozen
+class DraftFlags:
+    """Speculative decoding."""
+
+    record: ClassVar[str] = "codesign.evaluators.platform:PlatformRequest"
+    draft: str | None = flag()
+    draft_tokens: int | None = flag()
+    acceptance: float | None = flag()
+
+
+@frozen
 class GroupFlags:
     """Split of a model within one stage."""
 
@@ -191,7 +201,7 @@ FLAGS = {
     "batch_size": "--batch",
     "device_usd_per_hour": "--price-per-hour",
     "power_limit": "--power-limit",
-    **flag_names(RequestFlags),
+    **flag_names(RequestFlags, DraftFlags),
 }
 """Flag by the key of an evaluator's workload, options or parameters."""
 

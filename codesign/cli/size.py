@@ -11,7 +11,7 @@ import typer
 
 from codesign.base.errors import InputError, check_known
 from codesign.base.records import frozen
-from codesign.cli.flag_records import set_flags
+from codesign.cli.flag_records import flag_names, set_flags
 from codesign.cli.flags import check_figure, count, naming, numbers
 from codesign.cli.output import AsJson, make_console, report, say
 from codesign.cli.price_frontier import answer_frontier
@@ -20,6 +20,7 @@ from codesign.cli.serving_flags import (
     SPLIT,
     Convention,
     Device_,
+    DraftFlags,
     FormatFlags,
     Model,
     Options,
@@ -58,6 +59,7 @@ def size(
     demand: DemandFlags,
     cache: Stores = None,
     request: RequestFlags,
+    draft: DraftFlags,
     formats: FormatFlags,
     split: SplitFlags,
     batch: Annotated[
@@ -84,10 +86,11 @@ def size(
         raise InputError("expected --convention epoch, as designs have no fitted kernels",
                          "--design")  # fmt: skip
     question = SizeQuestion(
-        model, on, design, space, demand, cache, request, formats, split, batch, study, convention,
-        price_per_hour, power_limit, option,
+        model, on, design, space, demand, cache, request, draft, formats, split, batch, study,
+        convention, price_per_hour, power_limit, option,
     )  # fmt: skip
     flags = [*set_flags(request), *set_flags(demand), *set_flags(study), *set_flags(split)]
+    flags += set_flags(draft)
     flags += [name for name, value in {"--batch": batch, "--cache": cache}.items() if value]
     is_paper = convention == "epoch"
     limits = request.limits()
@@ -125,14 +128,15 @@ _REQUEST = {"--use-case", "--prompt-tokens", "--generated-tokens", "--beams"}
 _LIMITS = {"--first-token", "--output-token"}
 _FLEET = {*_REQUEST, *_LIMITS, "--best", "--launch", "--tp", "--pp", "--ep"}
 _INSTANCE = {*SPLIT.values(), "--batch"}
+_DRAFT = {*flag_names(DraftFlags).values()}
 QUESTIONS = {
     "--requests-per-s": {*_FLEET, "--requests-per-s", "--attainment", "--seed"},
-    "--users": {*_FLEET, "--users"},
-    "--burst": {*_FLEET, "--burst"},
+    "--users": {*_FLEET, *_DRAFT, "--users"},
+    "--burst": {*_FLEET, *_DRAFT, "--burst"},
     "--session": {*_LIMITS, "--session", "--sessions-per-s", "--cache", "--tp"},
     "--vary": {*_REQUEST, *_INSTANCE, "--vary", "--factors", "--figure"},
-    "--devices": {*_REQUEST, "--devices", "--batch", "--best"},
-    "one instance": {*_REQUEST, *_LIMITS, *_INSTANCE},
+    "--devices": {*_REQUEST, *_DRAFT, "--devices", "--batch", "--best"},
+    "one instance": {*_REQUEST, *_DRAFT, *_LIMITS, *_INSTANCE},
     "price against speed": {*_REQUEST, *_LIMITS, "--figure"},
     "--convention epoch": {"--figure"},
 }

@@ -9,9 +9,15 @@ from typing import TYPE_CHECKING
 
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
-from codesign.cli.flag_records import flag
+from codesign.cli.flag_records import filled_keys, flag
 from codesign.cli.flags import number
-from codesign.cli.serving_flags import FormatFlags, RequestFlags, SplitFlags, settings_by_record
+from codesign.cli.serving_flags import (
+    DraftFlags,
+    FormatFlags,
+    RequestFlags,
+    SplitFlags,
+    settings_by_record,
+)
 
 if TYPE_CHECKING:
     from codesign.base.columns import JsonObject
@@ -103,6 +109,7 @@ class SizeQuestion:
     demand: DemandFlags
     cache: list[str] | None
     request: RequestFlags
+    draft: DraftFlags
     formats: FormatFlags
     split: SplitFlags
     batch: str | None
@@ -131,4 +138,5 @@ class SizeQuestion:
             settings["device_usd_per_hour"] = self.price_per_hour
         if self.power_limit is not None:
             settings["power_limit"] = f"{self.power_limit} W"
-        return [{**(request or self.request).workload(self.model), **keys}, settings, *further]
+        workload = (request or self.request).workload(self.model) | filled_keys(self.draft)
+        return [{**workload, **keys}, settings, *further]

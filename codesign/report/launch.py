@@ -57,6 +57,9 @@ def _vllm(model: str, formats: Mapping[str, str], pool: Pool) -> list[str]:
         f"--max-num-batched-tokens {pool.chunk_tokens or _CHUNK_TOKENS}",
         f"--gpu-memory-utilization {MEMORY_FRACTION}",
     ]
+    if pool.draft:
+        config = f'{{"model": "{pool.draft}", "num_speculative_tokens": {pool.draft_tokens}}}'
+        words.append(f"--speculative-config '{config}'")
     words += ["--kv-cache-dtype fp8"] if formats["kv_format"].startswith("fp8") else []
     if pool.role != "serve":
         transfer = '{"kv_connector": "NixlConnector", "kv_role": "kv_both"}'
@@ -79,6 +82,9 @@ def _sglang(model: str, formats: Mapping[str, str], pool: Pool) -> list[str]:
         f"--chunked-prefill-size {(pool.chunk_tokens or _CHUNK_TOKENS) * groups}",
         f"--mem-fraction-static {MEMORY_FRACTION}",
     ]
+    if pool.draft:
+        words += ["--speculative-algorithm STANDALONE --speculative-draft-model-path", pool.draft]
+        words.append(f"--speculative-num-draft-tokens {pool.draft_tokens}")
     words += ["--kv-cache-dtype fp8_e4m3"] if formats["kv_format"].startswith("fp8") else []
     words += [f"--disaggregation-mode {pool.role}"] if pool.role != "serve" else []
     return words
@@ -97,6 +103,9 @@ def _trtllm(model: str, formats: Mapping[str, str], pool: Pool) -> list[str]:
     settings = ["enable_attention_dp: true"] if groups > 1 else []
     if formats["kv_format"].startswith("fp8"):
         settings.append("kv_cache_config: {dtype: fp8}")
+    if pool.draft:
+        length = f"max_draft_len: {pool.draft_tokens}, speculative_model_dir: {pool.draft}"
+        settings.append(f"speculative_config: {{decoding_type: DraftTarget, {length}}}")
     if pool.role != "serve":
         settings.append("cache_transceiver_config: {backend: DEFAULT}")
     if settings:

@@ -167,7 +167,8 @@ def _titles(entries: Sequence[DeploymentEntry]) -> list[str]:
     devices = [" + ".join(dict.fromkeys(pool.device for pool in each.pools)) for each in entries]
     has_several = len(set(devices)) > 1
     return [
-        f"{entry.policy} ({words})" if has_several else entry.policy
+        f"{entry.policy}{', drafts' if any(pool.draft for pool in entry.pools) else ''}"
+        f"{f' ({words})' if has_several else ''}"
         for entry, words in zip(entries, devices, strict=True)
     ]
 
@@ -179,8 +180,8 @@ def _pool_words(pool: Pool) -> str:
         >>> degrees = {"tensor_parallel": 1, "pipeline_parallel": 1, "expert_parallel": 96}
         >>> print(_pool_words(Pool(
         ...     role="decode", device="h20", instances=1, devices=96, batch_size=9600,
-        ...     overlapped_batches=1, chunk_tokens=None, expert_copies=0, limited_by="memory",
-        ...     **degrees,
+        ...     overlapped_batches=1, chunk_tokens=None, expert_copies=0, draft=None,
+        ...     draft_tokens=0, limited_by="memory", **degrees,
         ... )))
         decode: 1 x 96 h20 (EP 96), 9,600 requests each; limited by memory
     """
@@ -190,6 +191,7 @@ def _pool_words(pool: Pool) -> str:
         *([f"chunks of {pool.chunk_tokens:,} tokens"] if pool.chunk_tokens else []),
         *(["two batches overlap"] if pool.overlapped_batches > 1 else []),
         *([f"{pool.expert_copies} copies of experts"] if pool.expert_copies else []),
+        *([f"{pool.draft} drafts {pool.draft_tokens} tokens"] if pool.draft else []),
     ]
     return (
         f"{pool.role}: {pool.instances:,} x {pool.devices // pool.instances:,} {pool.device}"
@@ -220,6 +222,11 @@ def fleet_notes(
     if any(pool.overlapped_batches > 1 for entry in entries for pool in entry.pools):
         notes.append(
             "Loads of experts are assumed equal; engines that balance them come within 10 %."
+        )
+    if evaluator.workload.draft:
+        notes.append(
+            f"Drafts of {evaluator.workload.draft} are compared with none. The share that is "
+            "accepted is as stated; it depends on the text and was not predicted."
         )
     if evaluator.profile == "fitted":
         for key in dict.fromkeys(pool.device for pool in entries[0].pools):

@@ -9,7 +9,7 @@ import pytest
 from codesign.cli import main
 from codesign.cli.app import REPLACED
 from codesign.cli.flag_records import set_flags
-from codesign.cli.serving_flags import RequestFlags, SplitFlags
+from codesign.cli.serving_flags import DraftFlags, RequestFlags, SplitFlags
 from codesign.cli.size import QUESTIONS
 from codesign.cli.size_flags import DemandFlags, StudyFlags
 from codesign.evaluators.platform import fleet_sizing
@@ -197,7 +197,7 @@ def test_an_instance_is_held_to_limits_of_flags_and_of_use_cases(capsys):
 def test_every_flag_has_an_effect_or_is_refused():
     """Each flag of a question is of one at least, and no question names a flag that is none."""
     flags = {"--batch", "--cache"}
-    for record in (RequestFlags, DemandFlags, StudyFlags, SplitFlags):
+    for record in (RequestFlags, DraftFlags, DemandFlags, StudyFlags, SplitFlags):
         flags |= {*set_flags(record(*[object()] * len(fields(record))))}
     assert set().union(*QUESTIONS.values()) == flags
 

@@ -74,9 +74,11 @@ class GenzRules(ServingRules):
         return lower(model, "prefill", tokens, 1, causal=False, logits="all",
                      embedding="dense", past_tokens=past)  # fmt: skip
 
-    def decode_table(self, model: LanguageModel, context: float, later: float) -> OperatorTable:
+    def decode_table(
+        self, model: LanguageModel, context: float, later: float, tokens: int = 1
+    ) -> OperatorTable:
         """A decode step without an embedding."""
-        table = super().decode_table(model, context, later)
+        table = super().decode_table(model, context, later, tokens)
         return table.take(np.flatnonzero([group != "embedding" for group in table.groups]))
 
     def mean_generated(self, generated: float) -> float:

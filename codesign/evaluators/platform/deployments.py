@@ -12,7 +12,8 @@ Policies:
 
 Where groups of devices share experts, an instance may overlap two micro-batches, each of which
 hides the messages of the other. It may also hold copies of experts, so that more devices divide
-them. DeepSeek-V3 is deployed with both (technical report, section 3.4).
+them. DeepSeek-V3 is deployed with both (technical report, section 3.4). With a model that drafts,
+decode steps are tried with and without it, but beside chunks and overlapping micro-batches.
 
 Limiting assumptions: instances of a pool are alike and evenly loaded; requests are alike and spread
 over time, without a queue (:mod:`.fleet_sizing` draws arrivals and counts who waits).
@@ -25,6 +26,7 @@ larger one. So it is exact if times do not fall with the batch.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
@@ -55,6 +57,8 @@ from codesign.models.workload.model import LanguageModel
 
 POLICIES: tuple[Policy, ...] = ("co-located", "chunked", "disaggregated")
 """Policies that serve requests which begin one by one."""
+JOINT: tuple[Policy, ...] = ("together", "co-located", "chunked")
+"""Policies of instances that both prefill and decode."""
 CHUNKS = (512, 2048, 8192)
 """Chunk sizes to try, in tokens [ours]; vLLM's steps have 2,048 and 8,192 tokens by default."""
 COPIES = (0, 32, 64)
@@ -67,6 +71,7 @@ MOST_DEVICES = 320
 """Devices of the largest instance that is tried by default: DeepSeek-V3 decodes on 320."""
 MOST_REQUESTS = 10_000
 """Requests of the largest batch that is tried where nothing else limits it [ours]."""
+_UNDRAFTED = {"draft": None, "acceptance": None}
 _COUNTS = 28
 """Batches of the first grid [ours]."""
 _MOST_PAIRS = 2_000_000
@@ -83,6 +88,8 @@ class Pool:
         overlapped_batches: Micro-batches that hide each other's messages; 1 if none do.
         chunk_tokens: Tokens of a chunk of a prompt; null for whole prompts.
         expert_copies: Copies of experts beside the model's own.
+        draft: Model that drafts tokens before each pass of the decode; null for none.
+        draft_tokens: Tokens that it drafts; 0 without one.
         limited_by: Limit that forbids a larger batch.
     """
 
@@ -97,6 +104,8 @@ class Pool:
     overlapped_batches: int
     chunk_tokens: int | None
     expert_copies: int
+    draft: str | None
+    draft_tokens: int
     limited_by: str
 
     def times(self, n_instances: int) -> Pool:
@@ -177,6 +186,8 @@ class DeploymentSearch:
         self._policies = [
             policy for policy in policies if policy != "chunked" or rules.has_mixed_passes
         ]
+        if self._request.draft and demand.requests_per_s is not None:
+            raise InputError("expected none where requests arrive at random", "draft")
         if self._request.generated < 1 and demand.burst is None:
             raise InputError("expected at least 1 where requests are served", "generated_tokens")
         self.variants = list(self._list_variants())
@@ -224,19 +235,23 @@ class DeploymentSearch:
     def _list_variants(self) -> Iterator[Variant]:
         is_mixture = self._request.language_model.is_mixture
         for key, device in self.evaluator.devices.items():
-            plain = self._evaluator(key, {})
-            for policy in ("together", "co-located"):
-                if policy in self._policies:
-                    yield Variant("serve", policy, device, plain)
+            plain = self._evaluator(key, _UNDRAFTED)
+            drafting = [self._evaluator(key, {})] if self._request.draft else []
+            policies = [name for name in ("together", "co-located") if name in self._policies]
+            for evaluator in (plain, *drafting):
+                yield from (Variant("serve", name, device, evaluator) for name in policies)
             if "chunked" in self._policies:
                 for chunk in sorted({min(chunk, self._request.prompt) for chunk in CHUNKS}):
-                    mixed = self._evaluator(key, {"mixed": True, "chunk_tokens": chunk})
+                    chunks = {"mixed": True, "chunk_tokens": chunk}
+                    mixed = self._evaluator(key, chunks | _UNDRAFTED)
                     yield Variant("serve", "chunked", device, plain, mixed=mixed)
             if "disaggregated" not in self._policies:
                 continue
+            for evaluator in drafting:
+                yield Variant("decode", "disaggregated", device, evaluator)
             for waves in self._waves:
                 for copies in COPIES if waves > 1 and is_mixture else (0,):
-                    update = {"expert_copies": copies}
+                    update = {"expert_copies": copies, **_UNDRAFTED}
                     pool = plain if waves == 1 else self._evaluator(key, update, overlap=True)
                     for role in ("prefill", "decode"):
                         yield Variant(role, "disaggregated", device, pool, waves, copies=copies)
@@ -296,7 +311,7 @@ class DeploymentSearch:
 
     # The best use of instances.
 
-    def _rows(self, device: str, **attributes: str) -> Instances:
+    def _rows(self, device: str, **attributes: str | None) -> Instances:
         """Feasible instances of a device with a policy or a role."""
         positions = [
             i
@@ -311,11 +326,13 @@ class DeploymentSearch:
     def _joint(self, weights: FloatArray) -> Iterator[Deployment]:
         """The best instances that both prefill and decode, of each policy and device."""
         demand, generated = self.demand, self._request.generated
-        for policy in ("together", "co-located", "chunked"):
-            for device in self.evaluator.devices:
-                rows = self._rows(device, policy=policy)
-                if not len(rows):
-                    continue
+        for policy, device, draft in itertools.product(
+            JOINT,
+            self.evaluator.devices,
+            dict.fromkeys((None, self._request.draft)),
+        ):
+            rows = self._rows(device, policy=policy, draft=draft)
+            if len(rows):
                 latency = rows.first_s + generated * rows.pace_s
                 if demand.requests_per_s is not None:
                     at_once = np.maximum(demand.requests_per_s * latency, 1.0)
@@ -381,6 +398,8 @@ class DeploymentSearch:
             overlapped_batches=variant.waves,
             chunk_tokens=None if mixed is None else mixed.workload.chunk_tokens,
             expert_copies=variant.copies,
+            draft=variant.draft,
+            draft_tokens=variant.evaluator.workload.n_drafted,
             limited_by=self._limited_by(rows, i),
         )
 

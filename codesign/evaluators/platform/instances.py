@@ -87,6 +87,11 @@ class Variant:
     mixed: PlatformEvaluator | None = None
     copies: int = 0
 
+    @property
+    def draft(self) -> str | None:
+        """Model that drafts tokens before each pass of the decode; None: there is none."""
+        return self.evaluator.workload.draft
+
 
 @frozen
 class Instances:
@@ -332,6 +337,9 @@ class InstanceTimes:
         step = serving.time_per_output_token_s
         joules = serving.energy_joules_per_token * request.generated
         if variant.role == "decode":
+            if serving.draft is not None:  # its cache is not handed over
+                step = step + batch / request.generated / serving.draft.prefill_requests_per_s
+                joules = joules + serving.draft.prefill_energy_joules_per_token * request.prompt
             return waves * step, np.zeros_like(step), np.full_like(step, np.inf), joules
         if variant.policy == "chunked":
             return self._chunked(step, joules, owner, batch)

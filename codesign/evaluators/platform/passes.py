@@ -39,6 +39,9 @@ class RequestPasses:
 
     Args:
         request: The requests of the batch.
+
+    Attributes:
+        draft: The passes of the model that drafts; None: there is none.
     """
 
     def __init__(self, request: PlatformRequest, options: PlatformOptions) -> None:
@@ -57,10 +60,13 @@ class RequestPasses:
         mean = self._rules.mean_generated(float(generated))
         contexts = (prompt + mean, 0.0) if self._is_joint else (float(prompt), mean)
         self._decode_contexts = contexts
-        self._prefix = self._rules.decode_table(model, *contexts)
+        n_new = request.n_drafted + 1
+        self._prefix = self._rules.decode_table(model, *contexts, n_new)
         self._suffix = None
         if contexts[1] > 0:
-            self._suffix = self._rules.decode_table(model, contexts[1], 0.0)
+            self._suffix = self._rules.decode_table(model, contexts[1], 0.0, n_new)
+        draft = request.draft_request
+        self.draft = None if draft is None else RequestPasses(draft, options)
         window, sliding = model.sliding_window or np.inf, sliding_share(model)
         suffix = min(float(generated), window)
         prefix = min(float(prompt), window - suffix)
@@ -78,7 +84,7 @@ class RequestPasses:
         return [Stream("", prompt.table, past, requests, requests, requests, True)]
 
     def decode(self, micro_batch: FloatArray) -> list[Stream]:
-        """A decode step of every beam of a micro-batch's requests.
+        """A decode step of every beam of a micro-batch's requests, or the check of a draft.
 
         All beams read a request's prompt once; each reads what it has generated itself.
         """

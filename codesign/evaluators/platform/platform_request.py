@@ -1,4 +1,8 @@
-"""Request to a platform: a model, the tokens and beams of a request, chunking."""
+"""Request to a platform: a model, the tokens and beams of a request, chunking, drafts.
+
+.. [Leviathan2023] Y. Leviathan, M. Kalman, Y. Matias, Fast inference from transformers via
+   speculative decoding, 2023: equation 1.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,7 @@ from typing import Annotated
 from pydantic import model_validator
 
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Natural, Positive, checked, unstored_at
+from codesign.base.schema import Natural, Positive, Share, checked, unstored_at
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
@@ -53,6 +57,13 @@ class PlatformRequest(SequenceRecord):
     expert_copies: Annotated[Natural, unstored_at(0)] = 0
     """Copies of experts beside the model's own, among which tokens are shared out evenly, so that
     more devices divide them."""
+    draft: Annotated[str, checked(_known_model)] | None = None
+    """A smaller model on the same devices that drafts tokens, which the model then checks in one
+    pass (speculative decoding)."""
+    draft_tokens: Annotated[Positive, unstored_at(4)] = 4
+    """Tokens that are drafted before each check."""
+    acceptance: Share | None = None
+    """Probability that a drafted token is accepted, whatever came before it."""
 
     @model_validator(mode="after")
     def _check(self) -> PlatformRequest:
@@ -75,7 +86,43 @@ class PlatformRequest(SequenceRecord):
                 "chunk_tokens",
                 f"expected at most the prompt of {self.prompt} tokens, got {self.chunk_tokens}",
             )
+        if (self.draft is None) != (self.acceptance is None):
+            missing = "draft" if self.draft is None else "acceptance"
+            raise KeyedValueError(missing, "expected draft and acceptance together")
+        if self.draft is not None:
+            self._check_draft(load_model(self.draft))
         return self
+
+    def _check_draft(self, draft: LanguageModel) -> None:
+        model = load_model(self.model)
+        if draft.vocab_size != model.vocab_size:
+            sizes = f"{model.vocab_size:,} tokens, got {draft.vocab_size:,}"
+            raise KeyedValueError("draft", f"expected the vocabulary of {self.model}, {sizes}")
+        if model.n_linear_layers or draft.n_linear_layers:
+            message = "expected models without linear attention: a state takes no token back"
+            raise KeyedValueError("draft", message)
+        if self.n_beams > 1 or self.mixed:
+            raise KeyedValueError("draft", "expected one beam, and passes that are not mixed")
+
+    @cached_property
+    def draft_request(self) -> PlatformRequest | None:
+        """The same tokens of the model that drafts."""
+        if self.draft is None:
+            return None
+        keys = {**self.model_dump(exclude_none=True), "model": self.draft, "expert_copies": 0}
+        return PlatformRequest(
+            **{x: y for x, y in keys.items() if x not in ("draft", "acceptance")}
+        )
+
+    @property
+    def n_drafted(self) -> int:
+        """Tokens that are drafted before each check; 0 without a draft."""
+        return self.draft_tokens if self.draft else 0
+
+    @property
+    def tokens_per_check(self) -> float:
+        """Expected tokens of a pass: those that are accepted, and the next one [Leviathan2023]_."""
+        return sum((self.acceptance or 0.0) ** i for i in range(self.n_drafted + 1))
 
     @cached_property
     def language_model(self) -> LanguageModel:

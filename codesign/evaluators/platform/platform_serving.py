@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -30,6 +31,9 @@ class PlatformServing:
     Args:
         request: The requests of the batch.
         passes: Operators of the request's passes.
+
+    Attributes:
+        draft: Service of the model that drafts, on the same devices; None: there is none.
     """
 
     def __init__(
@@ -47,6 +51,9 @@ class PlatformServing:
         self.rules = rules_of(options)
         self.sharding = self.rules.sharding(self.model, platform)
         self.micro_batch = self.rules.micro_batch(platform)
+        self.draft: PlatformServing | None = None
+        if passes.draft is not None:
+            self.draft = PlatformServing(passes.draft.request, options, passes.draft, platform)
 
     def work(self, streams: list[Stream]) -> list[DeviceWork]:
         """The work of one device in a pass."""
@@ -75,7 +82,15 @@ class PlatformServing:
 
     def _footprint(self, streams: list[Stream]) -> DeviceFootprint:
         cached = self.passes.cached
-        return self.rules.footprint(self.sharding, cached, lambda: self.work(streams))
+        kept = self.rules.footprint(self.sharding, cached, lambda: self.work(streams))
+        if self.draft is None:
+            return kept
+        more = self.draft.decode_footprint
+        return replace(
+            kept,
+            weight_bytes=kept.weight_bytes + more.weight_bytes,
+            kv_bytes=kept.kv_bytes + more.kv_bytes,
+        )
 
     @cached_property
     def prefill_passes(self) -> list[tuple[int, TimedPass]]:
@@ -90,7 +105,10 @@ class PlatformServing:
 
     @cached_property
     def decode_pass(self) -> TimedPass:
-        """A decode step among many, together with a chunk of a prompt in mixed passes."""
+        """A decode step among many, together with a chunk of a prompt in mixed passes.
+
+        With a draft, the pass that checks it.
+        """
         if self.request.mixed:
             return self.prefill_passes[0][1].sustained
         return self.time(self.passes.decode(self.micro_batch), self.decode_footprint).sustained
@@ -121,19 +139,36 @@ class PlatformServing:
     @cached_property
     def time_to_first_token_s(self) -> FloatArray:
         """Prefill of a micro-batch through the whole pipeline, the first after idling."""
-        zero = np.zeros_like(self.platform.tp)
-        return sum((n * timed_pass.total_s for n, timed_pass in self.prefill_passes), zero)
+        draft_s = (
+            self.draft.time_to_first_token_s if self.draft else np.zeros_like(self.platform.tp)
+        )
+        return sum((n * timed_pass.total_s for n, timed_pass in self.prefill_passes), draft_s)
 
     @cached_property
     def time_per_output_token_s(self) -> FloatArray:
-        """A decode step, and the wait for the slowest stage if the pipeline is uneven."""
+        """A decode step, and the wait for the slowest stage if the pipeline is uneven.
+
+        With a draft, its steps and their check, over the tokens that these yield.
+        """
+        drafted = self.draft.time_per_output_token_s if self.draft else 0.0
+        return self._amortized(self.check_s, drafted)
+
+    @property
+    def check_s(self) -> FloatArray:
+        """A pass of the decode, with the wait for the slowest stage."""
         return self._paced(self.decode_pass.total_s, self.decode_pass.stage_s)
+
+    def _amortized(self, check: FloatArray, drafted: FloatArray | float) -> FloatArray:
+        """What a pass and the draft before it take, for each token that they yield."""
+        request = self.request
+        return (check + request.n_drafted * drafted) / request.tokens_per_check
 
     @cached_property
     def sustained_time_to_first_token_s(self) -> FloatArray:
         """The first token of requests that follow one another, at the clock of the power limit."""
         zero = np.zeros_like(self.platform.tp)
-        return sum((n * timed.sustained.total_s for n, timed in self.prefill_passes), zero)
+        draft_s = self.draft.sustained_time_to_first_token_s if self.draft else zero
+        return sum((n * timed.sustained.total_s for n, timed in self.prefill_passes), draft_s)
 
     @property
     def request_latency_s(self) -> FloatArray:
@@ -160,6 +195,8 @@ class PlatformServing:
         """Prompts per second while nothing is generated."""
         zero = np.zeros_like(self.platform.tp)
         stages = sum((n * timed.sustained.stage_s for n, timed in self.prefill_passes), zero)
+        if self.draft is not None:
+            stages = stages + sum(n * x.sustained.stage_s for n, x in self.draft.prefill_passes)
         return (
             self._prefilled_together
             * self.platform.dp
@@ -202,8 +239,9 @@ class PlatformServing:
     @cached_property
     def energy_joules_per_token(self) -> FloatArray:
         """Energy of a decode step of all devices over the tokens that it generates."""
-        step = self._energy_joules(self.decode_pass, self.time_per_output_token_s)
-        return step / (self.platform.batch * self.platform.dp)
+        step = self._energy_joules(self.decode_pass, self.check_s)
+        drafted = self.draft.energy_joules_per_token if self.draft else 0.0
+        return self._amortized(step / (self.platform.batch * self.platform.dp), drafted)
 
     @property
     def tokens_per_joule(self) -> FloatArray:
@@ -225,7 +263,8 @@ class PlatformServing:
             time = self._paced(steady.total_s, steady.stage_s)
             energy = energy + n * self._energy_joules(steady, time)
         requests = self._prefilled_together * self.platform.dp
-        return energy / (requests * self.request.prompt)
+        drafted = self.draft.prefill_energy_joules_per_token if self.draft else 0.0
+        return energy / (requests * self.request.prompt) + drafted
 
     @property
     def tokens_per_s_per_device(self) -> FloatArray:

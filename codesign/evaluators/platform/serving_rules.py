@@ -74,9 +74,15 @@ class ServingRules:
         """Operators that prefill tokens of one request after those that the cache holds."""
         return lower(model, "prefill", tokens, 1, past_tokens=past)
 
-    def decode_table(self, model: LanguageModel, context: float, later: float) -> OperatorTable:
-        """Operators of a decode step over a context, with later tokens that are counted apart."""
-        return lower(model, "decode", 1, 1, context=context, later_tokens=later)
+    def decode_table(
+        self, model: LanguageModel, context: float, later: float, tokens: int = 1
+    ) -> OperatorTable:
+        """Operators of a decode step over a context, with later tokens that are counted apart.
+
+        Args:
+            tokens: New tokens of a request: the next one, and those that are checked with it.
+        """
+        return lower(model, "decode", 1, 1, context=context, later_tokens=later, new_tokens=tokens)
 
     def mean_generated(self, generated: float) -> float:
         """Tokens of its own beam that a decode step attends to.

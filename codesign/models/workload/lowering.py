@@ -73,6 +73,7 @@ def lower(
     context: float | None = None,
     later_tokens: float = 0,
     past_tokens: int = 0,
+    new_tokens: int = 1,
 ) -> OperatorTable:
     """The operators of one pass of a phase, and the number of passes.
 
@@ -93,9 +94,11 @@ def lower(
             are counted elsewhere.
         past_tokens: Tokens before a prefill's own whose keys and values are in the cache, as for
             a later chunk of a prompt; a decode or a diffusion model has none.
+        new_tokens: Tokens of one request in a decode step: more than 1 where a pass checks drafted
+            tokens. The first attends to ``context``, each later one to one token more.
     """
     is_prefill, end = phase == "prefill", past_tokens + prompt_tokens
-    tokens, logit_tokens = prompt_tokens if is_prefill else 1, 1
+    tokens, logit_tokens = (prompt_tokens, 1) if is_prefill else (new_tokens, new_tokens)
     if model.is_diffusion and not is_prefill:
         tokens, logit_tokens = prompt_tokens + generated_tokens, generated_tokens
 
@@ -109,7 +112,7 @@ def lower(
             mean = _mean_window(window, prompt_tokens + 1, prompt_tokens + generated_tokens)
         else:
             room = context if window is None else max(window - later_tokens, 0.0)
-            mean = float(min(context, room))
+            mean = float(min(context + (new_tokens - 1) / 2, room))
         return mean, mean
 
     layer_pass = LayerPass(

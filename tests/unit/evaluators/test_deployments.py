@@ -154,6 +154,19 @@ def test_a_chunk_of_each_group_s_prompt_passes_beside_the_decode_step():
     assert 3.0 < rate(8) / rate(2) < 4.7
 
 
+def test_a_draft_is_tried_beside_none_and_serves_fast_users_with_fewer_devices():
+    demand = Demand(LatencyLimits(0.5, 0.004), 10)
+    drafts = {"draft": "llama-3.2-1b", "acceptance": 0.8}
+    search = DeploymentSearch(evaluator_of(**drafts), FP8, demand, most_devices=4)
+    found = {(x.policy, x.pools[-1].draft): x for x in search.best()}
+    plain, drafted = (found["co-located", name] for name in (None, "llama-3.2-1b"))
+    assert plain.n_devices == best(evaluator_of(), demand, most_devices=4)["co-located"].n_devices
+    assert drafted.n_devices < plain.n_devices
+    assert drafted.pools[-1].draft_tokens == 4 and plain.pools[-1].draft_tokens == 0
+    with pytest.raises(InputError, match="expected none where requests arrive at random"):
+        DeploymentSearch(evaluator_of(**drafts), FP8, Demand(LIMITS, requests_per_s=1.0))
+
+
 def test_a_demand_that_nothing_serves_is_refused_with_the_nearest_times():
     with pytest.raises(InputError, match="output token within 100 µs, at best"):
         best(evaluator_of(), Demand(LatencyLimits(1.0, 1e-4), 10))

@@ -201,6 +201,53 @@ def test_beams_read_the_prompt_once_and_their_own_tokens_each():
     assert kept == (1000 + 4 * 200) * 2 * per_token  # GenZ section VII-A
 
 
+DRAFT = {"draft": "llama-3.2-1b", "acceptance": 0.5}
+
+
+@pytest.mark.parametrize("options", [IDEAL, {}])
+def test_a_draft_is_checked_in_one_pass_for_all_tokens_that_it_yields(options):
+    split = {"tensor_parallel": 8, "batch_size": 1}
+    names = ("time_to_first_token_s", "time_per_output_token_s", "memory_used_per_device_bytes")
+    alone, draft, both = (
+        [metric(build(model, options, **drafts), name, **split)[0] for name in names]
+        for model, drafts in (("llama-3.3-70b", {}), ("llama-3.2-1b", {}), ("llama-3.3-70b", DRAFT))
+    )
+    assert both[::2] == pytest.approx(np.add(alone, draft)[::2])
+    # One request's check reads what a step of one token reads.
+    expected = (alone[1] + 4 * draft[1]) / (1 + 1 / 2 + 1 / 4 + 1 / 8 + 1 / 16)
+    assert both[1] == pytest.approx(expected, rel=6e-3 if options else 0.08)
+
+
+def test_more_accepted_tokens_are_never_slower_and_a_check_multiplies_each_token():
+    times = [
+        metric(build("llama-3.3-70b", **DRAFT | {"acceptance": a}), "time_per_output_token_s")[0]
+        for a in (0.1, 0.5, 0.9, 1.0)
+    ]
+    assert never_rises(times)
+    serving = build("deepseek-v3").serving(designs())
+    rules, model = serving.rules, serving.model
+    one, five = (rules.decode_table(model, 4000.0, 0.0, n) for n in (1, 5))
+    assert five.tokens_per_request == 5
+    np.testing.assert_allclose(five.mac_per_request, 5 * one.mac_per_request, rtol=1e-3)
+    for name in ("weight_elements", "kv_read_elements_per_request"):
+        np.testing.assert_allclose(getattr(five, name), getattr(one, name), rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"acceptance": None}, "expected draft and acceptance together"),
+        ({"draft": "qwen3-0.6b"}, "expected the vocabulary of llama-3-8b, 128,256 tokens"),
+        ({"beams": 2}, "expected one beam, and passes that are not mixed"),
+        ({"model": "qwen3-next-80b-a3b", "draft": "qwen3-0.6b"}, "without linear attention"),
+    ],
+)
+def test_a_draft_that_cannot_be_checked_is_refused(keys, words):
+    tokens = {"prompt_tokens": 10, "generated_tokens": 1}
+    with pytest.raises((ValidationError, InputError), match=words):
+        PlatformRequest.model_validate({"model": "llama-3-8b", **tokens, **DRAFT, **keys})
+
+
 def test_one_chunk_is_the_whole_prefill_and_more_chunks_read_the_weights_again():
     whole = metric(build(options=IDEAL), "time_to_first_token_s")[0]
     one = metric(build(options=IDEAL, chunk_tokens=1024), "time_to_first_token_s")[0]

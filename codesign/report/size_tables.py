@@ -225,8 +225,8 @@ def fleet_notes(
         )
     if evaluator.workload.draft:
         notes.append(
-            f"Drafts of {evaluator.workload.draft} are compared with none. The share that is "
-            "accepted is as stated; it depends on the text and was not predicted."
+            f"Drafts of {evaluator.workload.draft} are compared with none. The accepted share is "
+            "as stated and depends on the text; no measured time with drafts was compared."
         )
     if evaluator.profile == "fitted":
         for key in dict.fromkeys(pool.device for pool in entries[0].pools):

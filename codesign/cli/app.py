@@ -298,6 +298,8 @@ def _joined(arguments: list[str]) -> list[str]:
     """
     if f"{' '.join(arguments[:2])}" in COMMANDS:
         return [" ".join(arguments[:2]), *arguments[2:]]
+    if arguments[:2] == ["explain", "front"] and len(arguments) > 2:
+        return ["explain", *arguments[2:]]
     if arguments[:2] == ["list", "runs"]:
         arguments = ["list", "campaigns", *arguments[2:]]
     names = [word for word in arguments[1:3] if not word.startswith("-")]

@@ -32,7 +32,7 @@ def _bars(*columns: ProgressColumn) -> Progress:
     console = make_console(to_stderr=True)
     bars = Progress(
         *columns,
-        TimeRemainingColumn(compact=True, elapsed_when_finished=True),
+        _TimeLeftColumn(compact=True, elapsed_when_finished=True),
         console=console,
         # Prints of libraries stay where they belong.
         redirect_stdout=False,
@@ -48,10 +48,32 @@ def _words(bars: Progress) -> str:
     task = bars.tasks[-1] if bars.tasks else None
     if task is None or task.finished or not task.total:
         return ""
-    return words_of(task.description, task.completed, task.total, task.time_remaining)
+    return words_of(task.description, task.completed, task.total, left_s(task))
+
+
+def left_s(task: Task) -> float | None:
+    """Seconds that the rest takes at the slower of the mean and the latest rate.
+
+    None below a tenth of the time so far: the last designs of a space take longer than those that
+    bounds excluded by the million.
+    """
+    latest = task.time_remaining
+    if latest is None or not task.elapsed or not task.completed or task.remaining is None:
+        return None
+    seconds = max(latest, task.elapsed * task.remaining / task.completed)
+    return seconds if seconds >= _CREDIBLE * task.elapsed else None
 
 
 _SAMPLE = "reference sample"
+_CREDIBLE = 0.1
+
+
+class _TimeLeftColumn(TimeRemainingColumn):
+    """Remaining time, where it is credible."""
+
+    def render(self, task: Task) -> Text:
+        is_credible = task.finished or left_s(task) is not None
+        return super().render(task) if is_credible else Text("–:––", style="progress.remaining")
 
 
 class _RateColumn(ProgressColumn):

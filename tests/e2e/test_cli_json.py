@@ -238,6 +238,7 @@ def test_every_command_with_json_has_a_schema_and_is_run_here():
     }
     run_here = {_joined(words.split())[0] for lines in INVOCATIONS.values() for words in lines}
     assert run_here == with_json
+    assert _joined(["explain", "front", "trial"]) == ["explain", "trial"]
     assert INVOCATIONS.keys() == answers().keys()
 
 

@@ -2,6 +2,7 @@
 
 import queue
 import re
+from types import SimpleNamespace
 
 import pytest
 
@@ -66,8 +67,9 @@ def test_without_a_terminal_the_heartbeat_has_the_words_of_the_bar(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize(
-    ("seconds", "words"), [(59, "59 s"), (61, "1 min 1 s"), (7265, "2 h 1 min")]
-)
-def test_a_duration_has_two_parts_at_most(seconds, words):
-    assert heartbeat.duration_words(seconds) == words
+@pytest.mark.parametrize(("latest", "done", "left"), [(40, 25, 300), (400, 25, 400), (1, 99, None)])
+def test_the_time_left_is_that_of_the_slower_rate_unless_little_is_left(latest, done, left):
+    task = SimpleNamespace(
+        time_remaining=latest, elapsed=100.0, completed=done, remaining=100 - done
+    )
+    assert progress.left_s(task) == left

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable
+
 from codesign.base.columns import Fields
 from codesign.search.campaign.observations import ObservationBatch, Run
 from codesign.search.campaign.results import Results
 from codesign.search.problem import Problem
+
+_logger = logging.getLogger(__name__)
 
 
 class Tracker:
     """Listener to results as they become durable; it is called from the thread that runs them.
 
     Derive from it and register the class under ``codesign.trackers``. A result that was stored
-    before a campaign was interrupted comes once, or not at all; :meth:`end` has all results.
+    before a campaign was interrupted comes once, or not at all; :meth:`end` has all results. A
+    tracker that raises an error gets no further calls, and the campaign goes on.
 
     Args:
         name: Name of the campaign.
         problem: Space, evaluator, objectives and constraints.
     """
+
+    _has_failed = False
 
     def __init__(self, name: str, problem: Problem) -> None:
         self.name, self.problem = name, problem
@@ -34,4 +42,17 @@ class Tracker:
         for k, design in enumerate(self.problem.space.decode(observed.rows)):
             metrics = {name: float(values[k]) for name, values in observed.metrics.items()}
             metrics["hypervolume"] = float(batch.hypervolume[k])
-            self.result(run, batch.first_step + k, design, metrics)
+            self._call(self.result, run, batch.first_step + k, design, metrics)
+
+    def finish(self, results: Results) -> None:
+        """Note all results of a campaign that has stopped."""
+        self._call(self.end, results)
+
+    def _call(self, listener: Callable[..., None], *arguments: object) -> None:
+        if self._has_failed:
+            return
+        try:
+            listener(*arguments)
+        except Exception as error:
+            self._has_failed = True
+            _logger.warning("%s gets no further results: %r", type(self).__name__, error)

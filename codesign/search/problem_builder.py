@@ -12,7 +12,6 @@ from dataclasses import replace
 from codesign.base.errors import (
     InputError,
     ProblemList,
-    UnknownNameError,
     UnusableValueError,
     check_known,
     describe_unknown,
@@ -181,13 +180,21 @@ def _parameter_problems(
     return problems
 
 
-def _read_objective(text: str, is_known: Iterable[Metric], where: str | None) -> Objective:
+def read_sense(text: str, where: str | None) -> tuple[str, str]:
+    """Sense and name of an objective.
+
+    Raises:
+        InputError: The text has another form, or the sense is unknown.
+    """
     match = _OBJECTIVE.match(text)
     if match is None:
         raise InputError(f"expected 'minimize METRIC' or 'maximize METRIC', got {text!r}", where)
-    sense, name = match.groups()
-    if sense not in ("minimize", "maximize"):
-        raise UnknownNameError("sense", sense, ["minimize", "maximize"], where)
+    check_known("sense", match[1], ("minimize", "maximize"), where)
+    return match[1], match[2]
+
+
+def _read_objective(text: str, is_known: Iterable[Metric], where: str | None) -> Objective:
+    sense, name = read_sense(text, where)
     metrics = {metric.name: metric for metric in is_known}
     check_known("metric", name, metrics, where)
     return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize", where)

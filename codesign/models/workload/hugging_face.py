@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, JsonObject, Strings, StringTuple
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.schema import Document, parse_record
 from codesign.models.workload.computed_keys import named, shape_keys
@@ -65,7 +65,7 @@ def config_model(document: Document, name: str) -> LanguageModel:
     problems = _problems(document, str(model_type), family, config)
     problems += _unread_keys(document, repr(str(model_type)), family)
     if problems:
-        raise InputError(problems)
+        raise InputError([*problems, *_further_problems(document, config, problems)])
     read = {key: config[key] for key in (*family.keys, *family.required) if key in config}
     try:
         derived = family.computed(config)
@@ -146,7 +146,7 @@ def _language_part(document: Document) -> Document:
     return _language_part(replace(document, data=nested | outer, lines=lines))
 
 
-def _family(document: Document, stated: Fields, model_type: str) -> tuple[Family, tuple[str, ...]]:
+def _family(document: Document, stated: Fields, model_type: str) -> tuple[Family, StringTuple]:
     """The row of a type; of a type without one that of shapes, with a note that says so."""
     config, where, table = document.data, document.where("model_type"), family_table()
     if _has_encoder(model_type, config):
@@ -266,7 +266,7 @@ def _block_size(document: Document) -> dict[str, tuple[int, int]]:
     return {}
 
 
-def _unquantized_parts(document: Document) -> dict[str, tuple[str, ...]]:
+def _unquantized_parts(document: Document) -> dict[str, StringTuple]:
     """Parts that a quantized checkpoint lists as left in 16 bits, besides those that all leave so.
 
     A list that names layers by number leaves a part so if it names half of them or more.
@@ -330,6 +330,18 @@ def _count_problems(document: Document, config: Fields) -> list[str]:
         elif most and value is not None and value > most:
             problems.append(f"{document.where(name)}: expected at most {most} layers, got {value}")
     return problems
+
+
+def _further_problems(document: Document, config: Fields, problems: Strings) -> Iterator[str]:
+    """Mistakes of stated keys that have no problem yet."""
+    values = {key: x for key, x in config.items() if key in LanguageModel.model_fields}
+    try:
+        parse_record(replace(document, lines=_lines(document)), LanguageModel, values)
+    except InputError as error:
+        for mistake in error.mistakes:
+            key = f"{mistake.place}: {'.'.join(map(str, mistake.key))}:"
+            if not mistake.is_missing and not any(x.startswith(key) for x in problems):
+                yield str(mistake)
 
 
 def _lines(document: Document) -> dict[Any, int]:

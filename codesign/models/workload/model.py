@@ -299,17 +299,24 @@ class LanguageModel(Record):
         if "head_dim" not in filled and isinstance(heads, int) and isinstance(hidden, int):
             if "kv_lora_rank" in filled:  # MLA has widths of its own
                 filled["head_dim"] = max(hidden // max(heads, 1), 1)
-            elif heads < 1 or hidden % heads:
-                raise KeyedValueError(
-                    "head_dim",
-                    "expected where hidden_size is not a multiple of "
-                    f"num_attention_heads, got hidden_size {hidden} and {heads} heads",
-                )
             else:
-                filled["head_dim"] = hidden // heads
+                filled["head_dim"] = hidden / heads if min(hidden, heads) > 0 else 1
         if filled.get("value_head_dim") == filled.get("head_dim"):
             filled.pop("value_head_dim", None)
         return filled
+
+    @field_validator("head_dim", mode="before")
+    @classmethod
+    def _is_whole(cls, value: Any, info: ValidationInfo) -> Any:
+        if isinstance(value, float) and {"hidden_size", "num_attention_heads"} <= info.data.keys():
+            hidden, heads = info.data["hidden_size"], info.data["num_attention_heads"]
+            if hidden % heads:
+                raise ValueError(
+                    "expected where hidden_size is not a multiple of num_attention_heads, got "
+                    f"hidden_size {hidden} and {heads} heads"
+                )
+            return hidden // heads
+        return value
 
     @field_validator("num_key_value_heads")
     @classmethod

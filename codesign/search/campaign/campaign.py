@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from codesign.base.columns import Fields, IntArray, JsonObject
+from codesign.base.columns import Fields, IntArray, JsonObject, Strings
 from codesign.base.errors import InputError, StoreError
 from codesign.base.locks import exclusive
 from codesign.base.processes import n_cores
@@ -222,7 +222,7 @@ class Campaign:
                     self._do(job, progress or Quiet(), accept_changes, retry_failed, trackers)
             self.list_files([self.store_path])
             for tracker in trackers:
-                tracker.end(self.results())
+                tracker.finish(self.results())
         except KeyboardInterrupt:
             if self.store_path.exists():
                 self.list_files([self.store_path])
@@ -367,7 +367,7 @@ class Campaign:
 
     def kept_front(
         self,
-        metrics: Sequence[str],
+        metrics: Strings,
         workers: int | None = None,
         progress: EnumerationProgress | None = None,
         executor: str | None = None,

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from codesign.base import plugins, resources
-from codesign.base.columns import Fields, FloatArray, JsonObject, plain_value
+from codesign.base.columns import Fields, FloatArray, JsonObject, StringTuple, plain_value
 from codesign.base.errors import InputError, ProblemList, describe_unknown, mistakes_at
 from codesign.base.evaluator import Evaluator, reading_of
 from codesign.base.records import frozen
@@ -33,7 +33,7 @@ from codesign.search.derived_metrics import MetricDefinition
 from codesign.search.execution.guard import is_foreign
 from codesign.search.optimizers.base import HintUse, Optimizer, SearchSpace
 from codesign.search.problem import Problem
-from codesign.search.problem_builder import build_problem
+from codesign.search.problem_builder import build_problem, read_sense
 from codesign.space import load_space
 
 SAMPLE_SIZE = 512
@@ -146,7 +146,7 @@ class SearchSettings(Record):
     """Execution of evaluations; not part of a campaign's identity."""
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def labels(self) -> StringTuple:
         """The optimizers' names here, in the order of the file."""
         return tuple(choice.label or choice.name for choice in self.optimizers)
 
@@ -171,9 +171,9 @@ class Definition(SearchSettings):
     """Work of the evaluator; the evaluator's own record defines the keys."""
     metrics: Annotated[dict[str, MetricDefinition], unstored_at({})] = Field(default_factory=dict)
     """Further metrics by name, computed from those of the evaluator."""
-    objectives: Annotated[tuple[str, ...], Field(min_length=1)]
+    objectives: Annotated[StringTuple, Field(min_length=1)]
     """``maximize METRIC`` or ``minimize METRIC``."""
-    constraints: tuple[str, ...] = ()
+    constraints: StringTuple = ()
     """Conditions over metrics, parameters and derived quantities."""
     fixed: JsonObject = Field(default_factory=dict)
     """Parameters that do not vary, with their values."""
@@ -466,8 +466,11 @@ def _problem(document: Document, definition: Definition) -> Problem:
         if len(problems) == n_before:
             with mistakes_at(document.where("workload")):
                 evaluator: Evaluator = plugins.build(factory, workload, settings)
-    problems.raise_any()
     listed = {"objectives": definition.objectives, "constraints": definition.constraints}
+    for i, text in enumerate(definition.objectives if problems else ()):
+        with problems.caught():
+            read_sense(text, document.where("objectives", i))
+    problems.raise_any()
     places = {key: document.where(key) for key in ("space", *listed)}
     options = [f"evaluator.{key}" for key in choice.options]
     places |= {option: document.where(*option.split(".", 1)) for option in options}

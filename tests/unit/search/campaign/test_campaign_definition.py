@@ -185,8 +185,9 @@ def test_what_makes_no_sense_is_refused_with_file_line_and_key(write, changes, m
 
 def test_mistakes_of_all_parts_are_told_together(write):
     path = write(
-        initial="many", optimizers=["toy-randm"], space="no-such", workload={"no": 1}, budget=0
-    )
+        initial="many", optimizers=["toy-randm"], space="no-such", workload={"no": 1}, budget=0,
+        objectives=["minimise cost"],
+    )  # fmt: skip
     with pytest.raises(InputError) as caught:
         load_definition(path)
     told = "\n".join(caught.value.problems)
@@ -196,6 +197,7 @@ def test_mistakes_of_all_parts_are_told_together(write):
         "'toy-randm'",
         "'no-such'",
         "unknown key 'no'",
+        "unknown sense 'minimise'",
     ):
         assert words in told
     assert len(caught.value.problems) == len(set(caught.value.problems))

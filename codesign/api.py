@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.base import plugins
-from codesign.base.columns import Fields, first_values
+from codesign.base.columns import Fields, Strings, first_values
 from codesign.base.errors import InputError, JobError, check_known
 from codesign.base.evaluator import Evaluator, Explanation
 from codesign.base.metrics import chosen_metrics
@@ -213,9 +213,7 @@ class PreparedEvaluator:
     problem: Problem
     inputs: Fields
 
-    def evaluate(
-        self, design: str | Fields, metrics: Sequence[str] | None = None
-    ) -> AssessedDesign:
+    def evaluate(self, design: str | Fields, metrics: Strings | None = None) -> AssessedDesign:
         """Metrics and limits of one design, by its name or by value of each parameter.
 
         Args:
@@ -241,7 +239,7 @@ class PreparedEvaluator:
             | first_values(observed.violations_by_name),
         )
 
-    def _observed(self, row: IntArray, metrics: Sequence[str] | None = None) -> Observations:
+    def _observed(self, row: IntArray, metrics: Strings | None = None) -> Observations:
         observed = self.problem.evaluate(row, metrics)
         if observed.failures:
             raise JobError(f"the evaluator failed on this design: {observed.failures[0]}")
@@ -404,7 +402,7 @@ def write_report(
     campaign: Campaign,
     path: str | Path | None = None,
     *,
-    designs: Sequence[str] = (),
+    designs: Strings = (),
     samples: int | None = None,
     tolerance: float = TOLERANCE,
     every_s: float | None = None,
@@ -444,7 +442,8 @@ def write_report(
     marked, explainer = evaluate_named(results.problem), _explainer(results)
     exact, judge = campaign.front_results(results) if is_joined else None, _judge(results, samples)
     if ending in SHEET_FORMATS:
-        write_sheet(path, exact or results, marked, explainer, tolerance, judge)
+        flips = _flips(campaign, exact or results, tolerance)
+        write_sheet(path, exact or results, marked, explainer, tolerance, judge, flips)
     else:
         kept_front = campaign.stored_kept_front()
         source = exact or results
@@ -457,6 +456,19 @@ def write_report(
     if status.state != "running":
         campaign.list_files([path])
     return status.state
+
+
+def _flips(campaign: Campaign, results: Results, tolerance: float) -> list[str]:
+    """Stored changes of constants that flip the recommendation."""
+    from codesign.answers.decisions import DecideAnswer
+    from codesign.insight.decisions.decide import decisions_path
+    from codesign.report.meeting_sheet import flip_lines
+
+    path = decisions_path(results.problem, tolerance, campaign.variations)
+    try:
+        return flip_lines(DecideAnswer.model_validate_json(path.read_bytes()), results)
+    except (OSError, ValueError):  # none, or of another version
+        return []
 
 
 _SIMULATORS = {"npu": "simulation"}

@@ -61,6 +61,7 @@ JsonRows = list[JsonObject]
 FieldRows = Sequence[Fields]
 Strings = Sequence[str]
 StringList = list[str]
+StringTuple = tuple[str, ...]
 StringMap = Mapping[str, str]
 StringArray = NDArray[np.str_]
 

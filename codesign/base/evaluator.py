@@ -10,7 +10,16 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import field
 from typing import ClassVar, Literal
 
-from codesign.base.columns import Arrays, Columns, Domains, Fields, JsonObject, Value
+from codesign.base.columns import (
+    Arrays,
+    Columns,
+    Domains,
+    Fields,
+    JsonObject,
+    Strings,
+    StringTuple,
+    Value,
+)
 from codesign.base.errors import InputError
 from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
 from codesign.base.failures import Failure as Failure  # plug-ins find it here
@@ -64,7 +73,7 @@ class Explanation:
     operators: Sequence[OperatorRow]
     levels: Sequence[LevelRow]
     power: Sequence[PowerRow]
-    notes: Sequence[str] = ()
+    notes: Strings = ()
     timing_notes: Mapping[str, str] = field(default_factory=dict)
     costs: Sequence[CostRow] = ()
     floorplan: Sequence[FloorplanRow] = ()
@@ -85,7 +94,7 @@ class PoolDescription:
 
     name: str
     role: str
-    parameters: tuple[str, ...]
+    parameters: StringTuple
     choices: Domains = field(default_factory=dict)
 
 
@@ -178,13 +187,13 @@ class Evaluator:
     """Names from ``metrics.POOL_METRICS`` that ``evaluate`` takes besides the declared ones."""
     kept_limits: frozenset[str] | None = None
     """Metrics on which a limit may change a choice of ``keep_limits``; None: any metric."""
-    undecided_parameters: tuple[str, ...] = ()
+    undecided_parameters: StringTuple = ()
     """Parameters that ``best_case`` may be left without, in the order in which to decide them:
     the most telling first."""
     kept_by_pools: frozenset[str] = frozenset()
     """Metrics for which the system meets a limit if and only if every pool meets it."""
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         """Metrics of a batch; only those named, if names are given.
 
         Raises:
@@ -221,7 +230,7 @@ class Evaluator:
         ``metrics.POOL_METRICS`` are reported."""
         return None
 
-    def convention_modules(self) -> Sequence[str]:
+    def convention_modules(self) -> Strings:
         """Full names of the modules of conventions that are found by their name."""
         return ()
 
@@ -233,7 +242,7 @@ class Evaluator:
         """
         return {}
 
-    def use_parameters(self, names: Sequence[str]) -> Evaluator:
+    def use_parameters(self, names: Strings) -> Evaluator:
         """The evaluator for a design space with these parameters.
 
         Raises:
@@ -261,7 +270,7 @@ class Evaluator:
         """
         return {}
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
+    def predict(self, designs: Columns, metrics: Strings) -> Arrays:
         """(n,) finite numbers, the metrics named as a far cheaper model has them.
 
         A metric that the model does not have is left out, for all designs alike. Only designs
@@ -275,7 +284,7 @@ class Evaluator:
         self,
         designs: Columns,
         undecided: Domains,
-        metrics: Sequence[str],
+        metrics: Strings,
     ) -> Arrays:
         """Bounds by metric, (n,): no completion of a design is better in the metric's own sense.
 
@@ -302,9 +311,7 @@ class Evaluator:
         equal keys give the same metrics and violations to the last bit."""
         return range(len(values))
 
-    def superseded(
-        self, values: Domains, objectives: Sequence[str]
-    ) -> Mapping[str, Sequence[bool]]:
+    def superseded(self, values: Domains, objectives: Strings) -> Mapping[str, Sequence[bool]]:
         """For each parameter, a mask of values that another value always dominates.
 
         With that other value, a design has the same violations; it has no metric that is worse, and
@@ -341,7 +348,7 @@ class Evaluator:
         """The same evaluator with other memory technologies under the same names."""
         return self
 
-    def constant_ranges(self, metrics: Sequence[str]) -> Fields:
+    def constant_ranges(self, metrics: Strings) -> Fields:
         """The ranges, by name, of the evaluator's constants that any of these metrics depends on,
         beside those of technologies."""
         return {}
@@ -372,7 +379,7 @@ class Evaluator:
         """The evaluator of one machine by name of the pool; its designs are those of the pool."""
         return {}
 
-    def pool_metrics(self, metrics: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    def pool_metrics(self, metrics: Strings) -> Mapping[str, Strings]:
         """The metrics of each pool's evaluator that decide on metrics of systems, by pool."""
         return {}
 
@@ -388,7 +395,7 @@ class Evaluator:
         self,
         pools: Mapping[str, Arrays],
         shared: Arrays,
-        metrics: Sequence[str],
+        metrics: Strings,
     ) -> Arrays:
         """(n,) metrics of systems, by the same arithmetic as ``evaluate``.
 

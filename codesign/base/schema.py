@@ -25,7 +25,7 @@ from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.resolver import Resolver
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, StringTuple
 from codesign.base.errors import (
     InputError,
     KeyedValueError,
@@ -503,7 +503,7 @@ def _mistake(document: Document, record: type[BaseModel], path: KeyPath, item: A
         outer = item["loc"][:-1]
         location = (*(step for step in outer if _is_written(step)), item["loc"][-1])
     cause = item.get("ctx", {}).get("error")
-    named: tuple[str, ...] = ()
+    named: StringTuple = ()
     if isinstance(cause, KeyedValueError):
         location, named = (*location, *cause.mistake.key), cause.mistake.named
     mistake = document.mistake(_message(record, location, item), (*path, *location))

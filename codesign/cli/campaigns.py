@@ -17,11 +17,10 @@ from codesign.cli.sampling import Samples, Seed, sampling
 from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from codesign.answers.campaigns import ParetoAnswer, RunAnswer
     from codesign.base.columns import JsonObject
     from codesign.insight.uncertainty.uncertainty_results import RobustFront
+    from codesign.report.tables import Tables
     from codesign.search.campaign import Campaign, Results
     from codesign.search.campaign.execution_settings import Execution
 
@@ -220,7 +219,7 @@ def _report_results(
     if robust:
         more["uncertainty"] = FrontUncertainty.describe(robust, front, limit)
 
-    def tables() -> list[RenderableType]:
+    def tables() -> Tables:
         optimizers = [] if results.is_enumerated else [results_report.optimizers_table(results)]
         sections = spaced(
             front_lines(front, terminal_width(), limit, tolerance=tolerance),

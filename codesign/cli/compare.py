@@ -23,9 +23,8 @@ from codesign.cli.campaigns import (
 from codesign.cli.output import AsJson, report, say
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from codesign.insight.comparison import Outcome
+    from codesign.report.tables import Tables
 
 
 def compare(
@@ -91,7 +90,7 @@ def compare(
     comparison.list_files(written)
     paths = [shown_path(path) for path in written]
 
-    def tables() -> list[RenderableType]:
+    def tables() -> Tables:
         head = f"{comparison.definition.name}. {evaluators_line(outcome)}."
         noted = (table.terminal_table_and_note() for table in shown_tables(outcome))
         notes = [text_line(f"Note: {note}.") for note in outcome.notes]

@@ -14,8 +14,6 @@ from codesign.cli.output import AsJson, report
 from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
     from codesign.answers.decisions import (
         BreakevenAnswer,
         DecideAnswer,
@@ -24,6 +22,7 @@ if TYPE_CHECKING:
         MemoriesAnswer,
     )
     from codesign.insight.decisions.plane import DecisionPlane
+    from codesign.report.tables import Tables
     from codesign.search.campaign import Campaign
     from codesign.search.enumeration import ExactFront
 
@@ -39,11 +38,13 @@ def decide(
 
     A decision holds if no values of the constants within their ranges flip it. For every other
     decision, the command shows the smallest change that flips it, and the design that takes over.
-    Results are stored: after an interruption, run the command again.
+    Results are stored: after an interruption, run the command again. The meeting sheet has them.
     """
     from codesign import api
+    from codesign.answers.json_values import json_text
+    from codesign.base.files import replacing
     from codesign.cli.progress import EnumerationBar
-    from codesign.insight.decisions.decide import check_decidable, decide_front
+    from codesign.insight.decisions.decide import check_decidable, decide_front, decisions_path
 
     began = time.perf_counter()
     campaign = api.load_campaign(name, folder)
@@ -59,7 +60,11 @@ def decide(
             decided, campaign.definition.name, seconds=seconds, evaluator=campaign.reading
         )
 
-    def tables() -> list[RenderableType]:
+    path = decisions_path(campaign.problem, decided.tolerance, campaign.variations)
+    with replacing(path) as unfinished:
+        unfinished.write_text(json_text(answer()), encoding="utf-8")
+
+    def tables() -> Tables:
         from codesign.report import decisions
 
         results = campaign.exact_results(front)
@@ -98,7 +103,7 @@ def memories(
             evaluator=campaign.reading,
         )
 
-    def tables() -> list[RenderableType]:
+    def tables() -> Tables:
         from codesign.report import decisions
 
         return decisions.memory_tables(kinds, campaign.problem)
@@ -150,7 +155,7 @@ def breakeven(
             result, campaign=campaign.definition.name, seconds=seconds, evaluator=campaign.reading
         )
 
-    def tables() -> list[RenderableType]:
+    def tables() -> Tables:
         from codesign.report import decisions
 
         return decisions.breakeven_tables(result, campaign.definition.name, seconds)

@@ -17,6 +17,7 @@ from codesign.base.columns import (
     Column,
     Columns,
     Domains,
+    Strings,
     Value,
     n_designs,
     taken,
@@ -142,10 +143,10 @@ def _check_hint(
     return reference
 
 
-def _check_predictions(evaluator: Evaluator, names: Sequence[str], designs: Columns) -> None:
+def _check_predictions(evaluator: Evaluator, names: Strings, designs: Columns) -> None:
     """Each metric that is predicted is predicted alone as with the others."""
 
-    def ask(metric_names: Sequence[str]) -> Callable[[Columns], Arrays]:
+    def ask(metric_names: Strings) -> Callable[[Columns], Arrays]:
         return lambda some: evaluator.predict(some, metric_names)
 
     noun = "prediction of metric"
@@ -171,7 +172,7 @@ def _possible(column: Column) -> tuple[Value, ...]:
 
 
 def _around(
-    designs: Columns, names: Sequence[str], rng: np.random.Generator
+    designs: Columns, names: Strings, rng: np.random.Generator
 ) -> dict[str, tuple[Value, ...]]:
     """Values of a random box around a random design: its own, and any of the others."""
     center = int(rng.integers(n_designs(designs)))
@@ -210,7 +211,7 @@ def _check_best_case(
         {name: column for name, column in designs.items() if name not in values}, positions
     )
 
-    def best_case(metric_names: Sequence[str]) -> Arrays:
+    def best_case(metric_names: Strings) -> Arrays:
         return answer(
             "best_case",
             "best case of metric",

@@ -25,6 +25,7 @@ from codesign.base.columns import (
     Domains,
     Fields,
     FloatArray,
+    Strings,
     Value,
     first_values,
     n_designs,
@@ -113,12 +114,12 @@ class FormatAccuracy:
         recovery = ACCURACY_METRICS if self._has_recovery else {}
         return {**recovery, **(DIVERGENCE_METRICS if self._table else {})}
 
-    def metrics(self, designs: Columns, names: Sequence[str]) -> dict[str, FloatArray]:
+    def metrics(self, designs: Columns, names: Strings) -> dict[str, FloatArray]:
         """(n,) of those names that are metrics of accuracy; NaN where nothing is known."""
         return self.best_case(designs, {}, names)
 
     def best_case(
-        self, designs: Columns, undecided: Domains, names: Sequence[str]
+        self, designs: Columns, undecided: Domains, names: Strings
     ) -> dict[str, FloatArray]:
         """(n,) what no completion of a design beats: the best of the formats that are open."""
         required = [name for name in names if name in self.declared]
@@ -193,7 +194,7 @@ class FormatAccuracy:
         self,
         values: Domains,
         keys: Mapping[str, Sequence[Hashable]],
-        objectives: Sequence[str],
+        objectives: Strings,
     ) -> dict[str, list[bool]]:
         """For each parameter, a mask of values that one of the same key always dominates.
 
@@ -257,7 +258,7 @@ class FormatAccuracy:
         return {**rule, **table}
 
 
-def _beats(rows: Arrays, better: int, worse: int, required: Sequence[str]) -> bool:
+def _beats(rows: Arrays, better: int, worse: int, required: Strings) -> bool:
     """Whether a value never costs more than another, and always less in a wanted metric."""
     is_never_above = all((row[better] <= row[worse]).all() for row in rows.values())
     return is_never_above and any(

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Columns, Fields, FloatArray, column_of
+from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Strings, column_of
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
@@ -21,7 +21,7 @@ def evaluate_requests(
     phase: str,
     prompt_tokens: int,
     batches: Sequence[int],
-    metrics: Sequence[str],
+    metrics: Strings,
 ) -> Evaluation:
     """Metrics of a design that generates one token of each request.
 
@@ -100,7 +100,7 @@ def _requests(
         yield machine_for(factory, request | {"batch": batch}, options, machine), columns
 
 
-def _evaluated(machine: PhaseMachine, designs: Columns, metrics: Sequence[str]) -> Evaluation:
+def _evaluated(machine: PhaseMachine, designs: Columns, metrics: Strings) -> Evaluation:
     declared = set(machine.metric_names)
     if missing := [name for name in metrics if name not in declared]:
         raise InputError(f"expected an evaluator that reports {', '.join(missing)}")

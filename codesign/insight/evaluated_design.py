@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from codesign.base.columns import Fields, JsonObject, Value, first_values
+from codesign.base.columns import Fields, JsonObject, Strings, Value, first_values
 from codesign.base.evaluator import Evaluator, Explanation, PoolAccount, reading_of
 from codesign.base.metrics import Metric
 from codesign.base.notebook import metric_text, table_html
@@ -133,7 +133,7 @@ class EvaluatedDesign(_LimitedDesign):
         return self.explanation.power
 
     @property
-    def notes(self) -> Sequence[str]:
+    def notes(self) -> Strings:
         """The assumptions that limit the numbers."""
         return self.explanation.notes
 

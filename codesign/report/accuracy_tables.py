@@ -11,6 +11,7 @@ from codesign.answers.accuracy import (
     MixFormatsAnswer,
     QuantizeAnswer,
 )
+from codesign.base.columns import StringTuple
 from codesign.base.errors import InputError
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -24,7 +25,7 @@ from codesign.models.quantization.published import (
     FormatChoice,
 )
 from codesign.models.workload import Request, bits_per_weight, parameter_count
-from codesign.report.tables import record_table, text_line
+from codesign.report.tables import Tables, record_table, text_line
 
 FORMAT_COLUMNS = ("measure", "value", "interval", "basis", "source")
 USUAL: tuple[FormatChoice, ...] = (
@@ -39,7 +40,7 @@ USUAL: tuple[FormatChoice, ...] = (
 """Combinations that are estimated where none are named."""
 
 
-def accuracy_tables(answer: AccuracyAnswer, measured: MeasuredTable | None) -> list[RenderableType]:
+def accuracy_tables(answer: AccuracyAnswer, measured: MeasuredTable | None) -> Tables:
     """Published scores beside the rule, then estimates and measurements of combinations.
 
     Args:
@@ -63,7 +64,7 @@ _FORMATS = "formats_in_words=weights_/_activations_/_KV_cache,_algorithm"
 _BESIDE = "log_error_of_rule=log_error"
 
 
-def _published_tables(answer: AccuracyAnswer) -> list[RenderableType]:
+def _published_tables(answer: AccuracyAnswer) -> Tables:
     """The scores, and below them their sources by number."""
     if not answer.published:
         return [text_line(f"No score of {answer.model} is published here.")]
@@ -104,7 +105,7 @@ _EACH_FORMAT = (
 _DIVERGENCE = "divergence_nats.mean=KL divergence_nats.low=KL_low divergence_nats.high=KL_high"
 
 
-def measured_tables(answer: QuantizeAnswer) -> list[RenderableType]:
+def measured_tables(answer: QuantizeAnswer) -> Tables:
     """A measured table as lines: one for each combination."""
     rows = [
         vars(row) | {"worst": min((x for x in row.layer_sqnr_db if x is not None), default=None)}
@@ -122,7 +123,7 @@ def measured_tables(answer: QuantizeAnswer) -> list[RenderableType]:
     return [record_table(title, rows, fields), text_line(words)]
 
 
-def mixture_tables(answer: MixFormatsAnswer) -> list[RenderableType]:
+def mixture_tables(answer: MixFormatsAnswer) -> Tables:
     """Mixtures by their bits, and the cost of each product."""
     counts = [Counter(sorted(mixture.formats.values())) for mixture in answer.mixtures]
     rows = [
@@ -144,7 +145,7 @@ def mixture_tables(answer: MixFormatsAnswer) -> list[RenderableType]:
     ]
 
 
-def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
+def format_lines(evaluated: EvaluatedDesign) -> list[StringTuple]:
     """Lines on the cost of a design's formats to the model, measured or estimated.
 
     Intervals hold 80 % of withheld scores, or 95 % of resamples of what was measured.
@@ -160,7 +161,7 @@ def format_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
     algorithm = evaluated.design.get("quantization_algorithm") or quantization
     choice = FormatChoice(str(weights), str(activations), str(kv_cache), str(algorithm))
     model = workload.language_model
-    lines: list[tuple[str, ...]] = []
+    lines: list[StringTuple] = []
     if is_mixed(choice.weights):
         bits = bits_per_weight(choice.weights, workload.format_convention)
         lines.append(

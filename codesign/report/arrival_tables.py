@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from rich.console import RenderableType
-
 from codesign.answers.serving import PoolInputs
 from codesign.base.units import format_engineering
 from codesign.models.deployments.queueing import ServedRequests
@@ -14,7 +12,7 @@ from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import list_devices, load_device
 from codesign.models.machines.device.expected_error import describe_expected_error
 from codesign.report.labels import memory_words
-from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
+from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced, text_line
 
 _TITLES = {
     "queueing_s": "wait for the first step",
@@ -30,7 +28,7 @@ def arrivals_tables(
     served: ServedRequests,
     level: LatencyLimits | None,
     engine: str,
-) -> list[RenderableType]:
+) -> Tables:
     """Served requests for the terminal.
 
     Args:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from codesign.base.columns import Strings
 from codesign.base.records import frozen
 
 Numbers = Sequence[float] | NDArray[Any]
@@ -33,7 +34,7 @@ class Axis:
     title: str = ""
     unit: str = ""
     is_log: bool = False
-    names: Sequence[str] = ()
+    names: Strings = ()
     ticks: Sequence[tuple[float, str]] | None = None
     is_hidden: bool = False
 
@@ -51,13 +52,13 @@ class Points:
 
     x: Numbers
     y: Numbers
-    hue: str | Sequence[str] = "ink"
+    hue: str | Strings = "ink"
     shape: str = "circle"
     size: float | Numbers = 8.0
     is_open: bool = False
     opacity: float | Numbers = 1.0
     name: str = ""
-    texts: Sequence[str] = ()
+    texts: Strings = ()
     ids: Sequence[int] = ()
     group: str = ""
 
@@ -98,8 +99,8 @@ class Bars:
     hatch: str = ""
     opacity: float = 1.0
     name: str = ""
-    texts: Sequence[str] = ()
-    labels: Sequence[str] = ()
+    texts: Strings = ()
+    labels: Strings = ()
 
 
 @frozen
@@ -116,6 +117,7 @@ class Box:
     text: str = ""
     edge: str = "ink"
     id: int | None = None
+    name: str = ""
 
 
 @frozen
@@ -180,7 +182,7 @@ class Chart:
     has_legend: bool = True
 
 
-def row_axis(names: Sequence[str]) -> Axis:
+def row_axis(names: Strings) -> Axis:
     """An upright axis with a row for each name."""
     return Axis((-0.5, max(len(names), 1) - 0.5), names=names)
 

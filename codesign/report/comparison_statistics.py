@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, StringTuple
 from codesign.insight.comparison import Outcome, rank_optimizers
 from codesign.insight.comparison.bootstrap import LEVEL, pair_intervals
 from codesign.insight.comparison.critical_difference import (
@@ -39,7 +39,7 @@ def kinds_table(outcome: Outcome) -> TextTable:
     )
 
 
-def mean_rank_row(ranking: Ranking) -> tuple[str, ...]:
+def mean_rank_row(ranking: Ranking) -> StringTuple:
     """The last row of a table by optimizer: mean ranks over the kinds of problems."""
     ranks = ranking.mean_ranks
     cells = (marked_cell(f"{rank:.2f}", rank == ranks.min()) for rank in ranks.tolist())

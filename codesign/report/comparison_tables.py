@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, StringTuple
 from codesign.insight.comparison import Outcome, ProblemOutcome, RunOutcome, rank_optimizers
 from codesign.insight.comparison.outcome import SOLVED_SHARE
 from codesign.insight.comparison.targets import target_record
@@ -134,7 +134,7 @@ def _rows(
     values: Callable[[ProblemOutcome, str], FloatArray],
     score: Callable[[FloatArray], np.floating[Any]],
     text: Callable[[FloatArray], str],
-) -> list[tuple[str, ...]]:
+) -> list[StringTuple]:
     """One row per problem of an optimizer's values over the seeds; the best score is marked."""
     rows = []
     for problem in outcome.problems:

@@ -9,6 +9,7 @@ from itertools import chain, groupby, repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from codesign.base.columns import StringTuple
 from codesign.base.files import replacing, write_text
 from codesign.base.units import parse_unit
 from codesign.insight.decisions.plane import constant_name
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from codesign.search.campaign import Results
 
 
-def plane_chart(plane: DecisionPlane, hues: Mapping[tuple[str, ...], str] | None = None) -> Chart:
+def plane_chart(plane: DecisionPlane, hues: Mapping[StringTuple, str] | None = None) -> Chart:
     """The plane with an area for each choice of memories, and the typical constants.
 
     Args:
@@ -81,7 +82,7 @@ def plane_chart(plane: DecisionPlane, hues: Mapping[tuple[str, ...], str] | None
     )
 
 
-def _hues(choices: Iterable[tuple[str, ...]]) -> dict[tuple[str, ...], str]:
+def _hues(choices: Iterable[StringTuple]) -> dict[StringTuple, str]:
     return dict(zip(choices, chain(palette.SERIES, repeat("gray")), strict=False))
 
 

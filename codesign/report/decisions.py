@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, Strings
 from codesign.base.units import format_quantity, parse_unit
 from codesign.insight.decisions.plane import PRECISION
 from codesign.insight.plateaus import folded_front
@@ -25,14 +25,14 @@ from codesign.report.recommended import recommendation_words
 from codesign.report.tables import plain_table, spaced, text_line
 
 if TYPE_CHECKING:
-    from rich.console import RenderableType
-
+    from codesign.answers.decisions import ChangeEntry
     from codesign.base.columns import FloatArray, Value
     from codesign.insight.decisions.breakeven import Breakeven, ValueFront
-    from codesign.insight.decisions.decide import Change, DecidedDesign, Flip
+    from codesign.insight.decisions.decide import DecidedDesign, Flip
     from codesign.insight.decisions.memory_kinds import KindRegret
     from codesign.insight.decisions.plane import DecisionPlane
     from codesign.insight.uncertainty.uncertainty_results import RangedNumber
+    from codesign.report.tables import Tables
     from codesign.search.campaign import Results
     from codesign.search.problem import Problem
 
@@ -56,7 +56,7 @@ VERDICTS = {
 }
 
 
-def number_title(number: RangedNumber) -> str:
+def number_title(number: RangedNumber | ChangeEntry) -> str:
     """A constant in words: ``HBM3E, 8-high background power``."""
     words = number.number.removesuffix("_joules").replace("_", " ")
     if number.technology == CONSTANTS:
@@ -64,7 +64,7 @@ def number_title(number: RangedNumber) -> str:
     return f"{setting_words('tier1_technology', number.technology)[1]} {words}"
 
 
-def number_text(number: RangedNumber, value: float) -> str:
+def number_text(number: RangedNumber | ChangeEntry, value: float) -> str:
     """A value of a constant with its unit."""
     return quantity_text(number.number, value, number.typical)
 
@@ -82,9 +82,7 @@ def quantity_text(quantity: str, value: float, typical: float) -> str:
     return f"{scaled:,.0f} {unit}".rstrip() if scaled >= 1000 else format_quantity(value, unit, 3)
 
 
-def tables(
-    decided: DecidedDesign, results: Results, seconds: float, reading: Fields
-) -> list[RenderableType]:
+def tables(decided: DecidedDesign, results: Results, seconds: float, reading: Fields) -> Tables:
     """The answer for the terminal."""
     name = results.definition.name
     problem = decided.problem
@@ -124,7 +122,7 @@ def tables(
     )
 
 
-def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> list[RenderableType]:
+def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> Tables:
     """The fronts without each kind of memory, for the terminal."""
     titles = [metric_title(objective.metric) for objective in problem.objectives]
     headers = ["points", "regret", *(f"best {title}" for title in titles)]
@@ -149,7 +147,7 @@ def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> list[Rendera
     return [table]
 
 
-def breakeven_tables(result: Breakeven, name: str, seconds: float) -> list[RenderableType]:
+def breakeven_tables(result: Breakeven, name: str, seconds: float) -> Tables:
     """The values that a technology must reach, for the terminal."""
     table = plain_table(
         f"Break-even of {result.technology.name}, in {name}: {result.quantity.replace('_', ' ')} "
@@ -190,13 +188,13 @@ def _amount(result: Breakeven, value: float) -> str:
     return quantity_text(result.quantity, value, result.stated)
 
 
-def memory_words(memories: Sequence[str]) -> str:
+def memory_words(memories: Strings) -> str:
     """Technologies of a design in words."""
     words = [setting_words("tier1_technology", memory)[1] for memory in memories]
     return " + ".join(words) or "no feasible design"
 
 
-def plane_tables(plane: DecisionPlane, name: str, seconds: float) -> list[RenderableType]:
+def plane_tables(plane: DecisionPlane, name: str, seconds: float) -> Tables:
     """Memories over a plane of two constants, for the terminal."""
     numbers = (plane.x, plane.y)
     title = " and ".join(
@@ -245,7 +243,7 @@ def _value(name: str, values: Sequence[Value]) -> str:
 
 
 def _flip_words(problem: Problem, flip: Flip, design: Mapping[str, Value]) -> str:
-    words = " and ".join(change_words(change) for change in flip.changes)
+    words = " and ".join(change_words(x.number, x.value) for x in flip.changes)
     (rival,) = problem.space.decode(flip.row[None, :])
     theirs, ours = (_objectives(problem, values) for values in (flip.objectives, flip.beaten))
     return f"{words}: {theirs} against {ours}, with {_moved(problem, design, rival)}"
@@ -257,15 +255,14 @@ def _moved(problem: Problem, old: Mapping[str, Value], new: Mapping[str, Value])
     return "; ".join(f"{name} {before} → {after}" for name, before, after in moved)
 
 
-def change_words(change: Change) -> str:
+def change_words(number: RangedNumber | ChangeEntry, changed: float) -> str:
     """A change in words: ``HBF background power below 42 mW/GB (75; 50 to 100)``."""
-    number = change.number
-    side = "above" if change.value > number.typical else "below"
+    side = "above" if changed > number.typical else "below"
     typical, low, high = (
         number_text(number, value).split()[0] for value in (number.typical, number.low, number.high)
     )
     return (
-        f"{number_title(number)} {side} {number_text(number, change.value)} "
+        f"{number_title(number)} {side} {number_text(number, changed)} "
         f"(typical {typical}, range {low} to {high})"
     )
 
@@ -281,7 +278,8 @@ def _objectives(problem: Problem, objectives: FloatArray) -> str:
 def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
     rivals = decided.rivals
     for limit in decided.limits:
-        yield f"The design breaks {limit.limit} with {change_words(limit.change)}."
+        words = change_words(limit.change.number, limit.change.value)
+        yield f"The design breaks {limit.limit} with {words}."
     if decided.limits and any(x.verdict == "holds everywhere" for x in decided.decisions):
         yield "What is proven holds wherever the design keeps its limits."
     if rivals.share < 1.0:

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, Strings
 from codesign.base.metrics import Metric
 from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -184,7 +184,7 @@ def counted_rows(evaluated: EvaluatedDesign) -> str:
     return "workload" if is_mix else "operator"
 
 
-def _rows_panel(x: Axis, names: Sequence[str], marks: Sequence[Mark], height: float) -> Panel:
+def _rows_panel(x: Axis, names: Strings, marks: Sequence[Mark], height: float) -> Panel:
     """A panel with a row for each name, as high as that many heights."""
     wrapped = [wrap(name, 130.0, 10.0) for name in names]
     return Panel(x, row_axis(wrapped), marks, height=height * len(names))

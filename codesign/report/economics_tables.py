@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
-from rich.console import RenderableType
 
 from codesign.answers.economics import Mark, PricedPoint, PriceFrontier
+from codesign.base.columns import Strings
 from codesign.base.units import format_engineering
-from codesign.report.tables import pairs_table, plain_table, spaced, text_line
+from codesign.report.tables import Tables, pairs_table, plain_table, spaced, text_line
 
 
-def economics_tables(
-    title: str, answer: PriceFrontier, n_rows: int, lines: Sequence[str]
-) -> list[RenderableType]:
+def economics_tables(title: str, answer: PriceFrontier, n_rows: int, lines: Strings) -> Tables:
     """Conventions, the points that matter, ``n_rows`` points along the frontier, and lines."""
     marked = {
         "cheapest": answer.cheapest,

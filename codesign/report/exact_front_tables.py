@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 
-from rich.console import RenderableType
 from rich.table import Table
 
+from codesign.base.columns import Strings
 from codesign.insight.plateaus import folded_front
 from codesign.report.front_lines import front_lines, range_end_words
 from codesign.report.labels import metric_title
 from codesign.report.recommended import limit_usage_words, recommendation_words
 from codesign.report.result_tables import reference_text
-from codesign.report.tables import format_cell, pairs_table, plain_table, spaced, text_line
+from codesign.report.tables import Tables, format_cell, pairs_table, plain_table, spaced, text_line
 from codesign.search.campaign import Results
 from codesign.search.enumeration import ExactFront, KeptFront
 from codesign.search.pareto import TOLERANCE
@@ -29,10 +28,10 @@ def tables(
     seconds: float,
     width: int,
     limit: int | None = None,
-    files: Sequence[str] = (),
+    files: Strings = (),
     tolerance: float = TOLERANCE,
     tighter: KeptFront | None = None,
-) -> list[RenderableType]:
+) -> Tables:
     """The same for people, in so many columns of the terminal."""
     counts = dict(enumerate(front.counts.tolist()))
     title = f"Exact front of {results.definition.name}"

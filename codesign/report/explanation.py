@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich.console import RenderableType
 from rich.table import Table
 
 from codesign.base.columns import Fields, JsonObject
@@ -22,7 +21,14 @@ from codesign.report.labels import (
 )
 from codesign.report.labels import metric_title as title_of
 from codesign.report.system_picture import limit_words
-from codesign.report.tables import format_cell, pairs_table, plain_table, rows_table, text_line
+from codesign.report.tables import (
+    Tables,
+    format_cell,
+    pairs_table,
+    plain_table,
+    rows_table,
+    text_line,
+)
 
 _LEVEL_COLUMNS = (
     "name",
@@ -45,7 +51,7 @@ _TIMELINE_COLUMNS = (
 _OPERATOR_COLUMNS = ("name", "time_s", "time_share", "bound", "traffic_bytes")
 
 
-def evaluation_tables(title: str, evaluated: EvaluatedDesign, width: int) -> list[RenderableType]:
+def evaluation_tables(title: str, evaluated: EvaluatedDesign, width: int) -> Tables:
     """The evaluated design for the terminal, ``width`` columns wide."""
     explanation = evaluated.explanation
     settings, pools = _settings(evaluated)
@@ -56,7 +62,7 @@ def evaluation_tables(title: str, evaluated: EvaluatedDesign, width: int) -> lis
         (name, "kept" if value <= 0 else f"broken by {format_value(value)}")
         for name, value in evaluated.violations.items()
     )
-    sections: list[RenderableType] = [
+    sections: Tables = [
         pairs_table(
             title,
             {

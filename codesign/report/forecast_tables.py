@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from rich.console import RenderableType
-
 from codesign.answers.serving import ForecastAnswer
 from codesign.evaluators.forecast.plain import rules_of
 from codesign.report.labels import format_value
 from codesign.report.question import context_words
-from codesign.report.tables import pairs_table, plain_table, rows_table, spaced, text_line
+from codesign.report.tables import Tables, pairs_table, plain_table, rows_table, spaced, text_line
 
 _COUNTS = {
     "operations": ("ops", "op"),
@@ -29,7 +27,7 @@ _HEADLINES = {
 _OPERATOR_KEYS = ("name", "ops", "ops_share", "read_bytes", "written_bytes", "compute_s")
 
 
-def forecast_tables(report: ForecastAnswer, width: int) -> list[RenderableType]:
+def forecast_tables(report: ForecastAnswer, width: int) -> Tables:
     """Headlines, the two phases side by side, their operators, and the requested extras."""
     headlines = {
         label: format_value(report.metrics[name], unit)

@@ -7,9 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import TypeVar
 
 import numpy as np
-from rich.console import RenderableType
 
-from codesign.base.columns import BoolArray, Fields, FloatArray, IntArray, Value
+from codesign.base.columns import BoolArray, Fields, FloatArray, IntArray, StringTuple, Value
 from codesign.base.records import frozen
 from codesign.base.units import format_quantity
 from codesign.insight.explanation import FrontExplanation
@@ -29,7 +28,7 @@ from codesign.report.labels import (
     unit_text,
 )
 from codesign.report.result_tables import design_words
-from codesign.report.tables import spaced, text_line
+from codesign.report.tables import Tables, spaced, text_line
 from codesign.report.text_table import TextTable
 from codesign.search.pareto import nearly_matches
 from codesign.search.problem import cost_column
@@ -61,7 +60,7 @@ class Section:
     """
 
     title: str
-    lines: tuple[str, ...]
+    lines: StringTuple
     tables: tuple[TextTable, ...] = ()
 
 
@@ -104,10 +103,10 @@ def sections(explanation: FrontExplanation) -> list[Section]:
     ]
 
 
-def tables(explanation: FrontExplanation, name: str, reading: Fields) -> list[RenderableType]:
+def tables(explanation: FrontExplanation, name: str, reading: Fields) -> Tables:
     """The explanation for the terminal; ``reading`` is the evaluator's."""
     headline = _headline(explanation, name, reading)
-    rendered: list[list[RenderableType]] = []
+    rendered: list[Tables] = []
     for section in sections(explanation):
         lines = (text_line(f"- {line}") for line in section.lines)
         rendered.append([text_line(section.title, "bold"), *lines])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from rich.console import RenderableType
 from rich.table import Table
 
 from codesign.answers.library import BrokenPluginEntry, DeviceAnswer, ModelAnswer, Plugins
@@ -16,7 +15,7 @@ from codesign.models.memtech import MemoryTechnology
 from codesign.models.workload.reuse import ReuseSummary
 from codesign.models.workload.traces import Trace
 from codesign.report.labels import BETTER, design_words, format_setting, format_value, unit_text
-from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
+from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced, text_line
 from codesign.space import DesignSpace
 from codesign.space.parameters import Parameter
 from codesign.space.pool_records import LINK_PARAMETERS
@@ -65,7 +64,7 @@ def technologies_table(library: Mapping[str, MemoryTechnology]) -> Table:
     return record_table("Memory technologies: typical values of one", rows, fields)
 
 
-def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
+def technology_tables(technology: MemoryTechnology) -> Tables:
     """One technology in full: the published range of every number and where it was read."""
     table = plain_table(
         f"{technology.name} ({technology.place}, of one {technology.unit})",
@@ -79,7 +78,7 @@ def technology_tables(technology: MemoryTechnology) -> list[RenderableType]:
         ends = (values.value_at(level) for level in ("low", "typical", "high"))
         levels = [format_value(x / parse_unit(unit).scale) if x else "–" for x in ends]
         table.add_row(name.replace("_", " "), *levels, unit, technology.sources.get(name, "–"))
-    rendered: list[RenderableType] = [table]
+    rendered: Tables = [table]
     if technology.place == "off-chip":
         edge = "It takes no die edge."
         if technology.shoreline.high:
@@ -110,10 +109,10 @@ def _parameter(space: DesignSpace, name: str) -> Parameter:
     return space.parameters[space.names.index(name)]
 
 
-def space_tables(space: DesignSpace) -> list[RenderableType]:
+def space_tables(space: DesignSpace) -> Tables:
     """A design space in full: size, parameters, constraints, named designs."""
     facts = {"file": space.source, "designs": f"{size_text(space)} that keep every constraint"}
-    rendered: list[RenderableType] = [pairs_table(space.name, facts)]
+    rendered: Tables = [pairs_table(space.name, facts)]
     if space.description.strip():
         rendered.append(text_line(space.description.strip() + "\n"))
     conditions = ([constraint.text] for constraint in space.constraints)
@@ -193,7 +192,7 @@ _DEVICE_UNITS = {
 }  # fmt: skip
 
 
-def device_tables(device: DeviceAnswer) -> list[RenderableType]:
+def device_tables(device: DeviceAnswer) -> Tables:
     """One device in full: every number and its source, its rent, and the error to expect."""
     values = {f"peak of {name}": (rate, "FLOP/s") for name, rate in device.peak.items()}
     values |= {name: (getattr(device, name), unit) for name, unit in _DEVICE_UNITS.items()}
@@ -203,7 +202,7 @@ def device_tables(device: DeviceAnswer) -> list[RenderableType]:
         if (key := name.partition(" ")[0]) in device.sources
     )
     title = f"{device.name} ({device.vendor}, {device.device_class})"
-    rendered: list[RenderableType] = [plain_table(title, ["", "value", "source"], ["value"], rows)]
+    rendered: Tables = [plain_table(title, ["", "value", "source"], ["value"], rows)]
     notes = ["The figures are announced ones."] if device.is_announced else []
     notes += [device.note.strip()] if device.note.strip() else []
     notes += [*device.rent, *device.expected_errors]
@@ -229,7 +228,7 @@ def models_table(models: Sequence[ModelAnswer]) -> Table:
     return table
 
 
-def model_tables(model: ModelAnswer) -> list[RenderableType]:
+def model_tables(model: ModelAnswer) -> Tables:
     """One language model in full."""
     nested = {"parameters_by_part", "layers_by_attention", "sources", "notes", "counted", "name"}
     facts = {

@@ -215,7 +215,8 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
     die = f"die {die}" if n_dies == 1 else f"{n_dies} dies, each {die}"
     marks: list[Mark] = [Box(x.x, x.y, "rule", 1, edge="", text=x.title) for x in plan.interposer]
     words = f"{die}, {plan.width_mm * plan.height_mm:.4g} mm²; gray: uncore"
-    marks.append(Box((0.0, plan.width_mm), (0.0, plan.height_mm), "gray", 0.3, text=words))
+    marks.append(Box((0.0, plan.width_mm), (0.0, plan.height_mm), "gray", 0.3, text=words,
+                     name="uncore"))  # fmt: skip
     largest = {block.name: block for block in sorted(plan.blocks, key=lambda x: x.area_mm2)}
     for block in plan.blocks:
         name = block.name.removesuffix(" interface")
@@ -226,7 +227,7 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
         marks.append(Box(
             block.x, block.y, palette.PARTS.get(name, "gray"), 0.6,
             "x" if block.name != name else "", label=block.title if is_labelled else "",
-            text=words,
+            text=words, name=block.title if is_labelled else "interfaces" * (name != block.name),
         ))  # fmt: skip
     cuts = [([0.0, plan.width_mm], [k * plan.height_mm / rows] * 2) for k in range(1, rows)]
     cuts += [([k * plan.width_mm / columns] * 2, [0.0, plan.height_mm]) for k in range(1, columns)]
@@ -237,6 +238,7 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
             stack.x, stack.y, palette.PARTS.get(stack.name, "orange"), 0.5,
             _HATCHES.get(stack.name, ""), "" if level.get("shoreline_mm") else "dash",
             label=stack.title, text=f"{row_title(level)}: {level_words(level)}",
+            name=memory_words(bank_words(level)),
         ))  # fmt: skip
     half, middle = max(span_mm, plan.span_mm) / 2, plan.width_mm / 2
     low = min([0.0, *(stack.y[0] for stack in plan.memories)])
@@ -246,9 +248,11 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
         marks.append(Box(layer.x, layer.y, "green", 0.12, dash="dash", edge="green",
                          text=f"{words}, each of {layer.area_mm2:.4g} mm²"))  # fmt: skip
         marks.append(Label(0.0, low - 3.4, f"dashed: {words}", "green", "start", size=10))
+    is_on_board = any(not levels[stack.name].get("package_mm2") for stack in plan.memories)
+    words = f"5 mm{'; how far memories of the board reach is not to scale' * is_on_board}"
     marks += [
         Line([0.0, 5.0], [low - 1.4, low - 1.4], width=2.0),
-        Label(5.6, low - 1.4, "5 mm", "quiet", "start", size=10),
+        Label(5.6, low - 1.4, words, "quiet", "start", size=10),
         Label(middle, high + 1.4, ", ".join([die, *{x.title for x in plan.interposer}]), "quiet",
               "middle", size=10),
     ]  # fmt: skip
@@ -264,14 +268,16 @@ def die_span_mm(designs: Sequence[EvaluatedDesign]) -> float:
     return max((plan.span_mm for plan in plans), default=0.0)
 
 
-def die_chart(evaluated: EvaluatedDesign, span_mm: float = 0.0) -> Chart | None:
+def die_chart(
+    evaluated: EvaluatedDesign, span_mm: float = 0.0, has_legend: bool = False
+) -> Chart | None:
     """The die of a machine, or of each machine of a system."""
     machines = evaluated.pools or {"": evaluated}
     panels = (die_panel(machine, span_mm, name) for name, machine in machines.items())
     drawn = list(filter(None, panels))
     edge = edge_words(evaluated)
     alt = "Die and memories to scale" + (f"; edge for memory: {edge}" if edge else "")
-    return Chart(drawn, alt, columns=len(drawn), has_legend=False) if drawn else None
+    return Chart(drawn, alt, columns=len(drawn), has_legend=has_legend) if drawn else None
 
 
 def system_chart(evaluated: EvaluatedDesign, is_narrow: bool) -> Chart:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codesign.base.columns import Arrays, BoolArray, Fields
+from codesign.base.columns import Arrays, BoolArray, Fields, Strings
 from codesign.base.records import frozen
 
 
@@ -19,7 +19,7 @@ class MarkedDesigns:
         designs: Each by parameter; None where absent.
     """
 
-    names: Sequence[str]
+    names: Strings
     metrics: Arrays
     feasible: BoolArray
     designs: Sequence[Fields] = ()

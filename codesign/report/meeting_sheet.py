@@ -5,23 +5,31 @@ Beside the words stand the front, the die with its memories to scale, and time a
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
-from html import escape
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import Fields
+from codesign.answers.decisions import DecideAnswer
+from codesign.base.columns import Fields, Strings
 from codesign.base.files import ending_of
+from codesign.insight.evaluated_design import EvaluatedDesign
+from codesign.models.memtech import load_library
 from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES, front_chart, front_picture
 from codesign.report.chart import Chart
+from codesign.report.decisions import change_words
 from codesign.report.design_charts import power_panel, scales_of, time_panel
 from codesign.report.edge import edge_words
+from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
+    bank_words,
     evaluator_words,
     format_metric,
     format_value,
+    memory_words,
     metric_of,
     metric_title,
     row_title,
@@ -29,14 +37,20 @@ from codesign.report.labels import (
 from codesign.report.machine_charts import die_chart
 from codesign.report.marked_designs import MarkedDesigns
 from codesign.report.page.answer_html import bound_words, signed, sure_words
-from codesign.report.page.design_html import Account
 from codesign.report.page.explained import Explainer
 from codesign.report.page.facts import question_text
 from codesign.report.page.recommendations import Judge, recommendation_document
 from codesign.report.page.tighter_limits import limit_document
-from codesign.report.paper import height_of, load_pptx, save_slide, save_svg, sized
-from codesign.report.svg import FONT, draw, wrap
-from codesign.report.tables import constant_words
+from codesign.report.paper import (
+    Piece,
+    TextBlock,
+    height_of,
+    load_pptx,
+    save_slide,
+    save_svg,
+    sized,
+)  # fmt: skip
+from codesign.report.svg import draw
 from codesign.search.campaign import Results
 
 _WIDTH, _HEIGHT = 1122.0, 793.0
@@ -44,7 +58,10 @@ _WIDTH, _HEIGHT = 1122.0, 793.0
 _MARGIN, _COLUMN, _GAP = 28.0, 340.0, 23.0
 _SCALE = 0.72
 """Size of the charts of the design, which stand in the narrow column."""
-_MOST_FIGURES, _MOST_CONSTANTS = 9, 3
+_MOST_FIGURES, _MOST_CONSTANTS, _MOST_PANELS = 9, 3, 2
+_SMALL = 0.01
+"""Share of a bill below which its rows are joined."""
+_DATE = re.compile(r"(?:\d+ )?(?:[A-Z][a-z]+ )?20\d\d(?:-Q\d)?")
 
 _Line = tuple[str, float, str]
 """A text with the size of its letters and its hue."""
@@ -57,6 +74,7 @@ def write_sheet(
     explainer: Explainer | None,
     tolerance: float,
     judge: Judge | None,
+    flips: Strings = (),
 ) -> Path:
     """Write the sheet of a campaign as PDF, SVG, PNG or PPTX.
 
@@ -66,6 +84,7 @@ def write_sheet(
         explainer: Explains the recommended design; without it there is no die.
         tolerance: Share within which a design is folded under a cheaper one.
         judge: Further questions about the recommended designs.
+        flips: Lines of :func:`flip_lines`.
 
     Raises:
         InputError: The file cannot be written.
@@ -80,10 +99,9 @@ def write_sheet(
     first = next((pick for pick in picks if pick["is_recommended"]), None)
     account = None
     if first is not None and explainer is not None:
-        design = results.design(first["position"])
-        swings = explainer.vary([design])[0] if explainer.vary else {}
-        account = Account(explainer.explain(design), swings)
-    front = draw(front_chart(picture, is_narrow=False), _COLUMN + 40.0)
+        account = explainer.explain(results.design(first["position"]))
+    chart = front_chart(picture, is_narrow=False)
+    front = draw(replace(chart, panels=chart.panels[:_MOST_PANELS]), _COLUMN + 40.0)
     source = (
         f"exact front of {results.exact.n_designs:,} designs"
         if results.exact
@@ -91,26 +109,29 @@ def write_sheet(
     )
     source = f"{results.definition.name}: {source}, {evaluator_words(results.reading)}"
     head = [(question_text(results), 17.0, "ink"), (source, 10.5, "quiet")]
-    title, height = _texts(head, _WIDTH - 2 * _MARGIN)
-    pieces, top = [(title, _MARGIN, 14.0)], max(78.0, height + 26.0)
+    title = TextBlock(head, _WIDTH - 2 * _MARGIN)
+    pieces: list[Piece] = [(title, _MARGIN, 14.0)]
+    top = max(64.0, title.drawn()[1] + 26.0)
     if first is not None:
-        words = [
-            *_reasons(results, answer, first, account),
-            *_block("Worth of each limit", _worth(results, judge is not None)),
-        ]
+        if not flips and explainer is not None and explainer.vary:
+            flips = [f"“codesign explain decide {results.definition.name}” finds them."]
+        words = list(_reasons(results, answer, first, account, flips))
         pieces.append((_fitted(words, _COLUMN - 20.0, top), _MARGIN, top))
     middle_x = _MARGIN + _COLUMN
     pieces.append((front, middle_x, top))
     below = top + height_of(front) + 6.0
-    last = list(_alternatives(results, answer, account))
+    last = [
+        *_alternatives(results, answer, account),
+        *_block("Worth of each limit", _worth(results, judge is not None)),
+    ]
     pieces.append((_fitted(last, _COLUMN + 20.0, below), middle_x + 8.0, below))
     if account is not None:
         right = middle_x + _COLUMN + 40.0 + _GAP
-        room, evaluated = _WIDTH - right - _MARGIN, account.evaluated
-        scales = scales_of([evaluated])
-        panels = (time_panel(evaluated, scales), power_panel(evaluated, scales))
+        room = _WIDTH - right - _MARGIN
+        scales = scales_of([account])
+        panels = (time_panel(account, scales), power_panel(account, scales))
         bars = (Chart([panel], "Time and power") for panel in panels if panel is not None)
-        for chart in filter(None, [die_chart(evaluated), *bars]):
+        for chart in filter(None, [die_chart(account, has_legend=True), *bars]):
             drawing = sized(draw(chart, room / _SCALE))
             pieces.append((f'<g transform="scale({_SCALE})">{drawing}</g>', right, top))
             top += _SCALE * height_of(drawing) + 4.0
@@ -121,6 +142,7 @@ def write_sheet(
 
 def _worth(results: Results, is_searched: bool) -> Iterator[str]:
     """The change of the best value of each objective as one limit moves by a step."""
+    same = []
     for step in limit_document(results, None, {}, is_searched=is_searched).get("steps", ()):
         changes = [
             f"best {metric_title(objective.metric)} {signed(share)}"
@@ -128,41 +150,58 @@ def _worth(results: Results, is_searched: bool) -> Iterator[str]:
             if np.isfinite(share) and abs(share) > 0.0005
         ]
         certainty = "" if step["is_exact"] else " (best known)"
-        yield f"{step['limit']}: {', '.join(changes) or 'no change'}{certainty}"
+        if changes:
+            yield f"{step['limit']}: {', '.join(changes)}{certainty}"
+        else:
+            same.append(f"{step['limit']}{certainty}")
+    if same:
+        yield f"No change of the best values: {'; '.join(same)}"
 
 
 def _reasons(
-    results: Results, answer: Fields, pick: Fields, account: Account | None
+    results: Results,
+    answer: Fields,
+    pick: Fields,
+    account: EvaluatedDesign | None,
+    flips: Strings,
 ) -> Iterator[_Line]:
-    """The recommendation: its words, figures, limits, confidence, and the constants behind it."""
+    """The recommendation: its words, figures, limits, confidence, and what would flip it."""
     position, metrics = pick["position"], results.problem.metrics
     title = PICK_TITLES[pick["key"]]
     yield f"{title}: {pick['reason']}", 14.0, palette.PICKS.get(pick["key"], "blue")
     yield f"#{pick['id'] + 1}: {pick['words']}", 10.5, "ink"
     yield answer["sentence"], 10.0, "ink"
-    for name in answer["figures"][:_MOST_FIGURES]:
-        value = format_metric(float(results.metrics[name][position]), metric_of(name, metrics), 3)
-        if value != "–":
-            yield f"{metric_title(metric_of(name, metrics))}: {value}", 10.5, "ink"
-    bound = bound_words(account.evaluated) if account else ""
+    figures = []
+    for name in answer["figures"]:
+        metric, value = metric_of(name, metrics), float(results.metrics[name][position])
+        if value and (words := format_metric(value, metric, 3)) != "–":
+            figures.append((f"{metric_title(metric)}\t{words}", 10.5, "ink"))
+    yield from figures[:_MOST_FIGURES]
+    bound = bound_words(account) if account else ""
     close = [f"{limit['words']}: {100 * limit['left']:.2g} % left" for limit in pick["close"]]
-    edge = edge_words(account.evaluated) if account else ""
+    edge = edge_words(account) if account else ""
     used = [f"die edge for memory: {edge}"] if edge else []
     yield from _block("Limited by", [bound, *close, *used])
     yield from _block("How sure", sure_words(results, pick, ()))
-    if account is not None:
-        values = account.evaluated.metrics
-        swings = [
-            (abs(swing.at_high - swing.at_low) / abs(values[name]), metric_of(name, metrics), swing)
-            for name in results.problem.objective_names
-            for swing in account.swings.get(name, ())
-        ]
-        swings.sort(key=lambda entry: -entry[0])
-        yield from _block("Constants that move it most", (
-            f"{constant_words(swing.technology, swing.number)}: {metric_title(metric)} "
-            f"{format_metric(swing.at_low, metric, 3)} to {format_metric(swing.at_high, metric, 3)}"
-            for _, metric, swing in swings[:_MOST_CONSTANTS]
-        ))  # fmt: skip
+    yield from _block("Constants that would flip the choice", flips)
+
+
+def flip_lines(decided: DecideAnswer, results: Results) -> list[str]:
+    """The smallest changes of constants at which another design is preferred, in words."""
+    space = results.problem.space
+    (old,) = space.decode(space.encode(decided.design))
+    flips: dict[str, tuple[float, str]] = {}
+    for decision in decided.decisions:
+        for flip in filter(None, [decision.flip, *decision.flips_by_one]):
+            words = " and ".join(change_words(x, x.value) for x in flip.changes)
+            (new,) = space.decode(space.encode(flip.design))
+            moved = "; ".join(
+                f"{name} {before} → {after}"
+                for name, before, after in changed_settings(space, old, new)
+            )
+            flips[words] = flip.share, f"{words}: {moved}"
+    lines = [words for _, words in sorted(flips.values())[:_MOST_CONSTANTS]]
+    return lines or ["No constant within its range flips a decision."]
 
 
 def _block(title: str, lines: Iterable[str]) -> Iterator[_Line]:
@@ -173,7 +212,9 @@ def _block(title: str, lines: Iterable[str]) -> Iterator[_Line]:
         yield line, 10.0, "ink"
 
 
-def _alternatives(results: Results, answer: Fields, account: Account | None) -> Iterator[_Line]:
+def _alternatives(
+    results: Results, answer: Fields, account: EvaluatedDesign | None
+) -> Iterator[_Line]:
     """The other recommended designs in a paragraph each, then the bill of one device's materials.
 
     The dearest part comes first.
@@ -190,37 +231,46 @@ def _alternatives(results: Results, answer: Fields, account: Account | None) -> 
         hue = palette.PICKS.get(pick["key"], "blue")
         yield f"{PICK_TITLES[pick['key']]}: {pick['reason']}", 11.5, hue
         yield f"{values}. #{pick['id'] + 1}: {pick['words']}", 10.0, "ink"
-    rows = [row for row in (account.evaluated.costs if account else ()) if row.get("usd")]
+    if account is None:
+        return
+    rows = sorted((x for x in account.costs if x.get("usd")), key=lambda x: -x["usd"])
+    total = sum(row["usd"] for row in rows)
     if rows:
-        rows.sort(key=lambda row: -row["usd"])
-        total = format_value(sum(row["usd"] for row in rows), "USD", 4)
-        prices = results.definition.evaluator.options.get("prices", "the memories' files")
-        yield f"Bill of materials: {total}, memories at prices of {prices}", 11.5, "accent"
-        listed = (f"{row_title(row)} {format_value(row['usd'], 'USD', 3)}" for row in rows)
-        yield "; ".join(listed), 9.5, "ink"
+        yield f"Bill of materials\t{format_value(total, 'USD', 4)}", 11.5, "accent"
+    large = [row for row in rows if row["usd"] > _SMALL * total]
+    for row in large:
+        words = f"{_cost_words(account, row)}\t{format_value(row['usd'], 'USD', 3)}"
+        yield words, 10.0, "ink"
+    if rest := rows[len(large) :]:
+        usd = format_value(sum(row["usd"] for row in rest), "USD", 3)
+        yield f"{len(rest)} others, each below {100 * _SMALL:g} %\t{usd}", 10.0, "ink"
 
 
-def _fitted(lines: Sequence[_Line], width: float, top: float) -> str:
+def _cost_words(evaluated: EvaluatedDesign, row: Fields) -> str:
+    """A part of a bill; of memories their number and the date of their price."""
+    level = next((x for x in evaluated.levels if x["name"] == row["part"]), None)
+    if level is None or row["part"] == "on_chip" or not level.get("banks"):
+        return row_title(row)
+    dates = (_price_date(evaluated, bank["technology"]) for bank in level["banks"])
+    prices = dict.fromkeys(f"price of {date}" if date else "estimated price" for date in dates)
+    return f"{memory_words(bank_words(level))}, {', '.join(prices)}"
+
+
+def _price_date(evaluated: EvaluatedDesign, technology: str) -> str:
+    """The date in the source of a memory's price, or of the memory that it names; or empty."""
+    library = {**load_library(), **evaluated.evaluator.technologies()}
+    source = library[technology].sources.get("price", "")
+    if dates := _DATE.findall(source):
+        return str(max(dates, key=len))
+    named = re.search(r"memtech/(\w+)\.yaml", source)
+    return _price_date(evaluated, named[1]) if named else ""
+
+
+def _fitted(lines: Sequence[_Line], width: float, top: float) -> TextBlock:
     """Lines of text below a height, in smaller letters if the page has no room for them."""
     scale = 1.0
     while True:
-        text, height = _texts(lines, width / scale)
-        if scale * height <= _HEIGHT - _MARGIN - top or scale < 0.5:
-            return f'<g transform="scale({scale:.2f})">{text}</g>'
+        block = TextBlock(lines, width / scale, scale)
+        if block.drawn()[1] <= _HEIGHT - _MARGIN - top or scale < 0.5:
+            return block
         scale -= 0.02
-
-
-def _texts(lines: Sequence[_Line], width: float) -> tuple[str, float]:
-    """Lines of text, wrapped to a width, one below the other; and their height."""
-    y, spans = 0.0, []
-    for text, size, hue in lines:
-        y += 0.45 * size if hue == "accent" else 0.0
-        is_bold = size > 11.0
-        weight = ' font-weight="600"' if is_bold else ""
-        for line in wrap(text, width, size * (1.08 if is_bold else 1.0)).split("\n"):
-            y += 1.28 * size
-            spans.append(
-                f'<text y="{y:.1f}" font-size="{size:g}" fill="var(--{hue})"{weight}>'
-                f"{escape(line)}</text>"
-            )
-    return f'<g font-family="{FONT}">{"".join(spans)}</g>', y

@@ -12,11 +12,14 @@ from html import escape
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from codesign.answers.campaigns import progress_words
+from codesign.base.columns import JsonObject, Strings
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.files import ending_of, replacing
+from codesign.base.records import frozen
 from codesign.report import palette
 from codesign.report.chart import Chart
 from codesign.report.chosen import ChosenDesign
@@ -25,13 +28,26 @@ from codesign.report.drawing import MM_PER_INCH, USUAL_WIDTH_MM, check_format, i
 from codesign.report.edge import edge_words
 from codesign.report.labels import evaluator_words, row_title, spoken_design
 from codesign.report.machine_charts import die_chart, level_words, system_chart
-from codesign.report.svg import FONT, draw, hatch_patterns, wrap
+from codesign.report.svg import FONT, draw, hatch_patterns, text_element, text_width, wrap
 from codesign.report.system_picture import system_picture
 from codesign.search.campaign import Results
 
 PIXELS_PER_MM = 96.0 / MM_PER_INCH
 _USUAL_DPI, _PRINT_DPI = 160.0, 300.0
 _MARGIN = 6.0
+_BOLD, _LINE = 11.0, 1.2
+"""Size above which the letters of a sheet are bold, and height of a line of size 1."""
+_BODY = (
+    '<p:txBody xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"><a:bodyPr wrap="square" '
+    'lIns="0" tIns="0" rIns="0" bIns="0"/>{}</p:txBody>'
+)
+_PARAGRAPH = (
+    '<a:p><a:pPr><a:lnSpc><a:spcPts val="{line}"/></a:lnSpc><a:spcBef><a:spcPts val="{gap}"/>'
+    '</a:spcBef><a:tabLst><a:tab pos="{tab}" algn="r"/></a:tabLst></a:pPr><a:r><a:rPr '
+    'sz="{size}" b="{bold}"><a:solidFill><a:srgbClr val="{hue}"/></a:solidFill>'
+    '<a:latin typeface="Arial"/></a:rPr><a:t>{text}</a:t></a:r></a:p>'
+)
 _EMU_PER_PIXEL = 9525
 _BLIP = "{http://schemas.openxmlformats.org/drawingml/2006/main}blip"
 _VECTOR = (
@@ -50,7 +66,7 @@ def save_chart(
     results: Results,
     width_mm: float | None = None,
     title: str = "",
-    notes: Sequence[str] = (),
+    notes: Strings = (),
 ) -> Path:
     """Write a chart of a campaign, with a title that says how its numbers were made.
 
@@ -82,31 +98,64 @@ def _header(results: Results, title: str) -> list[str]:
     return [title, evaluator_words(results.reading), *state]
 
 
-def titled(chart: Chart, width: float, lines: Sequence[str], notes: Sequence[str] = ()) -> str:
+def titled(chart: Chart, width: float, lines: Strings, notes: Strings = ()) -> str:
     """A chart with title lines above and notes below it, as one ``svg`` element."""
     room = width - 2 * _MARGIN
-    header = wrap("\n".join(filter(None, lines)), room, 12.0).split("\n")
-    body, top = draw(chart, room), 15.0 * len(header) + 12.0
-    bottom = top + height_of(body) + 6.0
-    footer = wrap("\n".join(notes), room, 10.0).split("\n") if notes else []
-    texts = [
-        *((width / 2, 16 + 15 * i, "middle", 12, line) for i, line in enumerate(header)),
-        *((_MARGIN, bottom + 10 + 13 * i, "start", 10, line) for i, line in enumerate(footer)),
-    ]
-    words = "".join(
-        f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}" font-size="{size}" '
-        f'fill="var(--ink)">{escape(line)}</text>'
-        for x, y, anchor, size, line in texts
-    )
-    high = bottom + 13.0 * len(footer) + (4.0 if footer else 0.0)
+    header = wrap("\n".join(filter(None, lines)), room, 12.0)
+    body, top = draw(chart, room), 15.0 * header.count("\n") + 27.0
+    high = top + height_of(body) + 6.0
+    words = text_element(width / 2, 16.0, header, "middle", size=12.0)
+    if notes:
+        footer = wrap("\n".join(notes), room, 10.0)
+        words += text_element(_MARGIN, high + 10.0, footer, size=10.0)
+        high += 13.0 * footer.count("\n") + 17.0
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.1f} {high:.1f}">{words}'
         f'<g transform="translate({_MARGIN:.1f} {top:.1f})">{sized(body)}</g></svg>'
     )
 
 
-Piece = tuple[str, float, float]
-"""A drawing and its place on a sheet, in pixels."""
+@frozen
+class TextBlock:
+    """Lines of text on a sheet, one below the other.
+
+    Attributes:
+        lines: Text, size of its letters in pixels, and hue of each. What follows a tab stands at
+            the right.
+        width: Width to which lines are broken.
+        scale: Size of the block over its pixels.
+    """
+
+    lines: Sequence[tuple[str, float, str]]
+    width: float
+    scale: float = 1.0
+
+    def drawn(self) -> tuple[str, float]:
+        """The texts as elements, and the height of the block in pixels of the sheet."""
+        y, spans = 0.0, []
+        for text, size, hue in self.lines:
+            y += _gap(size, hue)
+            look: JsonObject = {
+                "hue": hue, "size": size, "font_weight": 600 if size > _BOLD else "",
+            }  # fmt: skip
+            name, _, value = text.partition("\t")
+            room = self.width - 1.1 * text_width(value, size)
+            broken = wrap(name, room, size * (1.08 if size > _BOLD else 1.0))
+            spans.append(text_element(0.0, y + size, broken, **look))
+            if value:
+                spans.append(text_element(self.width, y + size, value, "end", **look))
+            y += _LINE * size * (broken.count("\n") + 1)
+        group = f'<g transform="scale({self.scale:.2f})" font-family="{FONT}">'
+        return f"{group}{''.join(spans)}</g>", self.scale * y
+
+
+def _gap(size: float, hue: str) -> float:
+    """Room above a line: a heading has some."""
+    return 0.45 * size if hue == "accent" else 0.0
+
+
+Piece = tuple[str | TextBlock, float, float]
+"""A drawing or a text, and its place on a sheet in pixels."""
 
 
 def sheet_text(
@@ -118,9 +167,10 @@ def sheet_text(
         height: Height of the sheet; as high as its drawings if 0.
         scale: Size of the sheet over its pixels.
     """
-    bottom = max([height, *(y + height_of(text) for text, _, y in pieces)]) + 2.0
+    drawings = [(x if isinstance(x, str) else x.drawn()[0], left, y) for x, left, y in pieces]
+    bottom = max([height, *(y + height_of(text) for text, _, y in drawings)]) + 2.0
     inside = "".join(
-        f'<g transform="translate({x:.1f} {y:.1f})">{sized(text)}</g>' for text, x, y in pieces
+        f'<g transform="translate({x:.1f} {y:.1f})">{sized(text)}</g>' for text, x, y in drawings
     )
     text = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{scale * width:.2f}" '
@@ -174,10 +224,10 @@ def load_pptx() -> None:
 
 
 def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float) -> Path:
-    """Write drawings as the one slide of a presentation.
+    """Write drawings and texts as the one slide of a presentation.
 
-    The slide is a vector picture, which PowerPoint can turn into shapes. Programs that draw no
-    vectors show a PNG in its place.
+    The drawings are a vector picture, which PowerPoint can turn into shapes. Programs that draw no
+    vectors show a PNG in its place. Texts can be edited.
     """
     import vl_convert
     from pptx import Presentation
@@ -187,7 +237,8 @@ def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float)
     from pptx.oxml import parse_xml
     from pptx.util import Emu
 
-    text, show, saved = sheet_text(pieces, width, height), Presentation(), BytesIO()
+    drawings = [piece for piece in pieces if isinstance(piece[0], str)]
+    text, show, saved = sheet_text(drawings, width, height), Presentation(), BytesIO()
     size = [Emu(round(x * _EMU_PER_PIXEL)) for x in (width, height_of(text))]
     show.slide_width, show.slide_height = size
     slide = show.slides.add_slide(show.slide_layouts.get_by_name("Blank"))
@@ -198,6 +249,9 @@ def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float)
     )
     relation = slide.part.relate_to(vector, RELATIONSHIP_TYPE.IMAGE)
     picture.element.blipFill.find(_BLIP).append(parse_xml(_VECTOR.format(relation)))
+    for block, x, y in pieces:
+        if isinstance(block, TextBlock):
+            _add_text(slide.shapes, block, x, y)
     show.save(saved)
     # Without the time of writing, so that the same sheet has the same bytes.
     with (
@@ -208,6 +262,26 @@ def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float)
         for name in source.namelist():
             target.writestr(ZipInfo(name), source.read(name), ZIP_DEFLATED)
     return path
+
+
+def _add_text(shapes: Any, block: TextBlock, *corner: float) -> None:
+    """Add a block to a slide as a text box, whose values stand at a tab stop."""
+    from pptx.oxml import parse_xml
+    from pptx.util import Emu
+
+    sides = (*corner, block.scale * block.width, block.drawn()[1])
+    places = [Emu(round(_EMU_PER_PIXEL * x)) for x in sides]
+    points = 75.0 * block.scale
+    paragraphs = (
+        _PARAGRAPH.format(
+            line=round(_LINE * size * points), gap=round(_gap(size, hue) * points), tab=places[2],
+            size=round(size * points), bold=int(size > _BOLD), hue=palette.LIGHT[hue][1:],
+            text=escape(text),
+        )
+        for text, size, hue in block.lines
+    )  # fmt: skip
+    box = shapes.add_textbox(*places).element
+    box.replace(box.txBody, parse_xml(_BODY.format("".join(paragraphs))))
 
 
 def width_of(width_mm: float | None) -> tuple[float, bool]:
@@ -294,7 +368,7 @@ SHEET_WIDTHS_MM = (89.0, 183.0)
 
 
 def save_sheet(
-    rows: Sequence[tuple[str, Results, Callable[[bool], tuple[Chart, Sequence[str]]]]], path: Path
+    rows: Sequence[tuple[str, Results, Callable[[bool], tuple[Chart, Strings]]]], path: Path
 ) -> Path:
     """Write many charts on one sheet: a row for each, a column for each of ``SHEET_WIDTHS_MM``.
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from rich.console import RenderableType
 from rich.table import Table
 
 from codesign.base.columns import FloatArray
 from codesign.report.labels import format_setting, format_value
-from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
+from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced, text_line
 from codesign.search.problems.problem_records import ProblemRecord
 from codesign.search.problems.public_problem import Evaluated, PublicProblem, counts_to_show
 
@@ -32,7 +31,7 @@ def list_table(records: Mapping[str, ProblemRecord]) -> Table:
     return record_table("Problems with proven fronts", rows, fields, digits=6)
 
 
-def problem_tables(problem: PublicProblem) -> list[RenderableType]:
+def problem_tables(problem: PublicProblem) -> Tables:
     """One problem: what it asks, what is known of it, its parameters."""
     record = problem.record
     counted = f"{record.n_feasible:,}" if record.n_feasible is not None else "of a sample"
@@ -62,7 +61,7 @@ def problem_tables(problem: PublicProblem) -> list[RenderableType]:
     return spaced([pairs_table(record.label, facts), text_line(description)], table)
 
 
-def evaluation_tables(problem: PublicProblem, evaluated: Evaluated) -> list[RenderableType]:
+def evaluation_tables(problem: PublicProblem, evaluated: Evaluated) -> Tables:
     """One line per design, in the order given."""
     names = list(problem.objectives)
     table = plain_table(
@@ -77,7 +76,7 @@ def evaluation_tables(problem: PublicProblem, evaluated: Evaluated) -> list[Rend
     return [table]
 
 
-def score_tables(problem: PublicProblem, shares: FloatArray) -> list[RenderableType]:
+def score_tables(problem: PublicProblem, shares: FloatArray) -> Tables:
     """The same as a table."""
     title = f"{problem.record.label}: share of the exact hypervolume"
     columns = ["evaluations", "share"]

@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-from rich.console import RenderableType
-
 from codesign.base.columns import Fields
 from codesign.base.text import one_line
 from codesign.report.labels import evaluator_words
-from codesign.report.tables import pairs_table, plain_table, record_table, spaced, text_line
+from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced, text_line
 from codesign.search.campaign import CampaignStatus
 from codesign.search.campaign.manifest import FileVerdict
 
 
-def status_tables(status: CampaignStatus, reading: Fields) -> list[RenderableType]:
+def status_tables(status: CampaignStatus, reading: Fields) -> Tables:
     """A campaign's state and each of its runs."""
     facts = {
         "evaluator": evaluator_words(reading),
@@ -35,14 +33,12 @@ def status_tables(status: CampaignStatus, reading: Fields) -> list[RenderableTyp
     return spaced(pairs_table(status.name, facts), table)
 
 
-def verdict_tables(verdicts: Sequence[FileVerdict]) -> list[RenderableType]:
+def verdict_tables(verdicts: Sequence[FileVerdict]) -> Tables:
     """State of each file of a campaign's folder."""
     return [record_table("Files", verdicts, "file state words=explanation")]
 
 
-def campaigns_tables(
-    campaigns: Sequence[CampaignStatus], n_hidden: int = 0
-) -> list[RenderableType]:
+def campaigns_tables(campaigns: Sequence[CampaignStatus], n_hidden: int = 0) -> Tables:
     """One line per campaign, and what is wrong with those that cannot be used.
 
     Args:

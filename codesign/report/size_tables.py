@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from rich.console import RenderableType
-
 from codesign.answers.sizing import DeploymentEntry, SizeAnswer
 from codesign.base.columns import Fields
 from codesign.base.metrics import PLATFORM_METRICS
@@ -19,6 +17,7 @@ from codesign.models.machines.device.expected_error import describe_expected_err
 from codesign.report.labels import format_metric, format_value, metric_title
 from codesign.report.question import context_words, format_words
 from codesign.report.tables import (
+    Tables,
     format_cell,
     pairs_table,
     plain_table,
@@ -41,7 +40,7 @@ _CHOICE_METRICS = (
 )
 
 
-def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[RenderableType]:
+def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> Tables:
     """The question, the verdict, the deployments, and their pools."""
     every = answer.deployments or ()
     entries, n_more = every[:_MOST_DEPLOYMENTS], len(every) - _MOST_DEPLOYMENTS
@@ -96,7 +95,7 @@ def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> list[Render
     )
 
 
-def session_tables(answer: SizeAnswer, session: str) -> list[RenderableType]:
+def session_tables(answer: SizeAnswer, session: str) -> Tables:
     """Devices that serve sessions, with caches of prompts and without."""
     rates = answer.sessions_per_s or ()
     words = {
@@ -235,7 +234,7 @@ def fleet_notes(
     return notes
 
 
-def instance_tables(answer: SizeAnswer, width: int) -> list[RenderableType]:
+def instance_tables(answer: SizeAnswer, width: int) -> Tables:
     """One instance for the terminal, ``width`` columns wide."""
     instance = answer.instance
     assert instance is not None
@@ -261,7 +260,7 @@ def instance_tables(answer: SizeAnswer, width: int) -> list[RenderableType]:
     )
 
 
-def choices_table(answer: SizeAnswer, n_rows: int, width: int) -> list[RenderableType]:
+def choices_table(answer: SizeAnswer, n_rows: int, width: int) -> Tables:
     """Ways to spread the work, the best first."""
     choices = answer.choices
     assert choices is not None
@@ -297,7 +296,7 @@ def scaling_question(
     }
 
 
-def scaling_tables(title: str, question: Mapping[str, str], study: Scaling) -> list[RenderableType]:
+def scaling_tables(title: str, question: Mapping[str, str], study: Scaling) -> Tables:
     """One study, a table for each phase: times, their parts, the gain over the first value."""
     values = (format_engineering(row["value"], study.axis.unit, 3) for row in study.rows())
     rows = [row | {"value": value} for row, value in zip(study.rows(), values, strict=True)]

@@ -196,7 +196,7 @@ def hatch_patterns() -> str:
     return _tag("defs", "".join(patterns))
 
 
-def _text(
+def text_element(
     x: float, y: float, text: str, anchor: str = "start", hue: str = "ink", size: float = _USUAL,
     **more: Any,
 ) -> str:  # fmt: skip
@@ -217,7 +217,7 @@ def _legend(chart: Chart, width: float, top: float) -> tuple[str, float]:
     """Named series above the panels; returns the text and where the panels may begin."""
     entries: JsonObject = {}
     for mark in (mark for panel in chart.panels for mark in panel.marks):
-        if not isinstance(mark, Box | Label) and mark.name:
+        if not isinstance(mark, Label) and mark.name:
             entries.setdefault(mark.name, mark)
     pieces = []
     x, y = 4.0, top + 9.0
@@ -235,8 +235,8 @@ def _legend(chart: Chart, width: float, top: float) -> tuple[str, float]:
                 x + 1.0, y - 7.5, 14.0, 8.0, mark.hatch, fill=f"var(--{mark.hue})",
                 opacity=f"{mark.opacity:g}",
             )  # fmt: skip
-        group = "" if isinstance(mark, Bars) else _class(mark)
-        pieces.append(_tag("g", key + _text(x + 20.0, y, name, size=_SMALL), class_=group))
+        group = "" if isinstance(mark, Bars | Box) else _class(mark)
+        pieces.append(_tag("g", key + text_element(x + 20.0, y, name, size=_SMALL), class_=group))
         x += wide
     return "".join(pieces), y + 8.0 if entries else top
 
@@ -266,7 +266,7 @@ def _panel(frame: _Frame) -> Iterable[str]:
     """Grid, marks and texts of a panel, from the lowest to the highest."""
     panel = frame.panel
     if panel.title:
-        yield _text(frame.left, frame.top - 8.0, panel.title, font_weight=600)
+        yield text_element(frame.left, frame.top - 8.0, panel.title, font_weight=600)
     yield from _axes(frame)
     texts: list[str] = []
     for mark in panel.marks:
@@ -289,10 +289,10 @@ def _axes(frame: _Frame) -> Iterable[str]:
         for value, text in _ticks(panel.x, frame.width, is_upright=False):
             x = float(frame.x(value))
             yield _tag("path", d=_route([(x, frame.top), (x, bottom)]), stroke="var(--grid)")
-            yield _text(x, bottom + 14.0, text, "middle", "quiet", _SMALL)
+            yield text_element(x, bottom + 14.0, text, "middle", "quiet", _SMALL)
         if panel.x.title:
             title = wrap(panel.x.title, frame.width + 40.0)
-            yield _text(frame.left + frame.width / 2 - 6.0, bottom + 29.0, title, "middle")
+            yield text_element(frame.left + frame.width / 2 - 6.0, bottom + 29.0, title, "middle")
     if not panel.y.is_hidden:
         for value, text in _ticks(panel.y, frame.height, is_upright=True):
             y = float(frame.y(value))
@@ -300,12 +300,12 @@ def _axes(frame: _Frame) -> Iterable[str]:
                 route = _route([(frame.left, y), (frame.right, y)])
                 yield _tag("path", d=route, stroke="var(--grid)")
             hue = "ink" if panel.y.names else "quiet"
-            yield _text(frame.left - 5.0, y + 3.5, text, "end", hue, _SMALL)
+            yield text_element(frame.left - 5.0, y + 3.5, text, "end", hue, _SMALL)
         if panel.y.title:
             x = frame.left - _widest_tick(panel.y, frame.height) - 12.0
             y = frame.top + frame.height / 2
             turn = f"rotate(-90 {_n(x)} {_n(y)})"
-            yield _text(x, y, panel.y.title, "middle", transform=turn)
+            yield text_element(x, y, panel.y.title, "middle", transform=turn)
 
 
 def _ticks(axis: Axis, length: float, is_upright: bool) -> list[tuple[float, str]]:
@@ -462,11 +462,11 @@ def _bars(frame: _Frame, mark: Bars, texts: list[str]) -> Iterable[str]:
         y, wide = float(top[i]) + high / 2 + 3.5, text_width(label, _SMALL) + 4.0
         # The label stands behind the bar, or before its end where there is no room behind.
         if label and right + wide <= frame.right + 12.0:
-            texts.append(_text(right + 4.0, y, label, size=_SMALL))
+            texts.append(text_element(right + 4.0, y, label, size=_SMALL))
         elif label:
             plate = {"fill": "var(--paper)", "opacity": "0.85"}
             texts.append(_rectangle(right - wide - 3.0, y - 9.0, wide + 1.0, 12.0, **plate))
-            texts.append(_text(right - 4.0, y, label, "end", size=_SMALL))
+            texts.append(text_element(right - 4.0, y, label, "end", size=_SMALL))
 
 
 def _box(frame: _Frame, mark: Box, texts: list[str]) -> Iterable[str]:
@@ -486,7 +486,7 @@ def _box(frame: _Frame, mark: Box, texts: list[str]) -> Iterable[str]:
     if mark.label and text_width(label, _SMALL) <= room and lines * 12.0 <= y1 - y0:
         middle = (y0 + y1) / 2 - 6.0 * (lines - 1) + 3.5
         texts.append(
-            _text((x0 + x1) / 2, middle, label, "middle", size=_SMALL, pointer_events="none")
+            text_element((x0 + x1) / 2, middle, label, "middle", size=_SMALL, pointer_events="none")
         )
 
 
@@ -494,7 +494,7 @@ def _label(frame: _Frame, mark: Label) -> str:
     x, y = float(frame.x(mark.x)), float(frame.y(mark.y))
     more = {"font_weight": 600 if mark.is_bold else "", "class_": _class(mark)}
     if mark.anchor:
-        return _text(x, y + 3.5, mark.text, mark.anchor, mark.hue, mark.size, **more)
+        return text_element(x, y + 3.5, mark.text, mark.anchor, mark.hue, mark.size, **more)
     lines = mark.text.count("\n") + 1
     wide, high = text_width(mark.text, mark.size) + 4.0, 1.2 * mark.size * lines + 2.0
     for dx, dy in _offsets(frame, mark):
@@ -514,7 +514,7 @@ def _label(frame: _Frame, mark: Label) -> str:
             route = _route([(x, y), (min(max(x, x0), x1), min(max(y, y0), y1))])
             leader = _tag("path", d=route, stroke="var(--quiet)", stroke_width="0.8")
         baseline = y0 + 0.95 * mark.size + 1.0
-        return leader + _text(px, baseline, mark.text, "middle", mark.hue, mark.size, **more)
+        return leader + text_element(px, baseline, mark.text, "middle", mark.hue, mark.size, **more)
     return ""  # no room: the reader finds it by hovering
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, StringTuple
 from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report.labels import format_value, part_words
@@ -44,7 +44,7 @@ class PictureLink:
     """
 
     name: str
-    words: tuple[str, ...]
+    words: StringTuple
 
 
 @frozen

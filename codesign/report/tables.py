@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, Strings, StringTuple
 from codesign.base.metrics import ALL_METRICS
 from codesign.base.units import parse_unit
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
@@ -25,12 +25,15 @@ from codesign.report.labels import (
     spaced_name,
 )
 
+Tables = list[RenderableType]
+"""Tables and paragraphs that the terminal prints."""
+
 
 def plain_table(
     title: str,
-    columns: Sequence[str],
+    columns: Strings,
     numbers: Iterable[str] = (),
-    rows: Iterable[Sequence[str]] = (),
+    rows: Iterable[Strings] = (),
 ) -> Table:
     """A table of rows; the columns named in ``numbers`` are aligned to the right.
 
@@ -87,7 +90,7 @@ def text_line(text: str, style: str = "") -> Text:
     return Text(text, style=style)
 
 
-def spaced(*parts: RenderableType | Sequence[RenderableType]) -> list[RenderableType]:
+def spaced(*parts: RenderableType | Sequence[RenderableType]) -> Tables:
     """Parts with a blank line between them; lines in a list are one part, an empty list is none.
 
     >>> [str(line) for line in spaced("a", [], ["b", "c"])]
@@ -117,9 +120,7 @@ def constant_words(technology: str, number: str) -> str:
     return title if technology == CONSTANTS else f"{memory_words(technology)} {title}"
 
 
-def rows_table(
-    title: str, rows: Sequence[Fields], width: int = 140, first: Sequence[str] = ()
-) -> Table:
+def rows_table(title: str, rows: Sequence[Fields], width: int = 140, first: Strings = ()) -> Table:
     """Rows of an evaluator's explanation, each number in the unit that its name states.
 
     A value that is itself a mapping (traffic by memory level) becomes one column per key.
@@ -131,7 +132,7 @@ def rows_table(
         width: Columns of the terminal.
         first: Keys to show before the others, in this order.
     """
-    columns: dict[tuple[str, ...], list[Any]] = {}
+    columns: dict[StringTuple, list[Any]] = {}
     for number, row in enumerate(rows):
         for key, value in row.items():
             inner = value if isinstance(value, Mapping) else {None: value}

@@ -6,14 +6,14 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Literal
 
-from rich.console import RenderableType
 from rich.table import Table
 from rich.text import Text
 
+from codesign.base.columns import Strings
 from codesign.base.files import write_text
 from codesign.base.records import frozen
 from codesign.base.text import markdown_table
-from codesign.report.tables import let_break, plain_table, text_line
+from codesign.report.tables import Tables, let_break, plain_table, text_line
 
 _LATEX = {
     "\\": r"\textbackslash{}", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "$": r"\$",
@@ -48,8 +48,8 @@ class TextTable:
     """
 
     title: str
-    header: Sequence[str]
-    rows: Sequence[Sequence[str]]
+    header: Strings
+    rows: Sequence[Strings]
     note: str = ""
     numbers: Collection[str] | None = None
     folds: Literal["names", "numbers"] = "numbers"
@@ -69,7 +69,7 @@ class TextTable:
             drawn.add_row(*map(Text, (cell.replace("± ", "±") for cell in row), styles))
         return drawn
 
-    def terminal_table_and_note(self) -> list[RenderableType]:
+    def terminal_table_and_note(self) -> Tables:
         """Table for a terminal with the note, which may be empty, in lines below."""
         return [self.terminal_table(), text_line(self.note)]
 
@@ -105,7 +105,7 @@ class TextTable:
         return "\n".join(lines)
 
 
-def _emphasized(row: Sequence[str], bold: str, escape: Callable[[str], str] = str) -> list[str]:
+def _emphasized(row: Strings, bold: str, escape: Callable[[str], str] = str) -> list[str]:
     """Escaped cells, the best within the marks that ``bold`` has around ``{}``."""
     return [
         bold.format(escape(cell)) if isinstance(cell, BestCell) else escape(cell) for cell in row
@@ -121,9 +121,7 @@ def latex(text: str) -> str:
     return "".join(_LATEX.get(character, character) for character in text)
 
 
-def write_forms(
-    tables: Sequence[TextTable], folder: Path, name: str, head: Sequence[str]
-) -> list[Path]:
+def write_forms(tables: Sequence[TextTable], folder: Path, name: str, head: Strings) -> list[Path]:
     """``NAME.md`` and ``NAME.tex`` of some tables; returns their paths.
 
     Args:

@@ -24,7 +24,14 @@ from codesign.report.labels import (
     takes_prefix,
 )
 from codesign.report.result_tables import design_words, metric_header
-from codesign.report.tables import constant_words, plain_table, record_table, spaced, text_line
+from codesign.report.tables import (
+    Tables,
+    constant_words,
+    plain_table,
+    record_table,
+    spaced,
+    text_line,
+)
 from codesign.search.campaign import Results
 
 PERCENTS = "5-95 %"
@@ -34,9 +41,7 @@ NO_RANGE = "no range stated"
 _MOST_TORNADO_ROWS = 4
 
 
-def design_tables(
-    uncertainty: DesignUncertainty, evaluated: EvaluatedDesign
-) -> list[RenderableType]:
+def design_tables(uncertainty: DesignUncertainty, evaluated: EvaluatedDesign) -> Tables:
     """Intervals, and what dominates them, for the terminal."""
     metrics = {name: metric_of(name, evaluated.known_metrics) for name in uncertainty.intervals}
     headers = ["typical", "5 %", "median", "95 %", "lowest corner", "highest corner"]
@@ -87,9 +92,7 @@ def _percent(share: float | None) -> str:
     return "–" if share is None or math.isnan(share) else f"{100 * share:.3g} %"
 
 
-def front_tables(
-    robust_front: RobustFront, results: Results, limit: int | None = None
-) -> list[RenderableType]:
+def front_tables(robust_front: RobustFront, results: Results, limit: int | None = None) -> Tables:
     """Share of draws with each design on the front; at most ``limit`` designs."""
     metrics = [objective.metric for objective in results.problem.objectives]
     designs = robust_front.designs[:limit]

@@ -16,7 +16,7 @@ from codesign.base.records import frozen
 from codesign.insight.summary import convergence, optimizer_names
 from codesign.report.front_lines import front_lines
 from codesign.report.labels import describe_time, evaluator_words, format_value
-from codesign.report.tables import record_table, text_line
+from codesign.report.tables import Tables, record_table, text_line
 from codesign.search.campaign import CampaignStatus, Results
 from codesign.search.campaign.store import BatchTiming
 
@@ -89,14 +89,14 @@ def sparkline(values: FloatArray, highest: float, width: int = _WIDTH) -> str:
     return "".join(_BARS[round(height * (len(_BARS) - 1))] for height in share.tolist())
 
 
-def frame_tables(frame: Frame, console: Console | None = None) -> list[RenderableType]:
+def frame_tables(frame: Frame, console: Console | None = None) -> Tables:
     """The frame for the terminal.
 
     Args:
         console: Where it is shown; what does not fit its height is left out, of the runs first
             those that have ended. All runs and a few designs if None.
     """
-    sections: list[RenderableType] = [text_line(facts_line(frame), "bold"), text_line("")]
+    sections: Tables = [text_line(facts_line(frame), "bold"), text_line("")]
     is_narrow = console is not None and console.width < WHOLE_WIDTH
     if frame.results is not None and len(frame.results):
         sections += [_hypervolume_table(frame.results, is_narrow), text_line("")]

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Strings, StringTuple
 from codesign.base.failures import Failure, Status
 from codesign.base.records import frozen
 from codesign.search.pareto import non_dominated
@@ -38,7 +38,7 @@ class Observations:
     rows: IntArray
     objectives: FloatArray
     violations: FloatArray
-    violation_names: tuple[str, ...] = ()
+    violation_names: StringTuple = ()
     metrics: Arrays = field(default_factory=dict)
     failures: Mapping[int, Failure] = field(default_factory=dict)
 
@@ -139,7 +139,7 @@ class Observations:
             },
         )
 
-    def limited_to(self, names: Sequence[str]) -> Observations:
+    def limited_to(self, names: Strings) -> Observations:
         """The same with the violations of these limits alone, in this order; NaN if unreported."""
         if tuple(names) == self.violation_names:
             return self

@@ -18,6 +18,8 @@ from codesign.base.columns import (
     FloatArray,
     IntArray,
     JsonObject,
+    Strings,
+    StringTuple,
 )
 from codesign.base.errors import (
     InputError,
@@ -137,11 +139,11 @@ class Problem:
         )
 
     @property
-    def metric_names(self) -> tuple[str, ...]:
+    def metric_names(self) -> StringTuple:
         """The names of :attr:`metrics`."""
         return tuple(metric.name for metric in self.metrics)
 
-    def sources_of(self, names: Iterable[str]) -> tuple[str, ...]:
+    def sources_of(self, names: Iterable[str]) -> StringTuple:
         """The evaluator's metrics that metrics are computed from; its own are themselves."""
         sources = {
             derived_metric.metric.name: sorted(derived_metric.sources)
@@ -185,7 +187,7 @@ class Problem:
         return flipped_columns(objectives, self.senses)
 
     @property
-    def deciding_metrics(self) -> tuple[str, ...]:
+    def deciding_metrics(self) -> StringTuple:
         """The metrics of objectives and constraints: they alone decide on the front."""
         used = set(self.objective_names)
         used.update(*(constraint.expression.names for constraint in self.constraints))
@@ -292,7 +294,7 @@ class Problem:
         columns = [violations.get(constraint.text, nothing) for constraint in after]
         return np.column_stack([*columns, np.empty((len(rows), 0))])
 
-    def _predicted(self, rows: IntArray, names: Sequence[str]) -> dict[str, FloatArray]:
+    def _predicted(self, rows: IntArray, names: Strings) -> dict[str, FloatArray]:
         """(n,) by name, of the metrics named those that the cheaper model has."""
         if not self.is_predicted:
             raise JobError(f"evaluator {self.evaluator_name!r} predicts nothing")
@@ -313,7 +315,7 @@ class Problem:
         return values
 
     def best_case(
-        self, columns: Columns, undecided: Domains, names: Sequence[str]
+        self, columns: Columns, undecided: Domains, names: Strings
     ) -> dict[str, FloatArray]:
         """(n,) of each of the metrics named that can be bounded, a value that no design beats.
 
@@ -336,7 +338,7 @@ class Problem:
             for derived_metric in bounded
         }
 
-    def evaluate(self, rows: IntArray, metrics: Sequence[str] | None = None) -> Observations:
+    def evaluate(self, rows: IntArray, metrics: Strings | None = None) -> Observations:
         """Evaluate designs of the space.
 
         An evaluator that raises on a batch is given its halves, down to the designs at fault;
@@ -405,7 +407,7 @@ class Problem:
             **provenance_of(self.derived),
         }
 
-    def _attempt(self, rows: IntArray, metrics: Sequence[str] | None) -> Evaluation:
+    def _attempt(self, rows: IntArray, metrics: Strings | None) -> Evaluation:
         n = len(rows)
         try:
             columns = self.space.columns(rows)

@@ -9,7 +9,7 @@ import numpy as np
 import yaml
 
 from codesign.base import plugins
-from codesign.base.columns import Fields, IntArray, Value
+from codesign.base.columns import Fields, IntArray, Strings, Value
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
@@ -69,10 +69,10 @@ class Study:
     def __init__(
         self,
         space: DesignSpace | Mapping[str, object],
-        objectives: Sequence[str],
+        objectives: Strings,
         *,
-        constraints: Sequence[str] = (),
-        numbers: Sequence[str] = (),
+        constraints: Strings = (),
+        numbers: Strings = (),
         optimizer: str = "gp-ehvi",
         initial: int = 20,
         seed: int = 0,
@@ -192,11 +192,11 @@ class Study:
 def optimize(
     function: Callable[[Mapping[str, Value]], Result],
     space: DesignSpace | Mapping[str, object],
-    objectives: Sequence[str],
+    objectives: Strings,
     *,
     budget: int = 100,
-    constraints: Sequence[str] = (),
-    numbers: Sequence[str] = (),
+    constraints: Strings = (),
+    numbers: Strings = (),
     optimizer: str = "gp-ehvi",
     initial: int = 20,
     seed: int = 0,

@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, StringTuple
 from codesign.base.errors import InputError
 from codesign.space.axes import ComponentAxis, axes_of, regrouped
 from codesign.space.design_rules import rules_of
@@ -63,7 +63,7 @@ class Component:
         self._axes: tuple[ComponentAxis, ...] = ()
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> StringTuple:
         """The parameters' names."""
         return tuple(self.structure.parameters[column].name for column in self.columns)
 

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, Value
+from codesign.base.columns import FloatArray, IntArray, StringTuple, Value
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.records import frozen
 from codesign.base.units import DIMENSIONLESS, format_quantity, parse_unit, split_quantity
@@ -212,10 +212,10 @@ class RepeatedPart:
     """
 
     name: str
-    members: tuple[str, ...]
+    members: StringTuple
     columns: IntArray
     minimum: int
-    order: tuple[str, ...]
+    order: StringTuple
     variants: IntArray = field(repr=False)
     ranks: IntArray = field(repr=False)
     strides: IntArray = field(repr=False)
@@ -250,7 +250,7 @@ def repeated_part(
     parameters: Sequence[tuple[str, Parameter]],
     columns: IntArray,
     minimum: int,
-    order: tuple[str, ...],
+    order: StringTuple,
     keys: Sequence[FloatArray],
 ) -> RepeatedPart:
     """A repeated part with its canonical order worked out.

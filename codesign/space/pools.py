@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, JsonObject, Strings, StringTuple
 from codesign.base.errors import InputError, UnknownNameError, check_known
 from codesign.base.records import frozen
 from codesign.base.schema import Document, KeyPath, parse_record
@@ -57,7 +57,7 @@ class Pool:
     name: str
     role: Role
     machine: str
-    parameter_names: tuple[str, ...]
+    parameter_names: StringTuple
     load: Callable[[], DesignSpace]
 
     @cached_property
@@ -87,7 +87,7 @@ class PoolDefinition:
         """Work of its machines."""
         return self.record.role or cast(Role, self.name)  # which is one, as read_system has seen
 
-    def parameter_names(self, names: Sequence[str]) -> tuple[str, ...]:
+    def parameter_names(self, names: Strings) -> StringTuple:
         """Parameters of one machine among the system's, by the pool's own names."""
         return tuple(self.own(dict.fromkeys(names)))
 
@@ -184,7 +184,7 @@ _SOME = {"any": [1]}
 """Parameters in the place of those that the pools bring."""
 
 
-def _check_names(document: Document, pools: Sequence[PoolDefinition], links: Sequence[str]) -> None:
+def _check_names(document: Document, pools: Sequence[PoolDefinition], links: Strings) -> None:
     """Refuse names that cannot stand before those of parameters, or that are not told apart."""
     places = {("pools", pool.name): pool.name for pool in pools}
     places |= {("links", link): link for link in links}

@@ -17,6 +17,7 @@ from codesign.base.columns import (
     FloatArray,
     IntArray,
     JsonObject,
+    StringTuple,
     Value,
 )
 from codesign.base.errors import InputError, ProblemList, check_known, describe_unknown
@@ -89,7 +90,7 @@ class DesignSpace:
         return self.structure.parameters
 
     @cached_property
-    def names(self) -> tuple[str, ...]:
+    def names(self) -> StringTuple:
         """The parameters' names."""
         return tuple(parameter.name for parameter in self.parameters)
 
@@ -296,7 +297,7 @@ class DesignSpace:
         return self._assembled(rows_of_components, math.prod(sizes))
 
     @property
-    def feature_names(self) -> tuple[str, ...]:
+    def feature_names(self) -> StringTuple:
         """Names of the columns of :meth:`features`."""
         return tuple(feature.name for feature in self._features)
 

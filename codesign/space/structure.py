@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Strings
 from codesign.base.records import frozen
 from codesign.base.units import Unit, parse_unit
 from codesign.space.expressions import PRESENT, Category, Expression
@@ -96,7 +96,7 @@ class Symbols:
         self.units[key] = unit
         self._tabulate(key, column, numbers)
 
-    def add_word(self, key: str, column: int, words: Sequence[str], known: Sequence[str]) -> None:
+    def add_word(self, key: str, column: int, words: Strings, known: Strings) -> None:
         """Name an attribute of a parameter's value that is one of some known words."""
         self.categories[key] = Category(tuple(known))
         self._tabulate(key, column, [known.index(word) for word in words], absent=-1.0)

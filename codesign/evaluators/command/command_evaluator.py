@@ -13,13 +13,12 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from codesign.base import plugins
-from codesign.base.columns import Arrays, Columns, Fields
+from codesign.base.columns import Arrays, Columns, Fields, Strings
 from codesign.base.errors import InputError, Mistake, describe_unknown
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.failures import Failure
@@ -66,7 +65,7 @@ class CommandEvaluator(Evaluator):
         self,
         workload: CommandWorkload,
         options: CommandOptions,
-        parameters: Sequence[str] | None = None,
+        parameters: Strings | None = None,
     ) -> None:
         self._workload, self._options = workload, options
         self._values = fixed_values(workload.model_dump(mode="json"), options.version)
@@ -90,7 +89,7 @@ class CommandEvaluator(Evaluator):
         has_model = method != "predict" or self._predictor is not None
         return has_model and super().offers(method)
 
-    def use_parameters(self, names: Sequence[str]) -> Evaluator:
+    def use_parameters(self, names: Strings) -> Evaluator:
         """The evaluator for a design space with these parameters.
 
         Raises:
@@ -117,7 +116,7 @@ class CommandEvaluator(Evaluator):
             return {}
         return self._predictor.known_violations(_columns_of(self._predictor, designs))
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         """Run the program for ``n`` designs, one after the other.
 
         Raises:
@@ -161,7 +160,7 @@ class CommandEvaluator(Evaluator):
             **({} if model is None else {"predicted_by": model.provenance()}),
         }
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
+    def predict(self, designs: Columns, metrics: Strings) -> Arrays:
         """(n,) each, the metrics named as the cheaper model has them."""
         model, known_as = self._predictor, self._options.predicted_by
         if model is None or known_as is None:
@@ -232,9 +231,7 @@ class CommandEvaluator(Evaluator):
         return numbers
 
 
-def _predictor(
-    model: CheaperModel, workload: CommandWorkload, parameters: Sequence[str]
-) -> Evaluator:
+def _predictor(model: CheaperModel, workload: CommandWorkload, parameters: Strings) -> Evaluator:
     def record(record_class: type[Record], data: Fields) -> Record:
         return parse_record(Document("predicted_by", dict(data), {}), record_class)
 

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, StringTuple
 from codesign.base.errors import reraised_as_value_error
 from codesign.base.metrics import Sense
 from codesign.base.schema import Record
@@ -136,7 +136,7 @@ class CheaperModel(Record):
 class CommandOptions(Record):
     """Call of the program, and places of its numbers."""
 
-    run: Annotated[tuple[str, ...], Field(min_length=1)]
+    run: Annotated[StringTuple, Field(min_length=1)]
     """Program and arguments; no shell reads them. ``${NAME}`` stands for a parameter's value,
     ``${workload.KEY}``, ``${version}``, or ``${python}``, the interpreter that runs codesign."""
     files: tuple[ExistingFile, ...] = ()

@@ -21,6 +21,7 @@ from codesign.base.columns import (
     Fields,
     FloatArray,
     JsonObject,
+    Strings,
     Value,
     column_of,
     combined,
@@ -123,7 +124,7 @@ class EconomicsEvaluator(Evaluator):
             left_over = np.where(is_uneven, np.maximum(left_over, 1.0), left_over)
         return {"capacity": batch.decoding.memory_excess(batch.load), "split": left_over}
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         """Evaluate a batch.
 
         Raises:

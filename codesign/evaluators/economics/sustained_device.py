@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Strings, StringTuple
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.schema import Fraction, Record, parse_record, quantity, read_document
@@ -80,7 +80,7 @@ class SustainedDevice:
     capacity_bytes: FloatArray | float
     fabric: Fabric
     peak_flop_per_s: FloatArray | float
-    notes: tuple[str, ...] = ()
+    notes: StringTuple = ()
 
 
 def device_machine(name: str, weight_format: str, options: EconomicsOptions) -> SustainedDevice:
@@ -131,7 +131,7 @@ def _sustained(
     peak_flop_per_s: float,
     memory: tuple[float, float],
     options: EconomicsOptions,
-    notes: Sequence[str] = (),
+    notes: Strings = (),
     *,
     paper: PaperDevice | None = None,
     links: Mapping[str, float | None] | None = None,

@@ -7,7 +7,7 @@ designs; a hundred thousand machines are then a handful of array operations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from codesign.base.columns import (
     Fields,
     FloatArray,
     IntArray,
+    Strings,
     Value,
     combined,
     distinct,
@@ -88,7 +89,7 @@ class ForecastEvaluator(Evaluator):
         named = dict.fromkeys(default.prefill.names + default.decode.names)
         self.options.efficiencies.check(tuple(named))
 
-    def convention_modules(self) -> Sequence[str]:
+    def convention_modules(self) -> Strings:
         """Module of the counting class, which may be another package's."""
         return [rules_of(self.options.profile).__module__]
 
@@ -108,7 +109,7 @@ class ForecastEvaluator(Evaluator):
         used = np.array([forecast.memory_bytes for forecast in forecasts])[position]
         return {"capacity": used / self._column(designs, _CAPACITY, np.inf) - 1.0}
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         """Evaluate a batch.
 
         Raises:

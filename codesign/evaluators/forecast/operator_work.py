@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, JsonObject
+from codesign.base.columns import FloatArray, JsonObject, StringTuple
 from codesign.base.records import frozen
 from codesign.models.workload.operator_rules import OperatorRule, Role
 
@@ -55,9 +55,9 @@ class PassWork:
         values: (..., q, o) amounts of work, one row per quantity in the order of ``QUANTITIES``.
     """
 
-    names: tuple[str, ...]
-    classes: tuple[str, ...]
-    groups: tuple[str, ...]
+    names: StringTuple
+    classes: StringTuple
+    groups: StringTuple
     rules: tuple[OperatorRule, ...]
     values: FloatArray
 

@@ -20,7 +20,16 @@ from typing import Annotated, Any
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from codesign.base.columns import Arrays, Column, Columns, Fields, FloatArray, IntArray, Value
+from codesign.base.columns import (
+    Arrays,
+    Column,
+    Columns,
+    Fields,
+    FloatArray,
+    IntArray,
+    Strings,
+    Value,
+)
 from codesign.base.errors import InputError, describe_unknown, needing_extra
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
@@ -51,7 +60,7 @@ class BenchmarkFunction:
     name: str
     bounds: Sequence[Sequence[float]] | Sequence[float]
     n_objectives: Sequence[int] = (2, 2)
-    names: Mapping[int, Sequence[str]] = field(default_factory=dict)
+    names: Mapping[int, Strings] = field(default_factory=dict)
     is_of_pymoo: bool = False
 
     @property
@@ -186,7 +195,7 @@ class BenchmarkFunctions(Evaluator):
         shares = self._levels(designs) / self._most_levels(len(designs))
         return {"domain": np.maximum(shares.max(axis=1) - 1.0, -shares.min(axis=1))}
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         """The objectives of ``n`` designs, and the function's own limits ``limit1``, ``limit2``.
 
         Raises:

@@ -18,6 +18,7 @@ from codesign.base.columns import (
     Domains,
     FloatArray,
     IntArray,
+    Strings,
     Value,
     combined,
     distinct,
@@ -108,7 +109,7 @@ class BestCase:
         self,
         designs: Columns,
         undecided: Domains,
-        metrics: Sequence[str],
+        metrics: Strings,
     ) -> dict[str, FloatArray]:
         """(n,) bounds of the requested metrics; metrics that cannot be bounded are absent.
 
@@ -322,7 +323,7 @@ class BestCase:
         return best | {"time_per_output_token_s": per_user_s}
 
 
-def _costs(least: SiliconBounds, limits: Arrays, metrics: Sequence[str]) -> Arrays:
+def _costs(least: SiliconBounds, limits: Arrays, metrics: Strings) -> Arrays:
     """Least accounts among the metrics; a memory that nothing is written to lasts longest."""
     standing = (*SILICON_METRICS, STANDING, STANDING_CARBON)
     costs = {name: getattr(least, name) for name in standing if name in metrics}

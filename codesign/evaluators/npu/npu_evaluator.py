@@ -25,6 +25,8 @@ from codesign.base.columns import (
     Fields,
     FloatArray,
     IntArray,
+    Strings,
+    StringTuple,
     Value,
     n_designs,
     taken,
@@ -155,7 +157,7 @@ class NpuEvaluator(PhaseMachine):
             later = later[len(FORMAT_KEYS) :]
             self.undecided_parameters = (clock, *FORMAT_KEYS, ALGORITHM, *later)
 
-    undecided_parameters: tuple[str, ...] = UNDECIDED_PARAMETERS
+    undecided_parameters: StringTuple = UNDECIDED_PARAMETERS
     kept_limits = frozenset({"time_per_output_token_s", "tokens_per_s_per_user", "phase_time_s"})
     metrics_for_pools = FOR_POOLS
 
@@ -171,9 +173,7 @@ class NpuEvaluator(PhaseMachine):
             return values
         return self._best_case.interchangeable(parameter, values)
 
-    def superseded(
-        self, values: Domains, objectives: Sequence[str]
-    ) -> Mapping[str, Sequence[bool]]:
+    def superseded(self, values: Domains, objectives: Strings) -> Mapping[str, Sequence[bool]]:
         """Formats, and algorithms, that cost more accuracy than others of the same widths."""
         if self.accuracy is None:
             return {}
@@ -190,7 +190,7 @@ class NpuEvaluator(PhaseMachine):
         self,
         designs: Columns,
         undecided: Domains,
-        metrics: Sequence[str],
+        metrics: Strings,
     ) -> Arrays:
         """(n,) what no completion of a design beats (see ``best_case.py``)."""
         if open_options := [name for name in OPTION_PARAMETERS if name in undecided]:
@@ -223,7 +223,7 @@ class NpuEvaluator(PhaseMachine):
         self,
         designs: Columns,
         undecided: Domains,
-        metrics: Sequence[str],
+        metrics: Strings,
     ) -> Iterator[Columns]:
         """Columns of every combination of undecided options that may have the best metrics."""
         codes = np.zeros(n_designs(designs), dtype=np.int64)
@@ -290,7 +290,7 @@ class NpuEvaluator(PhaseMachine):
         evaluator._forget_models()
         return evaluator
 
-    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
+    def constant_ranges(self, metrics: Strings) -> Mapping[str, Range]:
         """Ranges of the constants that these metrics depend on, unless the options state them."""
         ranges = constant_ranges(self.options.process)
         if not set(metrics) & {*COST_METRICS, *PARTS_OF_COST}:
@@ -357,7 +357,7 @@ class NpuEvaluator(PhaseMachine):
             )
         return self.preparation.prepared(designs).violations
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         declared = self.metric_names
         names = chosen_metrics(declared if metrics is None else metrics, {*declared, *FOR_POOLS})
         if has_variants(designs):
@@ -432,7 +432,7 @@ class NpuEvaluator(PhaseMachine):
         best = self.best_case(designs, {}, BOUNDED)
         return known_features | {f"best_{name}": values for name, values in best.items()}
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
+    def predict(self, designs: Columns, metrics: Strings) -> Arrays:
         """(n,) what designs cannot beat, of the metrics that have a bound: near what they have."""
         if has_variants(designs):
             return self._group_results(
@@ -490,7 +490,7 @@ class NpuEvaluator(PhaseMachine):
                 values.setdefault(name, np.empty(n))[positions] = of_group
         return values
 
-    def _evaluate_deployed(self, designs: Columns, names: Sequence[str]) -> Evaluation:
+    def _evaluate_deployed(self, designs: Columns, names: Strings) -> Evaluation:
         def evaluate_group(group: NpuEvaluator, columns: Columns) -> Arrays:
             result = group.evaluate(columns, names)
             excess = np.full(n_designs(columns), group.excess)

@@ -15,6 +15,7 @@ from codesign.base.columns import (
     Columns,
     FloatArray,
     IntArray,
+    Strings,
     combined,
     distinct,
     n_designs,
@@ -139,7 +140,7 @@ class Preparation:
         return taken(designs, representative), number
 
     def _key(
-        self, designs: Columns, is_whole: bool, free: Sequence[str] = _FREE_PARAMETERS
+        self, designs: Columns, is_whole: bool, free: Strings = _FREE_PARAMETERS
     ) -> tuple[IntArray, int]:
         """(n,) numbers that are equal only where operators and limits, or all metrics, are."""
         codes = [

@@ -6,13 +6,21 @@ from collections.abc import Iterator, Mapping
 
 import numpy as np
 
-from codesign.base.columns import Columns, IntArray, combined, distinct, n_designs, taken
+from codesign.base.columns import (
+    Columns,
+    IntArray,
+    StringTuple,
+    combined,
+    distinct,
+    n_designs,
+    taken,
+)
 from codesign.models.accounts.account_constants import PROCESSES
 from codesign.models.deployments import Parallelism
 from codesign.models.deployments.grouping import groups, has_degrees
 from codesign.models.hardware.accelerator import positions_of
 
-OPTION_PARAMETERS: Mapping[str, tuple[str, ...]] = {
+OPTION_PARAMETERS: Mapping[str, StringTuple] = {
     "process": PROCESSES,
     "topology": ("staged", "parallel"),
 }

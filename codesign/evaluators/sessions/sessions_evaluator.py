@@ -65,6 +65,7 @@ _TTFT, _TPOT, _JOULES = (
     "time_per_output_token_s",
     "dynamic_joules_per_token",
 )
+_OUTER, _ROUNDING = "outer caches", 1e-6
 _OF_MACHINE = ("area_mm2", "power_density_w_per_mm2", "junction_temperature_celsius",
                "peak_flop_per_s", *FORMAT_METRICS)  # fmt: skip
 """Metrics that a design has from its decoding machine, unchanged."""
@@ -488,9 +489,22 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         if account is None:
             return None
         evaluation = self.evaluate(designs)
+        metrics = first_values(evaluation.metrics)
+        usd, watts = (
+            metrics[name] - account.metrics.get(name, np.nan)
+            for name in ("unit_cost_usd", "tdp_watts")
+        )
+        costs, power = list(account.costs), list(account.power)
+        if usd > _ROUNDING:
+            costs.append({"part": _OUTER, "component": _OUTER, "n_dies": None, "area_mm2": 0.0,
+                          "usd": usd})  # fmt: skip
+        if watts > _ROUNDING:
+            power.append({"name": _OUTER, "tdp_watts": watts, "average_watts": None})
         return replace(
             account,
-            metrics=first_values(evaluation.metrics),
+            metrics=metrics,
+            costs=costs,
+            power=power,
             violations=first_values(evaluation.violations),
             notes=(*account.notes, "operators, power and levels are of a decode step; metrics are "
                    "of whole sessions"),

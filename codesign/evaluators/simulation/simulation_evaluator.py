@@ -8,7 +8,7 @@ run one after the other, each from idle ports to idle ports.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Literal
@@ -21,6 +21,7 @@ from codesign.base.columns import (
     Columns,
     Fields,
     FloatArray,
+    Strings,
     first_values,
     n_designs,
     taken,
@@ -381,11 +382,11 @@ class SimulationEvaluator(PhaseMachine):
         _check_formats(designs)
         return self.analytical.known_violations(designs)
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
+    def predict(self, designs: Columns, metrics: Strings) -> Arrays:
         """(n,) each, the metrics named as ``npu`` has them: thousands of times cheaper."""
         return self.analytical.evaluate(designs, metrics).metrics
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         """Evaluate a batch; only designs that need it are simulated."""
         declared = self.metric_names
         names = chosen_metrics(declared if metrics is None else metrics, {*declared, *FOR_POOLS})

@@ -6,7 +6,7 @@ They report, of one machine in the role of its pool, the metrics that systems fo
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Self, cast
 
 import numpy as np
@@ -18,6 +18,7 @@ from codesign.base.columns import (
     Domains,
     Fields,
     FloatArray,
+    Strings,
     first_values,
     n_designs,
 )
@@ -140,7 +141,7 @@ class DesignPool(Evaluator):
         """The profile of the evaluator, or else its name."""
         return self.evaluator.profile or self.evaluator_name
 
-    def convention_modules(self) -> Sequence[str]:
+    def convention_modules(self) -> Strings:
         """Modules of the evaluator and of the conventions that it uses."""
         evaluator = self.evaluator
         return [type(evaluator).__module__, *evaluator.convention_modules()]
@@ -161,7 +162,7 @@ class DesignPool(Evaluator):
     def replace_constants(self, values: Mapping[str, float]) -> Self:
         return self.changed(self.evaluator.replace_constants(values))
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         names = self.metric_names if metrics is None else metrics
         of_machine = [name for name in names if name not in self._own_names]
         if "exchange_bytes" in names:
@@ -174,7 +175,7 @@ class DesignPool(Evaluator):
         )
 
     def _added_values(
-        self, designs: Columns, names: Sequence[str], batch_size: FloatArray | None
+        self, designs: Columns, names: Strings, batch_size: FloatArray | None
     ) -> Arrays:
         """(n,) what the evaluator does not report; batch sizes only for exchanges."""
         n = n_designs(designs)
@@ -219,7 +220,7 @@ class DesignPool(Evaluator):
         self,
         designs: Columns,
         undecided: Domains,
-        metrics: Sequence[str],
+        metrics: Strings,
     ) -> Arrays:
         n = n_designs(designs)
         known_designs = dict(designs)
@@ -231,7 +232,7 @@ class DesignPool(Evaluator):
         bounds = self.evaluator.best_case(designs, undecided, of_machine)
         return {**bounds, **self._added_values(known_designs, metrics, _stated_batch(designs, n))}
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
+    def predict(self, designs: Columns, metrics: Strings) -> Arrays:
         of_machine = [name for name in metrics if name not in self._own_names]
         added = self._added_values(designs, metrics, _stated_batch(designs, n_designs(designs)))
         return {**self.evaluator.predict(designs, of_machine), **added}

@@ -6,11 +6,19 @@ They are rented: what one costs is the rent of its devices, electricity included
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, first_values
+from codesign.base.columns import (
+    Arrays,
+    Columns,
+    Domains,
+    Fields,
+    FloatArray,
+    Strings,
+    first_values,
+)
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow, PowerRow
 from codesign.base.metrics import ALL_METRICS, EXCHANGED, POOL_METRICS, chosen_metrics
@@ -102,7 +110,7 @@ class DevicePool(Evaluator):
     def profile(self) -> str:
         return self.platform.options.profile
 
-    def convention_modules(self) -> Sequence[str]:
+    def convention_modules(self) -> Strings:
         """Modules of the profile's rules."""
         return self.platform.convention_modules()
 
@@ -120,7 +128,7 @@ class DevicePool(Evaluator):
             "memory": excess(kept_prefill_footprint, serving.platform, serving.options),
         }
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         names = chosen_metrics(metrics, self.metric_names)
         serving = self.platform.serving(designs)
         accuracy = self.platform.accuracy

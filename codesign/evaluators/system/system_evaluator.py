@@ -13,13 +13,7 @@ from typing import cast
 
 import numpy as np
 
-from codesign.base.columns import (
-    Arrays,
-    Columns,
-    Domains,
-    Fields,
-    FloatArray,
-)
+from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, Strings
 from codesign.base.errors import UnknownNameError
 from codesign.base.evaluator import (
     Evaluation,
@@ -242,7 +236,7 @@ class SystemEvaluator(Evaluator):
         """The same evaluator over other memory technologies, the same in all pools."""
         return self._changed(lambda _, machine: machine.replace_library(library))
 
-    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
+    def constant_ranges(self, metrics: Strings) -> Mapping[str, Range]:
         """Ranges of the machines' cost constants, by name.
 
         Pools with equal ranges share a constant. Otherwise each pool has its own, with the pool's
@@ -258,7 +252,7 @@ class SystemEvaluator(Evaluator):
                 by_pool[pool][name] = values[name_in_system]
         return self._changed(lambda pool, machine: machine.replace_constants(by_pool[pool]))
 
-    def _constants(self, metrics: Sequence[str]) -> dict[tuple[str, str], tuple[str, Range]]:
+    def _constants(self, metrics: Strings) -> dict[tuple[str, str], tuple[str, Range]]:
         """The name in the system, and the range, of each pool's constant."""
         of_pools = [
             (pool, name, constant_range)
@@ -316,7 +310,7 @@ class SystemEvaluator(Evaluator):
             for limit, values in machine.known_violations(self.pool_columns(designs, name)).items()
         }
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         names = chosen_metrics(metrics, self.metric_names)
         needed = self.pool_metrics(names)
         values = {}
@@ -389,7 +383,7 @@ class SystemEvaluator(Evaluator):
         self,
         pools: Mapping[str, Arrays],
         shared: Arrays,
-        metrics: Sequence[str],
+        metrics: Strings,
     ) -> Arrays:
         """(n,) metrics of systems from those of one machine of each pool.
 
@@ -418,7 +412,7 @@ class SystemEvaluator(Evaluator):
             for pool in self.flow(pools, shared).pools
         }
 
-    def predict(self, designs: Columns, metrics: Sequence[str]) -> Arrays:
+    def predict(self, designs: Columns, metrics: Strings) -> Arrays:
         """(n,) predictions of the system metrics whose inputs all pools predict."""
         needed = self.pool_metrics(metrics)
         pools = {
@@ -447,7 +441,7 @@ class SystemEvaluator(Evaluator):
         """The evaluator of one machine by name of the pool."""
         return self.machines
 
-    def pool_metrics(self, metrics: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    def pool_metrics(self, metrics: Strings) -> Mapping[str, Strings]:
         """Metrics of one machine that decide on these metrics of systems, by pool."""
         return {
             pool: [

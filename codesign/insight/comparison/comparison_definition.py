@@ -10,7 +10,7 @@ with the same evaluator and the same space.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -18,7 +18,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from codesign.base import resources
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, Strings, StringTuple
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.records import frozen
 from codesign.base.schema import Document, Fraction, parse_record, quantity, read_document
@@ -59,22 +59,20 @@ class ComparisonDefinition(SearchSettings):
     """Name of the comparison and of its folder; the file's name if not given."""
     description: str = ""
     """For people; may change at any time."""
-    problems: Annotated[tuple[str, ...], Field(min_length=1)]
+    problems: Annotated[StringTuple, Field(min_length=1)]
     """Campaigns whose space, evaluator, workload, objectives and constraints are taken."""
     targets: Annotated[tuple[Fraction, ...], Field(min_length=1), AfterValidator(_targets)] = (
         TARGETS
     )
     """Shares of the exact hypervolume to be reached, such as 95 %."""
-    kinds: dict[Label, Annotated[tuple[str, ...], Field(min_length=1)]] = Field(
-        default_factory=dict
-    )
+    kinds: dict[Label, Annotated[StringTuple, Field(min_length=1)]] = Field(default_factory=dict)
     """Problems that count as one where evidence is counted, by kind. Unlisted problems are of one
     kind with all that have their evaluator and their space."""
     evaluation_costs: Annotated[
         tuple[Seconds, ...], Field(min_length=1), AfterValidator(_costs)
     ] = EVALUATION_COSTS_S
     """Cost of one design, such as 10 min, where optimizers are compared in wall time."""
-    tuned_on: dict[str, tuple[str, ...]] = Field(default_factory=dict)
+    tuned_on: dict[str, StringTuple] = Field(default_factory=dict)
     """Campaigns on which an optimizer's settings were chosen: kept out of the ranking."""
     exact_up_to: Annotated[int, Field(strict=True, ge=1, lt=2**63)] = 5_000_000
     """Spaces of at most so many designs are enumerated; of others the best known front is used."""
@@ -100,7 +98,7 @@ class ResolvedComparison:
     optimizers: tuple[ConfiguredOptimizer, ...]
     problems: tuple[ResolvedDefinition, ...]
     data: tuple[JsonObject, ...]
-    kinds: tuple[str, ...]
+    kinds: StringTuple
 
 
 def load_comparison(name_or_path: str | Path) -> ResolvedComparison:
@@ -181,7 +179,7 @@ def _problems_of(document: Document, definition: ComparisonDefinition, path: Pat
 
 
 def _kind_problems(
-    document: Document, definition: ComparisonDefinition, stems: Sequence[str]
+    document: Document, definition: ComparisonDefinition, stems: Strings
 ) -> Iterator[str]:
     """Mistakes in the kinds: problems that are not compared, or are of two kinds."""
     kind_by_name: dict[str, str] = {}

@@ -13,6 +13,7 @@ from math import sqrt
 
 import numpy as np
 
+from codesign.base.columns import StringTuple
 from codesign.base.records import frozen
 from codesign.insight.comparison.ranking import ALPHA, Ranking
 
@@ -31,7 +32,7 @@ class CriticalDifference:
 
     difference: float
     is_rejected: bool
-    groups: tuple[tuple[str, ...], ...]
+    groups: tuple[StringTuple, ...]
 
 
 def critical_difference(ranking: Ranking) -> CriticalDifference | None:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Strings
 from codesign.insight.comparison.outcome import ProblemOutcome
 
 
@@ -41,11 +41,11 @@ def kind_means(
     )
 
 
-def mean_shares(problem: ProblemOutcome, labels: Sequence[str]) -> FloatArray:
+def mean_shares(problem: ProblemOutcome, labels: Strings) -> FloatArray:
     """(optimizers,) final share of the best hypervolume, averaged over the seeds."""
     return np.array([problem.final_shares(label).mean() for label in labels])
 
 
-def mean_areas(problem: ProblemOutcome, labels: Sequence[str]) -> FloatArray:
+def mean_areas(problem: ProblemOutcome, labels: Strings) -> FloatArray:
     """(optimizers,) area under the curve of convergence, averaged over the seeds."""
     return np.array([problem.areas(label).mean() for label in labels])

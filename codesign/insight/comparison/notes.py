@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from codesign.base.columns import StringTuple
 from codesign.insight.comparison.comparison_definition import ComparisonDefinition
 from codesign.insight.comparison.kinds import kind_groups
 from codesign.insight.comparison.outcome import SOLVED_SHARE, Outcome, ProblemOutcome
@@ -12,7 +13,7 @@ from codesign.insight.comparison.ranking import ALPHA, Ranking, rank_optimizers
 
 def outcome_notes(
     definition: ComparisonDefinition, problems: Sequence[ProblemOutcome]
-) -> tuple[str, ...]:
+) -> StringTuple:
     """Notes on partial data, on conclusions that cannot be drawn, and on shares that flatter."""
     notes = []
     n_wanted, n_seeds = len(definition.problems), len(definition.seeds)

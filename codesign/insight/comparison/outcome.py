@@ -7,12 +7,12 @@ the exact front's range to 0 .. 1; a run without a feasible design has neither.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import field, replace
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray
+from codesign.base.columns import Fields, FloatArray, Strings, StringTuple
 from codesign.base.errors import JobError
 from codesign.base.records import frozen
 from codesign.insight.comparison.comparison_definition import ComparisonDefinition
@@ -107,19 +107,19 @@ class ProblemOutcome:
     reference_point: Mapping[str, float]
     best_hypervolume: float
     picked_share: float
-    tuned: tuple[str, ...]
+    tuned: StringTuple
     seeds: tuple[int, ...]
     runs: tuple[RunOutcome, ...]
-    warnings: tuple[str, ...] = ()
+    warnings: StringTuple = ()
     hints: Mapping[str, HintUse] = field(default_factory=dict)
-    uninformed: tuple[str, ...] = ()
+    uninformed: StringTuple = ()
 
     def runs_of(self, optimizer: str) -> tuple[RunOutcome, ...]:
         """The runs of one optimizer, in the order of the seeds."""
         return tuple(run for run in self.runs if run.optimizer == optimizer)
 
     @property
-    def solved_by_hints(self) -> tuple[str, ...]:
+    def solved_by_hints(self) -> StringTuple:
         """The optimizers without a model that follow hints, and that come to the front by them."""
         alone = [label for label, use in self.hints.items() if use == "alone"]
         return tuple(x for x in alone if np.median(self.final_shares(x)) >= SOLVED_SHARE)
@@ -154,21 +154,21 @@ class Outcome:
 
     definition: ComparisonDefinition
     problems: tuple[ProblemOutcome, ...]
-    notes: tuple[str, ...]
+    notes: StringTuple
     settings: Settings = field(default_factory=dict)
 
     @property
-    def labels(self) -> tuple[str, ...]:
+    def labels(self) -> StringTuple:
         """The optimizers, in the order of the definition."""
         return self.definition.labels
 
     @property
-    def hinted_labels(self) -> tuple[str, ...]:
+    def hinted_labels(self) -> StringTuple:
         """The optimizers whose search hints served on any problem."""
         uses = [{p.hints.get(label, "none") for p in self.problems} for label in self.labels]
         return tuple(x for x, use in zip(self.labels, uses, strict=True) if use - {"none"})
 
-    def selected_labels(self, labels: Sequence[str]) -> Outcome:
+    def selected_labels(self, labels: Strings) -> Outcome:
         """The same problems and some of the optimizers."""
         pairs = zip(self.labels, self.definition.optimizers, strict=True)
         choices = tuple(choice for label, choice in pairs if label in labels)

@@ -17,7 +17,7 @@ from math import ceil, comb, log2
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Strings, StringTuple
 from codesign.base.records import frozen
 from codesign.insight.comparison.kinds import kind_groups, kind_means, mean_shares
 from codesign.insight.comparison.outcome import Outcome, ProblemOutcome
@@ -64,8 +64,8 @@ class Ranking:
         pairs: Every pair; empty with a single block.
     """
 
-    labels: tuple[str, ...]
-    blocks: tuple[str, ...]
+    labels: StringTuple
+    blocks: StringTuple
     scores: FloatArray
     ranks: FloatArray
     friedman: float | None
@@ -106,7 +106,7 @@ def rank_optimizers(outcome: Outcome) -> Ranking:
     return ranking(labels, list(kind_groups(problems)), scores, effects.mean(axis=0))
 
 
-def rank_on(problem: ProblemOutcome, labels: Sequence[str]) -> Ranking:
+def rank_on(problem: ProblemOutcome, labels: Strings) -> Ranking:
     """The optimizers over the seeds of one problem."""
     scores = np.array([problem.final_shares(label) for label in labels]).T
     return ranking(
@@ -114,9 +114,7 @@ def rank_on(problem: ProblemOutcome, labels: Sequence[str]) -> Ranking:
     )
 
 
-def ranking(
-    labels: Sequence[str], blocks: Sequence[str], scores: FloatArray, effects: FloatArray
-) -> Ranking:
+def ranking(labels: Strings, blocks: Strings, scores: FloatArray, effects: FloatArray) -> Ranking:
     """Ranks and tests of (blocks, optimizers) scores, more is better.
 
     Args:
@@ -176,7 +174,7 @@ def vargha_delaney(first: FloatArray, second: FloatArray) -> float:
     return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
 
-def _effects(problem: ProblemOutcome, labels: Sequence[str]) -> list[float]:
+def _effects(problem: ProblemOutcome, labels: Strings) -> list[float]:
     return [
         vargha_delaney(problem.final_shares(first), problem.final_shares(second))
         for first, second in combinations(labels, 2)

@@ -14,7 +14,7 @@ box. The recommended design need not: the limits that it breaks are reported sep
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import combinations, product
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
+from codesign.base.columns import BoolArray, FloatArray, IntArray, Strings, Value
 from codesign.base.loop_progress import counted
 from codesign.base.records import frozen
 from codesign.insight.decisions.box import MOST_RIVALS, Box, RivalList, box_of, rivals_over
@@ -30,6 +30,7 @@ from codesign.insight.decisions.recommendation import check_listable, recommende
 from codesign.insight.uncertainty.sweep import Sweep
 from codesign.insight.uncertainty.uncertainty_results import RangedNumber
 from codesign.search.enumeration import ExactFront
+from codesign.search.enumeration.front_cache import front_path
 from codesign.search.enumeration.within import Trait
 from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import Problem
@@ -143,6 +144,11 @@ def check_decidable(problem: Problem) -> None:
     """
     check_listable(problem)
     Sweep(problem, problem.deciding_metrics)
+
+
+def decisions_path(problem: Problem, tolerance: float, folder: Path) -> Path:
+    """The file that stores the answer about the decisions of a problem."""
+    return front_path(problem, folder, f"decisions by {tolerance}").with_suffix(".json")
 
 
 def decide_front(
@@ -399,7 +405,7 @@ class _Leads:
         best, worst = (self._bounds(rows, tied, is_good) for is_good in (True, False))
         return best, worst
 
-    def limits(self, names: Sequence[str]) -> Iterator[LimitBreak]:
+    def limits(self, names: Strings) -> Iterator[LimitBreak]:
         """The limits that the design breaks as one constant moves, the smallest change first."""
         excess, slopes = self.base[0, 1:], self.moved[:, :, 0, 1:]
         breaks = []

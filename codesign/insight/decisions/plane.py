@@ -18,7 +18,7 @@ from itertools import combinations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, StringTuple
 from codesign.base.errors import InfeasibleError, InputError, check_known
 from codesign.base.records import frozen
 from codesign.insight.decisions.box import Box, box_of, relative_change
@@ -78,12 +78,12 @@ class DecisionPlane:
     y: RangedNumber
     strips: tuple[Strip, ...]
     rows: IntArray
-    memories: tuple[tuple[str, ...], ...]
-    shares: dict[tuple[str, ...], float]
+    memories: tuple[StringTuple, ...]
+    shares: dict[StringTuple, float]
     is_linear: bool
     n_fronts: int
 
-    def memories_at(self, strip: Strip) -> tuple[str, ...]:
+    def memories_at(self, strip: Strip) -> StringTuple:
         """The recommended memories of a strip; empty where no design is feasible."""
         return self.memories[strip.design] if strip.design >= 0 else ()
 
@@ -125,7 +125,7 @@ def plane_of(
     named = sorted({strip.design for strip in strips} - {-1})
     number = {-1: -1} | {design: i for i, design in enumerate(named)}
     memories = tuple(search.memories[design] for design in named)
-    areas: dict[tuple[str, ...], float] = {}
+    areas: dict[StringTuple, float] = {}
     for strip in strips:
         key = search.memories[strip.design] if strip.design >= 0 else ()
         areas[key] = areas.get(key, 0.0) + strip.y_high - strip.y_low

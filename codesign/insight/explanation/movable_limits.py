@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, StringTuple
 from codesign.base.metrics import Metric
 from codesign.base.records import frozen
 from codesign.base.units import parse_unit
@@ -51,7 +51,7 @@ class Limit:
     number: float
     unit: str
     written_unit: str = ""
-    tied: tuple[str, ...] = ()
+    tied: StringTuple = ()
 
     @property
     def is_upper(self) -> bool:

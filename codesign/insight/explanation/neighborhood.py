@@ -8,11 +8,11 @@ exact. Designs further away are not evaluated; ``codesign explain`` covers the w
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, evenly
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Strings, evenly
 from codesign.base.loop_progress import LoopProgress
 from codesign.base.records import frozen
 from codesign.search.observations import Observations
@@ -49,7 +49,7 @@ class Neighborhood:
         return {name: value for name, value in excess.items() if value > 0}
 
 
-def neighborhood(problem: Problem, rows: IntArray, metrics: Sequence[str]) -> Neighborhood:
+def neighborhood(problem: Problem, rows: IntArray, metrics: Strings) -> Neighborhood:
     """The designs one move away from any of (k, d) ``rows``, without these.
 
     Args:

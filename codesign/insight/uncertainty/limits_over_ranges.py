@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, StringTuple
 from codesign.base.records import frozen
 from codesign.insight.uncertainty.sweep import Sweep
 from codesign.search.problem import Problem
@@ -29,7 +29,7 @@ class WorstExcess:
     """
 
     excess: FloatArray
-    limits: tuple[str, ...]
+    limits: StringTuple
 
 
 def worst_excess(problem: Problem, rows: IntArray) -> WorstExcess:

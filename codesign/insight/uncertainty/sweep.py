@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, Strings
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluator
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -55,7 +55,7 @@ def ranged_numbers(
 
 
 def _ranges_of(
-    technology: MemoryTechnology, numbers: Sequence[str]
+    technology: MemoryTechnology, numbers: Strings
 ) -> Iterator[tuple[str, Range | None]]:
     """The quantities of a technology by name, those that vary together once."""
     reads, writes = ACCESS_ENERGIES
@@ -100,7 +100,7 @@ def draw(numbers: Iterable[RangedNumber], samples: int, seed: int = 0) -> FloatA
 class Sweep:
     """A problem that is evaluated at given values of the numbers with a range."""
 
-    def __init__(self, problem: Problem, metrics: Sequence[str]) -> None:
+    def __init__(self, problem: Problem, metrics: Strings) -> None:
         evaluator = problem.evaluator
         if not evaluator.offers("replace_library"):
             raise InputError(

@@ -24,7 +24,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray, IntArray, first_values
+from codesign.base.columns import Arrays, FloatArray, IntArray, Strings, first_values
 from codesign.base.loop_progress import counted
 from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -212,7 +212,7 @@ def _swings(
 
 
 def design_swings(
-    problem: Problem, rows: IntArray, metrics: Sequence[str]
+    problem: Problem, rows: IntArray, metrics: Strings
 ) -> list[dict[str, tuple[Swing, ...]]]:
     """Tornado of each design: its metrics with every number alone at either end of its range.
 
@@ -260,7 +260,7 @@ def _alone(i: int, end: int, k: int) -> tuple[int, ...]:
 def front_spread(
     problem: Problem,
     rows: IntArray,
-    metrics: Sequence[str],
+    metrics: Strings,
     samples: int = SAMPLES,
     seed: int = 0,
 ) -> FrontSpread:
@@ -314,7 +314,7 @@ def _quantiles(
 
 
 def metric_quantiles(
-    sweep: Sweep, rows: IntArray, metrics: Sequence[str], levels: Sequence[float], samples: int
+    sweep: Sweep, rows: IntArray, metrics: Strings, levels: Sequence[float], samples: int
 ) -> dict[str, FloatArray]:
     """Spread of designs' metrics over the ranges, in the draws of :func:`front_spread`.
 

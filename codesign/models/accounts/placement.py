@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, StringTuple
 from codesign.models.accounts.account_constants import Constants
 from codesign.models.accounts.area import Floorplan
 from codesign.models.hardware.accelerator import LEVEL_NAMES, MemoryLevels
@@ -35,7 +35,7 @@ class Placement(NamedTuple):
         layers: (4, n) x, y, width and height of every stacked layer.
     """
 
-    names: tuple[str, ...]
+    names: StringTuple
     x: FloatArray
     y: FloatArray
     width: FloatArray

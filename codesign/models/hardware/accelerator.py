@@ -7,7 +7,7 @@ An accelerator is a matrix array, a vector unit and memory levels: on-chip memor
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import fields, replace
 from typing import Literal, get_args
 
@@ -19,6 +19,8 @@ from codesign.base.columns import (
     Columns,
     FloatArray,
     IntArray,
+    Strings,
+    StringTuple,
     Value,
     combined,
     distinct,
@@ -216,7 +218,7 @@ class _GatheredLevels(MemoryLevels):
     def __init__(self, table: FloatArray, kinds: IntArray) -> None:
         vars(self).update(_table=table, _kinds=kinds)
 
-    def tabulated(self, names: tuple[str, ...]) -> tuple[FloatArray, IntArray]:
+    def tabulated(self, names: StringTuple) -> tuple[FloatArray, IntArray]:
         """Properties of every kind of every level, and (l, n) which kind each is."""
         rows = [_PROPERTIES.index(name) for name in names]
         return vars(self)["_table"][rows], vars(self)["_kinds"]
@@ -458,7 +460,7 @@ def build_accelerators(
     )
 
 
-def positions_of(designs: Columns, parameter: str, values: Sequence[str]) -> IntArray:
+def positions_of(designs: Columns, parameter: str, values: Strings) -> IntArray:
     """(n,) position of each design's value of a parameter among the values that it may have.
 
     Raises:

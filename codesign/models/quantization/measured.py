@@ -17,7 +17,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, StringTuple
 from codesign.base.errors import InputError, KeyedValueError, reraised_as_value_error
 from codesign.base.records import frozen
 from codesign.base.schema import Record, parse_record, read_document
@@ -35,7 +35,7 @@ _SAME_SIZE = 1e-3
 _WIDE = "bf16"
 _OF_WEIGHTS = ("rtn", "gptq", "clipping")
 """Steps of an algorithm that change nothing but weights."""
-_SPLITS: tuple[tuple[tuple[str, ...], ...], ...] = (
+_SPLITS: tuple[tuple[StringTuple, ...], ...] = (
     (OPERANDS,),
     (("weights", "activations"), ("kv_cache",)),
     (("weights",), ("activations", "kv_cache")),
@@ -127,7 +127,7 @@ class MeasuredTable(Record):
         return {_canonical(row.formats): row for row in reversed(self.rows)}
 
     @property
-    def algorithms(self) -> tuple[str, ...]:
+    def algorithms(self) -> StringTuple:
         """Algorithms that were measured."""
         return tuple(dict.fromkeys(row.quantization_algorithm for row in self.rows))
 

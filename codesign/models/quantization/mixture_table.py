@@ -7,7 +7,7 @@ from dataclasses import asdict
 from operator import itemgetter
 from pathlib import Path
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, StringTuple
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.models.format_mixture import mixture_name
@@ -48,7 +48,7 @@ class MixtureSettings:
 
     model: Path
     text: Path
-    formats: tuple[str, ...]
+    formats: StringTuple
     algorithm: str = "rtn"
     context_length: int = 256
     n_sequences: int = 16

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, JsonObject, StringTuple
 from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.workload import computed_keys
 
@@ -21,8 +21,8 @@ FIRST_WINDOW_LAYER = 28
 class Family(Record):
     """Rules for reading files of one ``model_type``; ``families.yaml`` describes each key."""
 
-    required: tuple[str, ...]
-    keys: tuple[str, ...]
+    required: StringTuple
+    keys: StringTuple
     defaults: Fields = Field(default_factory=dict)
     fixed: Fields = Field(default_factory=dict)
     expected: Mapping[str, tuple[Any, ...]] = Field(default_factory=dict)
@@ -30,8 +30,8 @@ class Family(Record):
     derive: Fields = Field(default_factory=dict)
     window_key: str | None = None
     first_window_key: str | None = None
-    inert: tuple[str, ...] = ()
-    notes: tuple[str, ...] = ()
+    inert: StringTuple = ()
+    notes: StringTuple = ()
 
     def computed(self, config: computed_keys.Config) -> JsonObject:
         """Keys of our record, computed from the file's keys and the family's defaults."""
@@ -51,19 +51,19 @@ class Family(Record):
 class FamilyTable(Record):
     """Content of ``families.yaml``."""
 
-    groups: dict[str, tuple[str, ...]]
-    aliases: dict[str, tuple[str, ...]]
+    groups: dict[str, StringTuple]
+    aliases: dict[str, StringTuple]
     templates: dict[str, Family]
     families: dict[str, Family]
     activations: dict[str, str]
     layer_kinds: dict[str, str]
-    numbers: tuple[str, ...]
-    nested_parts: tuple[str, ...]
+    numbers: StringTuple
+    nested_parts: StringTuple
     nested_types: dict[str, str]
     alien_types: dict[str, str]
-    alien_keys: dict[str, tuple[str, ...]]
-    inert_keys: tuple[str, ...]
-    reads: dict[str, tuple[str, ...]]
+    alien_keys: dict[str, StringTuple]
+    inert_keys: StringTuple
+    reads: dict[str, StringTuple]
     encoders: frozenset[str]
 
     def canonical(self, data: Fields) -> JsonObject:

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, StringTuple
 from codesign.base.errors import InputError, UnknownNameError, check_known
 from codesign.base.schema import (
     MOST_NODES,
@@ -37,7 +37,7 @@ _MOST_NODES = 10 * MOST_NODES
 
 
 @cache
-def list_models() -> tuple[str, ...]:
+def list_models() -> StringTuple:
     """The names of the bundled models."""
     return tuple(sorted(path.stem for path in _FOLDER.glob("*.yaml")))
 

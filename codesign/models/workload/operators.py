@@ -19,7 +19,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, JsonObject
+from codesign.base.columns import Arrays, BoolArray, FloatArray, JsonObject, StringTuple
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.models.workload.expert_routing import expected_distinct_experts
@@ -78,7 +78,7 @@ class OperatorTable:
             denoising steps of a diffusion model.
     """
 
-    names: tuple[str, ...]
+    names: StringTuple
     kinds: tuple[Kind, ...]
     groups: tuple[Group, ...]
     rules: tuple[OperatorRule, ...]
@@ -134,7 +134,7 @@ class OperatorTable:
         return np.array([group not in _ENDS for group in self.groups], dtype=np.bool_)
 
     @property
-    def parts(self) -> tuple[str, ...]:
+    def parts(self) -> StringTuple:
         """The part of the model among whose parameters each operator's weights are counted."""
         return tuple(map(_parameter_part, self.groups, self.rules))
 
@@ -300,11 +300,11 @@ def projection(
 
 
 _LABELS = ("name", "kind", "group", "rule")
-NUMERIC_COLUMNS: tuple[str, ...] = tuple(
+NUMERIC_COLUMNS: StringTuple = tuple(
     column.name for column in fields(Operator) if column.name not in _LABELS
 )
 """The columns of an :class:`OperatorTable` that are arrays."""
-KINDS: tuple[str, ...] = get_args(Kind)
+KINDS: StringTuple = get_args(Kind)
 
 
 def build_table(

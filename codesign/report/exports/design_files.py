@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from codesign.answers.json_values import json_text
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, Strings, StringTuple
 from codesign.base.errors import InputError
 from codesign.base.files import replacing_together
 from codesign.base.records import frozen
@@ -24,7 +24,7 @@ class Written:
     """
 
     paths: tuple[Path, ...]
-    notes: tuple[str, ...] = ()
+    notes: StringTuple = ()
 
 
 def write_texts(texts: Mapping[Path, str]) -> tuple[Path, ...]:
@@ -39,9 +39,7 @@ def write_texts(texts: Mapping[Path, str]) -> tuple[Path, ...]:
     return tuple(texts)
 
 
-def write_document(
-    design: ChosenDesign, path: Path, document: Fields, notes: Sequence[str]
-) -> Written:
+def write_document(design: ChosenDesign, path: Path, document: Fields, notes: Strings) -> Written:
     """Write a design's document as JSON, with notes and provenance.
 
     Raises:
@@ -135,6 +133,6 @@ def need_tiers(exported: ChosenDesign, form: str) -> None:
         raise InputError(f"{form} needs an off-chip memory, the design has none", exported.title)
 
 
-def commented(lines: Sequence[str]) -> str:
+def commented(lines: Strings) -> str:
     """Lines as comments."""
     return "".join(f"# {line}".rstrip() + "\n" for line in lines)

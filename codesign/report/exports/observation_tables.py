@@ -14,7 +14,7 @@ import numpy as np
 
 from codesign.answers.campaigns import CHUNK, Provenance, progress_words
 from codesign.answers.json_values import json_text, plain_value
-from codesign.base.columns import Fields, IntArray, JsonObject
+from codesign.base.columns import Fields, IntArray, JsonObject, Strings
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.files import replacing
 from codesign.base.text import markdown_line, markdown_text, spreadsheet_text
@@ -198,7 +198,7 @@ _PROVENANCE = (
 _DEFINITION = ("space", "workload", "fixed", "constraints", "budget", "seeds")
 
 
-def _front_chart(book: Workbook, results: Results, headers: Sequence[str], n_rows: int) -> None:
+def _front_chart(book: Workbook, results: Results, headers: Strings, n_rows: int) -> None:
     """The observations by the first two objectives, on a sheet of its own; none for a single."""
     metrics = [objective.metric for objective in results.problem.objectives][:2]
     if len(metrics) < 2 or not n_rows:

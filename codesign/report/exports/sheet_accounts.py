@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from codesign.base.columns import StringTuple
 from codesign.base.errors import InputError
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -55,7 +56,7 @@ def interval_words(evaluated: EvaluatedDesign) -> dict[str, str]:
     return words
 
 
-def budget_table(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
+def budget_table(evaluated: EvaluatedDesign) -> list[StringTuple]:
     """Area, power and price by part, every range low / typical / high, and their totals.
 
     Limiting assumption: a part is least where all ranges are low, and most where all are high. A
@@ -100,7 +101,7 @@ def _ends_words(values: Sequence[float | None]) -> str:
     return words[0] if len(set(words)) == 1 else " / ".join(words)
 
 
-def interface_lines(machine: Machine) -> list[tuple[str, ...]]:
+def interface_lines(machine: Machine) -> list[StringTuple]:
     """Width, rate, number and die edge of every off-chip interface."""
     return [
         (
@@ -127,7 +128,7 @@ def _interface_words(bank: Bank) -> str:
     return f"{pins} bit × {rate / 1e9:.3g} Gbit/s"
 
 
-def constant_lines(evaluated: EvaluatedDesign) -> list[tuple[str, ...]]:
+def constant_lines(evaluated: EvaluatedDesign) -> list[StringTuple]:
     """Every constant of area, energy, price, heat and carbon: its range, date and source."""
     options = evaluated.options
     if not isinstance(options, NpuOptions):

@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from codesign.answers.json_values import json_text
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, Strings
 from codesign.base.errors import InputError
 from codesign.base.text import markdown_table, markdown_text
 from codesign.report.accuracy_tables import FORMAT_COLUMNS, format_lines
@@ -212,12 +212,12 @@ def _limits(exported: ChosenDesign) -> Iterator[str]:
         yield f"kept: {', '.join(unbounded)}"
 
 
-def _table(title: str, headers: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+def _table(title: str, headers: Strings, lines: Iterable[Strings]) -> str:
     listed = list(lines)
     return f"## {title}\n\n{markdown_table(headers, listed)}\n" if listed else ""
 
 
-def _rows(title: str, rows: Sequence[Fields], names: Sequence[str]) -> str:
+def _rows(title: str, rows: Sequence[Fields], names: Strings) -> str:
     """A table of an explanation with those of the named columns that it has."""
     keys = " ".join(key for key in names if any(key in row for row in rows))
     cells, _ = field_cells(rows, keys, digits=3)

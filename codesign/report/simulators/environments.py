@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from codesign.base.columns import StringTuple
 from codesign.base.errors import InputError, JobError, check_known
 from codesign.base.records import frozen
 from codesign.base.resources import user_cache
@@ -33,7 +34,7 @@ class InstallableSimulator:
     """
 
     title: str
-    requirements: tuple[str, ...]
+    requirements: StringTuple
     least_python: tuple[int, int]
     campaign: str
 

@@ -3,13 +3,13 @@ from the reference sample and the cache."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from functools import cached_property, partial
 from pathlib import Path
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import IntArray, Strings
 from codesign.base.errors import StoreError
 from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import (
@@ -94,7 +94,7 @@ class RememberedProblem(Problem):
 
     cache_folder: Path | None = None
 
-    def evaluate(self, rows: IntArray, metrics: Sequence[str] | None = None) -> Observations:
+    def evaluate(self, rows: IntArray, metrics: Strings | None = None) -> Observations:
         """All metrics, whichever are asked for: others will need them."""
         return self._cache.evaluate(rows, super().evaluate)
 

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, JsonObject
+from codesign.base.columns import FloatArray, IntArray, JsonObject, StringTuple
 from codesign.base.errors import JobError
 from codesign.base.failures import Failure
 from codesign.base.metrics import Sense, flipped, flipped_columns
@@ -84,9 +84,9 @@ class Layout:
         objectives: Metrics that are objectives, in the problem's order.
     """
 
-    metrics: tuple[str, ...]
-    violations: tuple[str, ...]
-    objectives: tuple[str, ...]
+    metrics: StringTuple
+    violations: StringTuple
+    objectives: StringTuple
     senses: tuple[Sense, ...]
 
     @property

@@ -9,7 +9,7 @@ from importlib.util import find_spec
 
 import numpy as np
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, JsonObject
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, JsonObject, StringTuple
 from codesign.base.failures import Status
 from codesign.base.notebook import metric_text, table_html
 from codesign.base.records import frozen
@@ -60,7 +60,7 @@ class Results:
     hypervolume: FloatArray
     versions: Mapping[str, str] = field(default_factory=dict)
     epoch: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
-    accepted: tuple[tuple[str, ...], ...] = ()
+    accepted: tuple[StringTuple, ...] = ()
     exact: ExactFront | None = None
     front_run: int | None = None
     state: str = "complete"

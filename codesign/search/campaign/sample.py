@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import IntArray, StringTuple
 from codesign.base.failures import Failure
 from codesign.search.campaign.campaign_definition import SAMPLE_SIZE, ResolvedDefinition
 from codesign.search.campaign.execution import Job
@@ -78,7 +78,7 @@ def make_reference(
             raise FailedSampleError(f"{error} ({remedy})") from error
 
 
-def sample_notices(problem: Problem, folder: Path) -> tuple[str, ...]:
+def sample_notices(problem: Problem, folder: Path) -> StringTuple:
     """Stored answers of the sample of a campaign that has no store yet, in words."""
     answers = AnswerFile(folder / FILE, problem).answers.values()
     reasons = [answer.reason for answer in answers if isinstance(answer, Failure)]

@@ -6,7 +6,7 @@ that file; ``set`` has the new values by dotted key.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from shlex import quote
@@ -14,7 +14,7 @@ from typing import Any
 
 import yaml
 
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, JsonObject, Strings
 from codesign.base.errors import CodesignError, InputError, Mistake, check_known, mistakes_at
 from codesign.base.files import write_text
 from codesign.base.records import frozen
@@ -85,7 +85,7 @@ def replace_values(document: Document, settings: Fields) -> Document:
     return _SetDocument(document.source, data, document.lines, document.base, paths)
 
 
-def _replaced(place: Any, keys: Sequence[str], value: Any) -> tuple[Any, KeyPath]:
+def _replaced(place: Any, keys: Strings, value: Any) -> tuple[Any, KeyPath]:
     """A value with another one inside, and the path to that; a list may grow by one value."""
     if not keys:
         return value, ()

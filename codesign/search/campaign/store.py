@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Fields, IntArray, JsonObject
+from codesign.base.columns import Fields, IntArray, JsonObject, Strings, StringTuple
 from codesign.base.databases import transaction
 from codesign.base.failures import Failure, Status
 from codesign.base.records import frozen
@@ -94,7 +94,7 @@ class Epoch:
     """
 
     first_steps: tuple[int, ...]
-    changes: tuple[str, ...]
+    changes: StringTuple
     inputs: Fields
 
 
@@ -271,7 +271,7 @@ class Store:
         """``identity``, ``definition`` and ``versions`` of the latest observations."""
         return self.epochs[-1].inputs if self.epochs else self.meta
 
-    def accept(self, changes: Sequence[str], inputs: Fields) -> None:
+    def accept(self, changes: Strings, inputs: Fields) -> None:
         """Note that what follows is made with changed inputs; runs that ended go on if they can.
 
         Args:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from codesign.base.columns import Columns, Fields
+from codesign.base.columns import Columns, Fields, Strings
 from codesign.base.errors import JobError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import ALL_METRICS, Metric
@@ -30,7 +30,7 @@ class StoredEvaluator(Evaluator):
         self.metrics = tuple(metrics)
         self._provenance = provenance
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         """Refuse.
 
         Raises:

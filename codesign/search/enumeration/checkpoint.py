@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, JsonObject
+from codesign.base.columns import BoolArray, FloatArray, IntArray, JsonObject, Strings
 from codesign.base.errors import StoreError
 from codesign.base.files import replacing
 from codesign.search.enumeration.front import Archive
@@ -96,7 +95,7 @@ def load_state(path: Path | None, n_objectives: int) -> State | None:
         return None
 
 
-def read_arrays(path: Path, only: Sequence[str] | None = None) -> JsonObject | None:
+def read_arrays(path: Path, only: Strings | None = None) -> JsonObject | None:
     """The arrays of a file, all or some; None if there is no such file.
 
     Raises:

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import Columns, Domains, IntArray
+from codesign.base.columns import Columns, Domains, IntArray, StringTuple
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.search.enumeration.front import MOST_LISTED
@@ -101,7 +101,7 @@ class Decomposition:
                 f"the {self.space.size:,} designs of {self.space.name} are too many to list: "
                 f"fix some of its {len(self.space.parameters)} parameters"
             )
-        order: tuple[str, ...] = ()
+        order: StringTuple = ()
         if problem.has_bounds:
             order = problem.evaluator.undecided_parameters
             order = tuple(name for name in order if name not in always_decided)

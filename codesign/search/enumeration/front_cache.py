@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.base.code_digest import code_digest
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, Strings, StringTuple
 from codesign.base.errors import InputError, JobError, StoreError, UnattainableError
 from codesign.base.files import replacing
 from codesign.base.locks import exclusive
@@ -168,7 +168,7 @@ def read_front(path: Path) -> ExactFront | None:
 
 def kept_front(
     problem: Problem,
-    names: Sequence[str],
+    names: Strings,
     folder: Path,
     *,
     workers: int = 1,
@@ -210,7 +210,7 @@ def _evaluating_all(rebuild: Rebuild) -> Problem:
     return replace(rebuild(), evaluates_all=True)
 
 
-def _rebuilt_keeping(rebuild: Rebuild, names: tuple[str, ...]) -> Problem:
+def _rebuilt_keeping(rebuild: Rebuild, names: StringTuple) -> Problem:
     return keeping(rebuild(), names)
 
 

@@ -9,12 +9,12 @@ within the limits is the front of the stored designs within them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import IntArray, Strings, StringTuple
 from codesign.base.errors import InputError, check_known
 from codesign.base.records import frozen
 from codesign.search.enumeration.front import ExactFront
@@ -56,7 +56,7 @@ class KeptFront:
         return len(self.front)
 
     @property
-    def kept(self) -> tuple[str, ...]:
+    def kept(self) -> StringTuple:
         """The kept metrics by name."""
         return tuple(
             objective.metric.name for objective in self.problem.objectives[self.n_objectives :]
@@ -90,7 +90,7 @@ class KeptFront:
         return inside[distinct_front(self.front.objectives[inside, : self.n_objectives])]
 
 
-def keeping(problem: Problem, names: Sequence[str], where: str | None = None) -> Problem:
+def keeping(problem: Problem, names: Strings, where: str | None = None) -> Problem:
     """The problem whose exact front is that of :class:`KeptFront`.
 
     Args:
@@ -124,7 +124,7 @@ def keeping(problem: Problem, names: Sequence[str], where: str | None = None) ->
     return replace(problem, objectives=(*problem.objectives, *limit_names))
 
 
-def usual_metrics(problem: Problem) -> tuple[str, ...]:
+def usual_metrics(problem: Problem) -> StringTuple:
     """Metrics with a limit, then those of ``USUAL_METRICS``, that can be kept."""
     names = []
     limits = [constraint.expression.limit for constraint in problem.constraints]

@@ -13,7 +13,7 @@ import numpy as np
 
 from codesign.base import plugins
 from codesign.base.code_digest import code_digest
-from codesign.base.columns import IntArray
+from codesign.base.columns import IntArray, StringTuple
 from codesign.base.evaluator import Evaluator
 from codesign.base.failures import Failure
 from codesign.search.execution.answers import Answer, Evaluate, answers_of, observed_answers
@@ -100,7 +100,7 @@ def source_of(problem: Problem) -> Source:
     )
 
 
-def evaluator_modules(evaluator: Evaluator) -> tuple[str, ...]:
+def evaluator_modules(evaluator: Evaluator) -> StringTuple:
     """The modules of an evaluator's class, its pools' classes, and their conventions."""
     evaluators = [evaluator]
     evaluators += evaluator.pool_evaluators().values()

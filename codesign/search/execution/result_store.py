@@ -18,14 +18,14 @@ import re
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from codesign.base.columns import plain_value
+from codesign.base.columns import Strings, plain_value
 from codesign.base.databases import prepare_writer, transaction
 from codesign.base.errors import InputError
 from codesign.base.failures import Failure
@@ -105,7 +105,7 @@ class ResultStore:
     def __init__(self, folder: Path | None = None) -> None:
         self.path = (folder or user_cache()) / FILE
 
-    def look_up(self, keys: Sequence[str]) -> dict[str, Answer | Failure]:
+    def look_up(self, keys: Strings) -> dict[str, Answer | Failure]:
         """The answers that are stored, by key; one that does not fit its checksum is none."""
         answers = {}
         with self._connected() as connection:

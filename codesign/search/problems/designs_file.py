@@ -6,12 +6,11 @@ import csv
 import json
 import math
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray
+from codesign.base.columns import Fields, FloatArray, Strings, StringTuple
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.records import frozen
 from codesign.base.schema import read_text
@@ -27,7 +26,7 @@ class Rows:
     """
 
     records: tuple[Fields, ...]
-    places: tuple[str, ...]
+    places: StringTuple
 
     @property
     def names(self) -> set[str]:
@@ -89,7 +88,7 @@ def _csv(text: str, place: str) -> Rows:
     return Rows(tuple(records), tuple(places))
 
 
-def objectives_in(rows: Rows, names: Sequence[str]) -> FloatArray:
+def objectives_in(rows: Rows, names: Strings) -> FloatArray:
     """(n, m) numbers of the columns ``names``; NaN for a row that has none of them.
 
     Raises:
@@ -112,7 +111,7 @@ def objectives_in(rows: Rows, names: Sequence[str]) -> FloatArray:
     return points
 
 
-def check_names(rows: Rows, names: Sequence[str], subject: str) -> None:
+def check_names(rows: Rows, names: Strings, subject: str) -> None:
     """Refuse a column that means nothing.
 
     Raises:

@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Strings, StringTuple
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.schema import Document, Record, parse_record, read_document
 from codesign.search.problem import Problem
@@ -46,9 +46,9 @@ class ProblemRecord(Record):
     """1 and up."""
     kind: str
     """Problems of one kind are hard for the same reason."""
-    objectives: tuple[str, ...]
+    objectives: StringTuple
     """``minimize METRIC`` or ``maximize METRIC``."""
-    limits: tuple[str, ...]
+    limits: StringTuple
     """The campaign's constraints, and the limits of the evaluator that some designs break."""
     n_designs: int
     """Designs of the space."""
@@ -139,7 +139,7 @@ def digest(data: bytes) -> str:
 
 def front_text(
     designs: Sequence[Mapping[str, object]] | None,
-    names: Sequence[str],
+    names: Strings,
     objectives: FloatArray,
     counts: Sequence[int],
 ) -> str:

@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray, StringTuple
 from codesign.base.errors import JobError
 from codesign.base.records import frozen
 from codesign.evaluators.functions import BenchmarkFunctions
@@ -148,7 +148,7 @@ def _closed_form(problem: Problem, evaluator: BenchmarkFunctions) -> ProvenFront
     )
 
 
-def limits_of(problem: Problem) -> tuple[str, ...]:
+def limits_of(problem: Problem) -> StringTuple:
     """The problem's constraints, and the evaluator's limits that a sampled design breaks."""
     rows = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE_OF_LIMITS)
     observed = problem.evaluate(rows[problem.admits(rows)], problem.deciding_metrics)

@@ -7,7 +7,15 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Value
+from codesign.base.columns import (
+    Arrays,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Strings,
+    StringTuple,
+    Value,
+)
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import ResolvedDefinition, load_definition
@@ -27,7 +35,7 @@ _BEYOND = 1e-9
 """Share of a value by which a point may be better than the front: other digits of the same."""
 
 
-def names() -> tuple[str, ...]:
+def names() -> StringTuple:
     """The problems of the set, by kind and name."""
     return tuple(published())
 
@@ -124,9 +132,7 @@ class PublicProblem:
         space = self.problem.space
         return space.decode(space.sample(np.random.default_rng(seed), n))
 
-    def evaluate(
-        self, designs: Sequence[Mapping[str, object]], where: Sequence[str] = ()
-    ) -> Evaluated:
+    def evaluate(self, designs: Sequence[Mapping[str, object]], where: Strings = ()) -> Evaluated:
         """Objectives and limits of designs.
 
         A design that breaks a constraint of the space has no result and is not feasible. Values
@@ -174,7 +180,7 @@ class PublicProblem:
         """
         return float(self._volumes(evaluated)[-1]) if len(_points(evaluated)) else 0.0
 
-    def score(self, evaluated: Evaluated | FloatArray, where: Sequence[str] = ()) -> FloatArray:
+    def score(self, evaluated: Evaluated | FloatArray, where: Strings = ()) -> FloatArray:
         """(n,) the share of the exact hypervolume after each evaluation, in the order given.
 
         Args:

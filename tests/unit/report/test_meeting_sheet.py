@@ -1,4 +1,4 @@
-"""The sheet says how sure the worth of a limit is."""
+"""The sheet says how sure the worth of a limit is, and what would flip the choice."""
 
 from types import SimpleNamespace
 
@@ -6,6 +6,7 @@ import pytest
 
 from codesign.base.metrics import ALL_METRICS
 from codesign.report import meeting_sheet
+from codesign.space import parse_space
 
 
 @pytest.mark.parametrize(("is_exact", "word"), [(True, ""), (False, " (best known)")])
@@ -17,3 +18,21 @@ def test_a_worth_that_is_not_proven_is_said_to_be_known(is_exact, word, monkeypa
     results = SimpleNamespace(problem=SimpleNamespace(objectives=objectives))
     text = f"TDP ≤ 80 W instead of 90 W: best throughput −12 %{word}"
     assert list(meeting_sheet._worth(results, True)) == [text]
+
+
+def test_the_smallest_change_that_flips_a_decision_comes_first_and_once():
+    change = {"technology": "hbm4", "number": "price", "low": 1e-8, "typical": 2e-8, "high": 4e-8}
+    near, far = (
+        SimpleNamespace(
+            changes=[SimpleNamespace(**change, value=value)], share=share, design={"banks": 2}
+        )
+        for value, share in ((3e-8, 0.5), (1e-8, 1.0))
+    )
+    decision = SimpleNamespace(flip=near, flips_by_one=[far, near])
+    decided = SimpleNamespace(decisions=[decision], design={"banks": 1})
+    problem = SimpleNamespace(space=parse_space("parameters: {banks: [1, 2]}"))
+    lines = meeting_sheet.flip_lines(decided, SimpleNamespace(problem=problem))
+    assert [line.partition(" (")[0] for line in lines] == [
+        "HBM4 price above 30 USD/GB", "HBM4 price below 10 USD/GB"
+    ]  # fmt: skip
+    assert lines[0].endswith(" (typical 20, range 10 to 40): banks 1 → 2")

@@ -19,7 +19,7 @@ from functools import reduce
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, StringTuple
 from codesign.base.records import frozen
 from codesign.models.hardware.array import Dataflow, Organization
 from codesign.models.machines.npu.operator_stage import TILE_BUFFER_SHARE
@@ -206,7 +206,7 @@ def tiles(size: float, tile: float) -> FloatArray:
     return cut
 
 
-_ORDER: dict[Dataflow, tuple[str, ...]] = {
+_ORDER: dict[Dataflow, StringTuple] = {
     "ws": ("column", "inner", "row"),
     "is": ("row", "inner", "column"),
     "os": ("row", "column", "inner"),
@@ -309,7 +309,7 @@ def _only(values: FloatArray, position: int) -> FloatArray:
     return selected
 
 
-def _grid(terms: list[tuple[float, _Factors]], order: tuple[str, ...]) -> FloatArray:
+def _grid(terms: list[tuple[float, _Factors]], order: StringTuple) -> FloatArray:
     """Sum of products of one factor per loop, in the order of the loops."""
     lengths = [len(terms[0][1][axis]) for axis in order]
     n_kept = len(order)

@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Fields, FloatArray, IntArray
+from codesign.base.columns import Arrays, Fields, FloatArray, IntArray, evenly
 from codesign.base.metrics import Metric
 from codesign.base.records import frozen
 from codesign.insight.plateaus import FoldedFront, fold_positions
@@ -45,7 +45,7 @@ from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import cost_column
 
 MOST_DOTS = 1_500
-"""[ours] Dominated designs of a panel: more are a cloud."""
+"""[ours] Marks of a panel for the front, and for dominated designs: more are a cloud."""
 _MOST_NAMES = 12
 _NEAR = 0.6
 """[ours] Share of the front's span around it that is drawn."""
@@ -219,13 +219,17 @@ def _cloud(picture: FrontPicture, x: Metric | None, y: Metric) -> Iterator[Mark]
     edges = [picture.n_front, picture.n_feasible, len(picture.positions)]
     looks = [("dominated", "circle"), ("over a limit", "cross")]
     for (name, shape), ids in zip(looks, map(np.arange, edges, edges[1:]), strict=True):
-        thin = ids[np.linspace(0, len(ids) - 1, min(len(ids), MOST_DOTS)).astype(int)]
-        words = f", {len(thin):,} of {len(ids):,} drawn" if len(thin) < len(ids) else ""
+        thin = evenly(ids, MOST_DOTS)
         if len(thin):
             yield Points(
                 picture.values(x)[thin], picture.values(y)[thin], "dim", shape, 5.0, opacity=0.45,
-                name=name + words, ids=thin.tolist(), group=name.partition(" ")[0],
+                name=name + _drawn_words(thin, ids), ids=thin.tolist(),
+                group=name.partition(" ")[0],
             )  # fmt: skip
+
+
+def _drawn_words(drawn: IntArray, ids: IntArray) -> str:
+    return f", {len(drawn):,} of {len(ids):,} drawn" if len(drawn) < len(ids) else ""
 
 
 def _front_marks(picture: FrontPicture, x: Metric | None, y: Metric, step: str) -> Iterator[Mark]:
@@ -234,18 +238,19 @@ def _front_marks(picture: FrontPicture, x: Metric | None, y: Metric, step: str) 
     order = np.argsort(xs, kind="stable")
     if len(picture.results.problem.objectives) == 2:
         yield Line(xs[order], ys[order], width=1.3, step=step, group="front")
-    is_kept = np.isin(places, picture.folded.kept)[order]
+    thin = evenly(order, MOST_DOTS)
+    is_kept = np.isin(thin, picture.folded.kept)
     yield Points(
-        xs[order], ys[order], size=np.where(is_kept, 8.0, 4.0),
-        opacity=np.where(is_kept, 1.0, 0.45), name="front", ids=places[order].tolist(),
-        group="front",
+        xs[thin], ys[thin], size=np.where(is_kept, 8.0, 4.0),
+        opacity=np.where(is_kept, 1.0, 0.45), name="front" + _drawn_words(thin, order),
+        ids=thin.tolist(), group="front",
     )  # fmt: skip
     picks = [pick.place for pick in picture.picks if pick.place < picture.n_front]
     if picks:
         hues = [palette.PICKS.get(pick.key, "blue") for pick in picture.picks]
         yield Points(
             picture.values(x)[picks], picture.values(y)[picks], hues, size=14.0, is_open=True,
-            name="recommended", ids=picks, group="picks",
+            name="choices", ids=picks, group="picks",
         )  # fmt: skip
     if picture.tighter is not None and x is not None:
         across, up = (picture.tighter[metric.name] for metric in (x, y))
@@ -367,30 +372,4 @@ def convergence_chart(results: Results) -> Chart:
         "Hypervolume against evaluated designs by optimizer, every seed and their mean. "
         "The table below has the last values.",
         f"{results.definition.name}: every seed, and their mean",
-    )
-
-
-def regret_chart(results: Results) -> Chart | None:
-    """Share of the exact front's hypervolume that is still missing; None if it is unknown."""
-    exact = results.exact_hypervolume
-    if not exact:
-        return None
-    marks = []
-    low, last = 1.0, 1.0
-    for number, optimizer in enumerate(optimizer_names(results)):
-        curve = convergence(results, optimizer, 400)
-        regret = np.maximum(1.0 - curve.mean / exact, 0.0)
-        if not (regret > 0).any():
-            continue
-        low, last = min(low, float(regret[regret > 0].min())), float(curve.evaluations[-1])
-        percent = 100 * np.where(regret > 0, regret, np.nan)
-        look = palette.series_look(number)
-        marks.append(Line(curve.evaluations, percent, width=2.0, name=optimizer, **look))
-    panel = Panel(
-        Axis((0.0, last), "Evaluated designs"),
-        Axis((100 * low / 1.2, 100.0), "Regret (%), log scale", is_log=True), marks,
-    )  # fmt: skip
-    return Chart(
-        [panel],
-        "Regret against evaluated designs: share of the exact front's hypervolume that is missing",
     )

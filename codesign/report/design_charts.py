@@ -187,7 +187,8 @@ def counted_rows(evaluated: EvaluatedDesign) -> str:
 def _rows_panel(x: Axis, names: Strings, marks: Sequence[Mark], height: float) -> Panel:
     """A panel with a row for each name, as high as that many heights."""
     wrapped = [wrap(name, 130.0, 10.0) for name in names]
-    return Panel(x, row_axis(wrapped), marks, height=height * len(names))
+    row = max(height, *(13.0 + 13.0 * name.count("\n") for name in wrapped))
+    return Panel(x, row_axis(wrapped), marks, height=row * len(names))
 
 
 def _sides_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:

@@ -138,7 +138,7 @@ def format_value(value: float | None, unit: str = "", digits: int = 4) -> str:
     if value is None or math.isnan(value):
         return "–"
     is_long = unit == "s" and abs(value) >= 1  # nobody reads ks
-    text = unit_text(unit)
+    text = unit_text(unit).replace("year", "years")
     if takes_prefix(unit) and math.isfinite(value) and not is_long:
         return format_engineering(value, text, digits)
     number = f"{value:.{digits}g}"
@@ -465,7 +465,7 @@ def setting_words(parameter: str, value: Any) -> tuple[str, str]:
     """A parameter's name and value in words, such as "handover energy" and "1.3 pJ/bit".
 
     >>> setting_words("tier1_technology", "hbm4_12h"), setting_words("pe_array", (2048, 256))
-    (('tier1 technology', 'HBM4, 12-high'), ('matrix array', '2048x256'))
+    (('tier 1 technology', 'HBM4, 12-high'), ('matrix array', '2048x256'))
     >>> setting_words("clock_hz", 0.7e9)
     ('clock', '700 MHz')
     """
@@ -481,7 +481,7 @@ def setting_words(parameter: str, value: Any) -> tuple[str, str]:
     else:
         words = next((x for name, x in _SETTING_VALUES.items() if parameter.endswith(name)), {})
         text = words.get(text, text)
-    return title.replace("_", " "), text
+    return re.sub(r"^(tier|cache)(?=\d)", r"\1 ", title).replace("_", " "), text
 
 
 def _tier_words(settings: JsonObject, technologies: Iterable[str]) -> list[str]:

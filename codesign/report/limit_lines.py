@@ -31,6 +31,11 @@ def limit_lines(problem: Problem) -> list[LimitLine]:
     ]
 
 
+def limit_titles(problem: Problem) -> dict[str, str]:
+    """Words for the limits that the campaign sets, by the names of their violations."""
+    return {constraint.text: limit_words(problem, constraint) for constraint in problem.constraints}
+
+
 def limit_words(problem: Problem, constraint: Constraint) -> str:
     """``TDP at most 700 W``; a condition that is no limit on one metric as it is written."""
     limit = constraint.expression.limit

@@ -97,7 +97,7 @@ def reason_words(objectives: Sequence[Objective], rule: Rule) -> str:
         return "its worst objective, as a share of the front's range, is best"
     if len(objectives) == 2 and all(titles.values()):
         return f"the most {titles['maximize'][0]} per {titles['minimize'][0]}"
-    return "every other point loses more percent in some objectives than it gains in the others"
+    return "the best compromise, as any other design loses more percent than it gains"
 
 
 def _middle(points: FloatArray, ends: Sequence[int], cheap: str) -> tuple[int | None, str]:

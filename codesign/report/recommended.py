@@ -13,7 +13,14 @@ from codesign.search.problem import cost_column
 
 
 def recommendation_words(results: Results, folded: FoldedFront) -> str:
-    """``Take #25: 4,085 token/s, 431.3 W: the most throughput per TDP. Instead, ...``."""
+    """``Take #25: 4,085 token/s, 431.3 W; the most throughput per TDP. Instead, ...``."""
+    design, reason, alternatives = recommendation_parts(results, folded)
+    instead = f" Instead, {'; '.join(alternatives)}." if alternatives else ""
+    return f"Take {design}; {reason}.{instead}"
+
+
+def recommendation_parts(results: Results, folded: FoldedFront) -> tuple[str, str, list[str]]:
+    """The recommended design, the rule in words, and the other named designs with their regret."""
     problem, kept_places = results.problem, folded.kept
     points = results.objectives[folded.positions[kept_places]]
     recommendation = recommend(points, problem.senses, cost_column(problem.objectives))
@@ -42,11 +49,10 @@ def recommendation_words(results: Results, folded: FoldedFront) -> str:
             )  # fmt: skip
             worse = f"{100 * regret / (1 + regret):.2g} %"
             is_ratio = reason.startswith("the most ")
-            words = f"less {reason.removeprefix('the most ')}" if is_ratio else "worse in all"
+            words = f"less {reason.removeprefix('the most ')}" if is_ratio else "worse in total"
             changes = f"{changes}, {worse} {words}"
         alternatives.append(f"{pick.key} #{pick.place + 1}: {changes}")
-    instead = f" Instead, {'; '.join(alternatives)}." if alternatives else ""
-    return f"Take #{place + 1}: {values}; {reason}.{instead}"
+    return f"#{place + 1}: {values}", reason, alternatives
 
 
 def limit_usage_words(results: Results, folded: FoldedFront) -> str:

@@ -227,7 +227,7 @@ def _legend(chart: Chart, width: float, top: float) -> tuple[str, float]:
             x, y = 4.0, y + 15.0
         if isinstance(mark, Points):
             hue = mark.hue if isinstance(mark.hue, str) else mark.hue[0]
-            key = _symbol(mark.shape, x + 8.0, y - 3.5, 8.0, hue, mark.is_open)
+            key = _symbol(mark.shape, x + 8.0, y - 3.5, 8.0, **_look(hue, mark.is_open))
         elif isinstance(mark, Line):
             key = _path([(x, y - 3.5), (x + 16.0, y - 3.5)], mark)
         else:
@@ -400,28 +400,33 @@ def _points(frame: _Frame, mark: Points) -> Iterable[str]:
     x, y = frame.x(mark.x), frame.y(mark.y)
     n = len(x)
     sizes, faint = np.broadcast_to(mark.size, n).tolist(), np.broadcast_to(mark.opacity, n)
-    hues = [mark.hue] * n if isinstance(mark.hue, str) else mark.hue
+    group = _look(mark.hue, mark.is_open) if isinstance(mark.hue, str) else {}
+    symbols = []
     for i in np.flatnonzero(np.isfinite(x) & np.isfinite(y)).tolist():
         if not frame.is_inside((x[i], x[i], y[i], y[i])):
             continue
-        yield _symbol(
-            mark.shape, float(x[i]), float(y[i]), sizes[i], hues[i], mark.is_open,
+        symbols.append(_symbol(
+            mark.shape, float(x[i]), float(y[i]), sizes[i],
             data_t=mark.texts[i] if mark.texts else "", data_id=mark.ids[i] if mark.ids else "",
             opacity=_share(faint[i]), class_=_class(mark),
-        )  # fmt: skip
-        if n <= 400 and mark.group not in _HIDDEN:
+            **({} if group else _look(mark.hue[i], mark.is_open)),
+        ))  # fmt: skip
+        if n <= 400 and mark.group not in _HIDDEN and mark.hue != "dim":
             half = sizes[i] / 2 + 1.0
             frame.taken_boxes.append((x[i] - half, x[i] + half, y[i] - half, y[i] + half))
+    if symbols:
+        yield _tag("g", "".join(symbols), **group)
 
 
-def _symbol(
-    shape: str, x: float, y: float, size: float, hue: str, is_open: bool, **more: Any
-) -> str:
-    r = size / 2
+def _look(hue: str, is_open: bool) -> dict[str, str]:
     fill, stroke, width = ("none", hue, "2") if is_open else (f"var(--{hue})", "paper", "0.8")
-    look = {"fill": fill, "stroke": f"var(--{stroke})", "stroke_width": width}
+    return {"fill": fill, "stroke": f"var(--{stroke})", "stroke_width": width}
+
+
+def _symbol(shape: str, x: float, y: float, size: float, **look: Any) -> str:
+    r = size / 2
     if shape == "circle":
-        return _tag("circle", cx=x, cy=y, r=r, **look, **more)
+        return _tag("circle", cx=x, cy=y, r=r, **look)
     t = r / 3
     corners = {
         "square": [(-r, -r), (r, -r), (r, r), (-r, r)],
@@ -431,7 +436,7 @@ def _symbol(
                   (r, t), (t, t), (t, r), (-t, r), (-t, t), (-r, t)],
     }[shape]  # fmt: skip
     route = _route((x + dx, y + dy) for dx, dy in corners)
-    return _tag("path", d=f"{route}Z", **look, **more)
+    return _tag("path", d=f"{route}Z", **look)
 
 
 def _rectangle(x: float, y: float, wide: float, high: float, hatch: str = "", **look: Any) -> str:

@@ -438,7 +438,7 @@ def test_where_the_exact_front_is_known_it_is_the_front(folder):
     campaign = codesign.load_campaign("trial-few")
     chart = front_chart(front_picture(campaign.front_results()), is_narrow=False)
     named = {mark.name: mark for mark in chart.panels[0].marks if getattr(mark, "name", "")}
-    assert set(named) == {"front", "recommended"}
+    assert set(named) == {"front", "choices"}
     front = campaign.exact_front().objectives
     np.testing.assert_allclose(np.sort(named["front"].x), np.sort(front[:, 1]))
     labels = {mark.text.partition("\n")[0] for mark in chart.panels[0].marks

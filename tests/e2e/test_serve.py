@@ -127,7 +127,7 @@ def test_a_slider_changes_the_design_and_its_numbers_are_those_of_evaluate(
 def test_a_broken_limit_is_named_with_a_valid_choice_that_one_click_takes(page):
     after(page, lambda: page.select_option("#start", label="Base"))
     while "breaks capacity" not in page.inner_text("#outcome-A"):
-        slide(page, "tier1 stacks", "ArrowLeft")
+        slide(page, "tier 1 stacks", "ArrowLeft")
     assert "Nearest valid choice: " in page.inner_text("#outcome-A")
     after(page, lambda: page.click("#outcome-A button"))
     assert "breaks" not in page.inner_text("#outcome-A")

@@ -326,9 +326,9 @@ def _sharing(design: DesignMetrics) -> str:
     if design.options.bandwidth_sharing == "shared" or share is None:
         return "weights, KV cache and activations share the off-chip bandwidth freely"
     return (
-        f"bandwidth priority {priority}: weights and KV cache have {share:.0%} of the usable "
-        f"off-chip bandwidth, activations {1 - share:.0%}, also while the other is idle "
-        "(bandwidth_sharing=fixed)"
+        f"bandwidth priority {priority}: weights and KV cache have {100 * share:.0f} % of the "
+        f"usable off-chip bandwidth, activations {100 - 100 * share:.0f} %, also while the other "
+        "is idle"
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Positive, Record, checked, quantity
+from codesign.base.schema import Positive, Record, checked, quantity, unstored_at
 from codesign.evaluators.system.system_options import MachineChoice, machine_choice
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
@@ -30,6 +30,8 @@ class SessionWorkload(SequenceRecord):
     """A named session, see ``codesign list workloads``, or a YAML file with one."""
     trace: str | None = None
     """A file of requests with block hashes in Mooncake's format, instead of ``session``."""
+    prompt_scale: Annotated[float, Field(gt=0, le=1000), unstored_at(1.0)] = 1.0
+    """Factor of the tokens of a session's prefix and of each turn's new tokens."""
     concurrent_sessions: Positive = 1
     """Sessions at a time, unless the design states them; of a trace, without effect."""
     batch: Positive = 1
@@ -39,6 +41,8 @@ class SessionWorkload(SequenceRecord):
     def _check(self) -> SessionWorkload:
         if (self.session is None) == (self.trace is None):
             raise KeyedValueError("", "expected session or trace", ("session", "trace"))
+        if self.trace is not None and self.prompt_scale != 1:
+            raise KeyedValueError("prompt_scale", "expected a session, not a trace")
         try:
             longest = self.reuse.longest_tokens
         except InputError as error:
@@ -58,7 +62,7 @@ class SessionWorkload(SequenceRecord):
     def reuse(self) -> SessionReuse | TraceReuse:
         """Classes of turns, and reuse of their contexts."""
         if self.session is not None:
-            return SessionReuse(load_session(self.session))
+            return SessionReuse(load_session(self.session).scale_prompts(self.prompt_scale))
         return TraceReuse(read_request_trace(self.trace or ""))
 
 

@@ -86,6 +86,15 @@ class Session(Record):
             raise KeyedValueError("n_prefixes", "needs shared_tokens, the length of a prefix")
         return self
 
+    def scale_prompts(self, scale: float) -> Session:
+        """Scale the prefix and the new tokens of every turn; answers stay as long."""
+        turns = [
+            turn.model_copy(update={"new_tokens": max(1, round(scale * turn.new_tokens))})
+            for turn in self.turns
+        ]
+        shared = round(scale * self.shared_tokens)
+        return self.model_copy(update={"turns": tuple(turns), "shared_tokens": shared})
+
     @cached_property
     def counts(self) -> tuple[int, ...]:
         """Number of turns that each stated turn stands for."""

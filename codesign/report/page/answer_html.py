@@ -35,8 +35,8 @@ _SCOPE = (
     f"sustain to all of it, ±{percent(RESIDUAL, 2)} of the closed form against our simulation. No "
     "chip of this architecture was measured."
 )
-_LONG = "\0"
-"""Mark of a row that a phone leaves out."""
+_LONG, LEFT = "\0", "\1"
+"""Marks of a row that a phone leaves out, and of the head of a column of words."""
 
 
 def signed(share: float) -> str:
@@ -55,7 +55,10 @@ def table_html(
 ) -> str:
     """A table; the first column heads its rows, the others hold numbers. Cells are HTML."""
     cells = "".join(
-        f'<th scope="col"{" class=number" if place else ""}>{text}</th>' if text else "<td></td>"
+        f'<th scope="col"{" class=number" if place and text[0] != LEFT else ""}>'
+        f"{text.removeprefix(LEFT)}</th>"
+        if text
+        else "<td></td>"
         for place, text in enumerate(head)
     )
     body = "".join(
@@ -91,7 +94,8 @@ def change_cell(metric: Metric, share: float | None) -> str:
     return f'<td class="number {"worse" if is_worse else "better"}">{signed(share)}</td>'
 
 
-def _words_cell(text: str) -> str:
+def words_cell(text: str) -> str:
+    """A cell with words."""
     return f'<td class="words">{escape(text)}</td>'
 
 
@@ -176,12 +180,11 @@ def sure_words(results: Results, pick: Fields, omitted: Sequence[str]) -> list[s
             else "all limits are kept"
         )  # fmt: skip
         lines.append(f"Worst case of all {ranges['numbers']} uncertain constants: {worst}.")
-        shares = [
-            "all" if ranges[key] > _NEARLY_ALL else percent(ranges[key]) for key in ("kept", "best")
-        ]
+        within = "all" if ranges["kept"] > _NEARLY_ALL else percent(ranges["kept"])
+        worse = "none" if ranges["best"] > _NEARLY_ALL else percent(1.0 - ranges["best"])
         lines.append(
-            f"{ranges['samples']} draws over their ranges: it keeps its limits in {shares[0]}, "
-            f"and no other choice is better in {shares[1]}."
+            f"{ranges['samples']} draws over their ranges: it keeps its limits in {within}; "
+            f"in {worse} of them another choice is better in every objective."
         )
     for verdict in pick.get("verdicts", ()):
         name = verdict["reading"][:1].upper() + verdict["reading"][1:]
@@ -193,6 +196,7 @@ def sure_words(results: Results, pick: Fields, omitted: Sequence[str]) -> list[s
         )  # fmt: skip
         assumes = f" It assumes that {verdict['assumes']}." if verdict["assumes"] else ""
         lines.append(f"{name}: {choice}; {changes}.{assumes}")
+    lines += [_SCOPE] if pick.get("speeds") else []
     return lines + [f"Not asked: {text}." for text in omitted]
 
 
@@ -204,15 +208,14 @@ def answer_html(
     if not picks:
         return ""
     first = next(pick for pick in picks if pick["is_recommended"])
-    title = PICK_TITLES[first["key"]]
     hue = palette.PICKS.get(first["key"], "blue")
     limits = [bound_words(explained.get(first["id"])), *_close_words(first)]
     reasons = "".join(f"<li>{escape(x)}</li>" for x in filter(None, limits))
     sure = "".join(
         f"<li>{escape(x)}</li>" for x in sure_words(results, first, document.get("omitted", ()))
     )
-    reason = first["reason"][:1].upper() + first["reason"][1:]
-    heading = reason if first["key"] == "best" else f"{title}: {first['reason']}"
+    heading = f"Recommended: {first['reason'] if first['key'] == 'best' else document['rule']}"
+    instead = "".join(f"<li>{escape(x[:1].upper() + x[1:])}</li>" for x in document["alternatives"])
     position = first["position"]
     names = [
         name for name in document["figures"]
@@ -230,12 +233,11 @@ def answer_html(
         )
     return (
         f'<article class="recommendation" style="--pick: var(--{hue})">'
-        f"<h2>{escape(heading)}</h2><p>{escape(document['sentence'])}</p>"
-        f'<p class="words">{escape(first["words"])} '
-        f'<a href="#design" data-take="{first["id"]}">#{first["id"] + 1}, details</a></p>'
+        f'<h2>{escape(heading)}</h2><p class="words">Take <a href="#design" '
+        f'data-take="{first["id"]}">design #{first["id"] + 1}</a>: {escape(first["words"])}.</p>'
         f'<dl class="figures">{"".join(cells)}</dl>'
-        + (f'<p class="hint">{_SCOPE}</p>' if first.get("speeds") else "")
         + (f"<h3>Limited by</h3><ul>{reasons}</ul>" if reasons else "")
+        + (f"<h3>Other choices against it</h3><ul>{instead}</ul>" if instead else "")
         + "</article>"
         + (f'<aside class="sure"><h3>How sure</h3><ul>{sure}</ul></aside>' if sure else "")
     )
@@ -253,7 +255,7 @@ def picks_html(results: Results, document: Fields, explained: Mapping[int, Evalu
         f'<br><span class="quiet">{escape(pick["reason"])}</span>'
         for pick in picks
     )]  # fmt: skip
-    rows = [[_LONG + "design", *(_words_cell(pick["words"]) for pick in picks)]]
+    rows = [[_LONG + "design", *(words_cell(pick["words"]) for pick in picks)]]
     for name in document["figures"]:
         metric = _metric(results, name)
         amounts = [float(results.metrics[name][p]) for p in positions]
@@ -269,7 +271,7 @@ def picks_html(results: Results, document: Fields, explained: Mapping[int, Evalu
         for pick in picks
     ]
     if any(limits):
-        rows.append([_LONG + "limited by", *map(_words_cell, limits)])
+        rows.append([_LONG + "limited by", *map(words_cell, limits)])
     return table_html(head, rows, "Recommended designs side by side", "picks")
 
 
@@ -300,11 +302,11 @@ def changes_html(results: Results, document: Fields) -> str:
             )
             limits = "kept" if change["feasible"] else f"breaks {broken or 'a limit'}"
             cells = [change_cell(metric, change["change"].get(metric.name)) for metric in metrics]
-            rows.append([escape(change["words"]), *cells, _words_cell(limits)])
+            rows.append([escape(change["words"]), *cells, words_cell(limits)])
         if rows:
             title = PICK_TITLES[pick["key"]]
             titles = (escape(metric_title(metric)) for metric in metrics)
-            head = [f"change of {title.lower()}", *titles, "limits"]
+            head = [f"change of {title.lower()}", *titles, f"{LEFT}limits"]
             opened = " open" if pick["is_recommended"] else ""
             blocks.append(
                 f'<details class="inner" name="changes"{opened}><summary>{title}: {len(rows)} '
@@ -341,14 +343,19 @@ def steps_html(results: Results, limits: Fields) -> str:
 def misses_html(results: Results, document: Fields) -> str:
     """Named designs that are not on the front, each against the design to choose instead."""
     objectives = [objective.metric for objective in results.problem.objectives]
-    head = ["", *(escape(metric_title(metric)) for metric in objectives), "instead", "remark"]
+    head = [
+        "",
+        *(escape(metric_title(metric)) for metric in objectives),
+        "instead",
+        f"{LEFT}remark",
+    ]
     rows = [
         [
             escape(entry["name"]),
             *(change_cell(m, entry["shares"].get(m.name)) for m in objectives),
             "–" if (number := entry["id"]) is None
             else f'<a href="#design" data-take="{number}">#{number + 1}</a>',
-            _words_cell(entry["words"]),
+            words_cell(entry["words"]),
         ]
         for entry in document["named_rows"]
     ]  # fmt: skip

@@ -24,6 +24,7 @@ from codesign.report.labels import (
     spoken_designs,
     unit_text,
 )  # fmt: skip
+from codesign.report.limit_lines import limit_titles
 from codesign.report.marked_designs import MarkedDesigns
 from codesign.search.campaign import Results
 
@@ -115,10 +116,14 @@ def design_document(results: Results, carried: Carried, marked: MarkedDesigns | 
     declared = results.problem.metrics
     feasible = marked.feasible.tolist() if marked else []
     front = results.objectives[carried.positions[: carried.n_front]]
+    titles = limit_titles(results.problem)
     notes = [""] * carried.n_front
     for place, position in enumerate(carried.positions[carried.n_front :].tolist()):
         if carried.n_front + place >= carried.n_feasible:
-            excess = ((limit, float(x[position])) for limit, x in results.violations.items())
+            excess = (
+                (titles.get(k, k.replace("_", " ")), float(x[position]))
+                for k, x in results.violations.items()
+            )
             broken = (f"{limit} (by {100 * by:.1f} %)" for limit, by in excess if by > 0)
             notes.append(f"It breaks {', '.join(broken)}.")
             continue

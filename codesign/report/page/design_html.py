@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from html import escape
-from typing import Any
 
 from codesign.base.evaluator import Explanation
 from codesign.base.records import frozen
@@ -24,14 +23,16 @@ from codesign.report.design_charts import (
     traffic_chart,
 )  # fmt: skip
 from codesign.report.edge import edge_words
-from codesign.report.labels import format_value, metric_of, row_title
+from codesign.report.labels import format_value, metric_of, metric_title, row_title
 from codesign.report.machine_charts import die_chart, level_words, way_panels
+from codesign.report.page.answer_html import LEFT, table_html, words_cell
 from codesign.report.svg import draw
 from codesign.report.system_picture import system_picture
 
 WIDTH = 430.0
 """Pixels of a chart of one design: a phone's width, and half of a desk's."""
 _MOST_SWINGS = 6
+_ACCURACY = ("measure", *(f"{LEFT}{x}" for x in ("value", "interval", "basis", "source")))
 _ROUNDING = 1e-9
 
 
@@ -102,12 +103,14 @@ def design_html(
             _block(f"Traffic by memory level{pool}", traffic_chart(machine, scales)),
         ]
         if formats := format_lines(machine):
-            finer.append(f"<h4>Accuracy of the formats{pool}</h4>{_formats_html(formats)}")
+            title = f"Accuracy of the formats{pool}"
+            rows = ([line[0], *map(words_cell, line[1:])] for line in formats)
+            finer.append(f"<h4>{title}</h4>{table_html(_ACCURACY, rows, title)}")
     for name in metrics:
         if swings := account.swings.get(name):
             metric = metric_of(name, evaluated.known_metrics)
             chart = swing_chart(metric, evaluated.metrics[name], swings[:_MOST_SWINGS])
-            finer.append(_block(f"What moves {name.replace('_', ' ')}", chart))
+            finer.append(_block(f"What moves {metric_title(metric)}", chart))
     warnings = [
         f'<p class="warning">{escape(text)}</p>' for text in above_tdp(evaluated.explanation)
     ]
@@ -125,17 +128,6 @@ def _block(title: str, chart: Chart | None, after: str = "") -> str:
     if chart is None and not after:
         return ""
     return f"<h4>{escape(title)}</h4>{draw(chart, WIDTH) if chart else ''}{after}"
-
-
-def _formats_html(lines: Sequence[Sequence[Any]]) -> str:
-    rows = "".join(
-        f"<tr><th scope=row>{escape(str(measure))}</th><td>{escape(str(value))}</td>"
-        f"<td>{escape(str(interval))}</td>"
-        f'<td title="{escape(str(source))}">{escape(str(basis))}</td></tr>'
-        for measure, value, interval, basis, source in lines
-    )
-    head = "".join(f"<th scope=col>{x}</th>" for x in ("measure", "value", "interval", "basis"))
-    return f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
 
 
 def above_tdp(explanation: Explanation) -> list[str]:

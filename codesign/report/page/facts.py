@@ -14,19 +14,20 @@ from codesign.answers.json_values import plain_value
 from codesign.base.columns import Fields
 from codesign.insight.plateaus import FoldedFront
 from codesign.models.workload import list_models, list_traces, load_trace
-from codesign.report.front_lines import front_lines
-from codesign.report.labels import describe_time, evaluator_words, metric_title, percent
+from codesign.report.labels import (
+    describe_time,
+    metric_title,
+    percent,
+    setting_words,
+)
 from codesign.report.library_tables import size_text
 from codesign.report.limit_lines import limit_words
-from codesign.report.page.answer_html import rich_html
 from codesign.report.page.carried_designs import Carried
 from codesign.report.result_tables import reference_text
 from codesign.report.tables import format_cell
 from codesign.search.campaign import CampaignStatus, Results
 
 _MOST_REASONS = 5
-_WIDE = 140
-"""Columns of a terminal on which the page's plain table would fit."""
 
 
 def state_text(results: Results, status: CampaignStatus) -> str:
@@ -108,19 +109,6 @@ def _listed(texts: Sequence[str]) -> str:
     return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
-def counts(results: Results, carried: Carried, folded: FoldedFront) -> dict[str, str]:
-    """The numbers at the top."""
-    numbers = {} if results.is_enumerated else {
-        "evaluated": len(results),
-        "feasible": int(results.feasible.sum()),
-        "failed": int(results.broke.sum()),
-    }  # fmt: skip
-    numbers[f"on the {'exact ' if results.exact is not None else ''}front"] = carried.of_front
-    if folded.summary:
-        numbers["of these not folded"] = len(folded.kept)
-    return {name: f"{number:,}" for name, number in numbers.items()}
-
-
 def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
     """The campaign in names and values."""
     definition, space = results.definition, results.problem.space
@@ -128,37 +116,30 @@ def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
     search = {
         "optimizers": ", ".join(definition.labels),
         "budget": f"{definition.budget:,} designs a run, the first {definition.initial:,} shared",
+        "evaluated": f"{len(results):,}, of which {int(results.feasible.sum()):,} keep every limit "
+        f"and {int(results.broke.sum()):,} failed",
         "seeds": seeds,
         **({"front": results.front_words} if results.shows_means else {}),
     }
     seconds = sum(run.seconds for run in status.runs)
     entries = {
         "space": f"{space.name}, {size_text(space)} designs",
-        "evaluator": evaluator_words(results.reading),
         "workload": _settings_text(definition.workload),
-        "objectives": ", ".join(
-            f"{objective.sense} {metric_title(objective.metric)}"
-            for objective in results.problem.objectives
-        ),
         "constraints": ", ".join(
-            [
-                *definition.constraints,
-                *[constraint.text for constraint in results.problem.space.constraints],
+            re.sub(r"\w*_\w+", lambda name: setting_words(name[0], None)[0], text)
+            for text in [
+                *(limit_words(results.problem, x) for x in results.problem.constraints),
+                *(x.text for x in space.constraints),
             ]
         )
         or "none",
         "fixed": _settings_text(definition.fixed) or "nothing",
         **({} if results.is_enumerated else search),
         "time": f"{describe_time(seconds)} of computing, all runs together" if seconds else "",
-        "versions": versions_text(results),
+        "versions": ", ".join(f"{name} {number}" for name, number in results.versions.items()),
         "digest": f"{digest(results)} (SHA-256 of the definition and all that it names)",
     }
     return {name: value for name, value in entries.items() if value}
-
-
-def versions_text(results: Results) -> str:
-    """The libraries with which the campaign was begun."""
-    return ", ".join(f"{name} {number}" for name, number in results.versions.items())
 
 
 def digest(results: Results) -> str:
@@ -177,7 +158,7 @@ def digest(results: Results) -> str:
 def _settings_text(settings: Fields) -> str:
     """Keys with their values, as a reader would say them."""
     return ", ".join(
-        f"{key.replace('_', ' ')} {_plain(setting)}" for key, setting in settings.items()
+        f"{setting_words(key, None)[0]} {_plain(setting)}" for key, setting in settings.items()
     )
 
 
@@ -207,8 +188,6 @@ def dependencies(results: Results, carried: Carried) -> list[str]:
         if thinned
         else f"The page has all {len(carried.positions):,} distinct designs that have a result.",
     ]
-    versions = versions_text(results)
-    sentences.append(f"The campaign was begun with {versions}." if versions else "")
     reasons = Counter(
         (results.status_word(position), reason) for position, reason in results.reasons.items()
     )
@@ -233,11 +212,6 @@ def paragraphs_html(texts: Sequence[str], role: str = "") -> str:
     return "".join(f"<p{attribute}>{escape(text)}</p>" for text in texts if text)
 
 
-def front_html(results: Results, limit: int, tolerance: float) -> str:
-    """The front as a plain table, for readers without JavaScript."""
-    return rich_html(front_lines(results, _WIDE, limit, tolerance=tolerance))
-
-
 def folded_text(folded: FoldedFront) -> str:
     """Sentence on the folded designs; empty if there are none."""
     return f"{folded.summary[0].upper()}{folded.summary[1:]}." if folded.summary else ""
@@ -248,14 +222,11 @@ def summary_text(results: Results, carried: Carried, folded: FoldedFront) -> str
     n = carried.of_front
     if not n:
         return ""
-    n_kept = len(folded.kept)
-    choose = f"{n_kept:,} to choose from" if n_kept < n else ""
+    choose = f"; {len(folded.kept):,} to choose from." if len(folded.kept) < n else "."
     if results.exact is not None:
         n_points = len(results.exact)
-        source = f"Exact front of {results.exact.n_designs:,} designs: {n_points:,} points"
-    else:
-        source = (
-            f"Best of {len(results):,} evaluated designs, {n:,} on the front; better ones may "
-            f"exist, “codesign enumerate {results.definition.name}” finds the exact front"
-        )
-    return "; ".join(filter(None, [source, choose])) + "."
+        return f"Exact front of {results.exact.n_designs:,} designs: {n_points:,} points{choose}"
+    return (
+        f"Best of {len(results):,} evaluated designs: {n:,} on the front{choose} Better ones may "
+        f"exist; “codesign enumerate {results.definition.name}” finds the exact front."
+    )

@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.answers.json_values import json_text
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, JsonObject, evenly
 from codesign.base.files import write_text
 from codesign.insight.explanation.moved_limits import Switch
 from codesign.insight.plateaus import FoldedFront, fold_positions, tolerance_words
@@ -24,11 +24,14 @@ from codesign.report.labels import evaluator_words, metric_of
 from codesign.report.marked_designs import MarkedDesigns
 from codesign.report.page import facts
 from codesign.report.page.answer_html import (
+    LEFT,
     answer_html,
     changes_html,
     misses_html,
     picks_html,
     steps_html,
+    table_html,
+    words_cell,
 )  # fmt: skip
 from codesign.report.page.carried_designs import (
     SUBJECTS,
@@ -212,7 +215,11 @@ def _page_html(
     texts = []
     if limits["sliders"]:
         texts.append(
-            "Move one or two limits, or make one choice and tighten a limit of the question. "
+            (
+                "Move one or two limits, or make one choice and tighten a limit of the question. "
+                if any("," in key for key in limits["table"])
+                else "Move one limit or make one choice. "
+            )
             + (
                 "The answers are exact."
                 if limits["is_proven"]
@@ -238,10 +245,9 @@ def _page_html(
             f"{answer['cost'].partition('_')[0]}"
             f"<{results.reference_point[answer['cost']]:.3g}"
         ),
-        "counts": facts.pairs_html(facts.counts(results, carried, picture.folded)),
         "facts": facts.pairs_html(facts.facts(results, status)),
         "dependencies": facts.paragraphs_html(facts.dependencies(results, carried)),
-        "plain_front": facts.front_html(page_results, _MOST_PLAIN, picture.folded.tolerance),
+        "plain_front": _plain_html(document, picture.folded),
         "hatches": hatch_patterns(),
         "style": style_text(),
         "program": program_text(_PROGRAM),
@@ -254,6 +260,21 @@ def _page_html(
     for name, replacement in replacements.items():
         text = text.replace("{{" + name + "}}", replacement)
     return text
+
+
+def _plain_html(document: Fields, folded: FoldedFront) -> str:
+    """The front as a plain table, for readers without JavaScript."""
+    columns, objectives = document["designs"], [x for x in document["metrics"] if x["objective"]]
+    rows = (
+        [
+            str(place + 1),
+            words_cell(columns["words"][place]),
+            *(columns["texts"][x["name"]][place] for x in objectives),
+        ]
+        for place in evenly(folded.kept, _MOST_PLAIN).tolist()
+    )
+    head = ["", f"{LEFT}design", *(escape(x["title"]) for x in objectives)]
+    return table_html(head, rows, "The front")
 
 
 def _static(name: str) -> str:

@@ -19,9 +19,7 @@ from codesign.report.campaign_charts import (
     FrontPicture,
     convergence_chart,
     front_chart,
-    regret_chart,
 )
-from codesign.report.labels import percent
 from codesign.report.page.answer_html import rich_html
 from codesign.report.page.design_html import WIDTH
 from codesign.report.result_tables import optimizers_table
@@ -38,14 +36,13 @@ def optimizers_html(results: Results, picture: FrontPicture) -> str:
         results: Results of the campaign as searched.
         picture: The front of the page.
     """
-    records, exact = summarize(results), results.exact_hypervolume
+    records = summarize(results)
     if not records:
         return ""
     tested = seed_ranking(results)
     ranks = tested and dict(zip(tested[0].labels, tested[0].mean_ranks.tolist(), strict=True))
     charts = {
         "Hypervolume": convergence_chart(results),
-        "Regret, mean over seeds": regret_chart(results),
         "Searched designs, against the exact front": (
             front_chart(replace(picture, tighter=None), is_narrow=True, with_searched=True)
             if picture.results.exact is not None else None
@@ -56,14 +53,8 @@ def optimizers_html(results: Results, picture: FrontPicture) -> str:
         for title, chart in charts.items()
         if chart is not None
     )
-    share = (
-        f", to {percent(records[0].hypervolume_mean / exact)} of the exact hypervolume"
-        if exact
-        else ""
-    )
-    names = ", ".join(optimizer_names(results))
     return (
-        f'<p class="hint">{escape(names)}. {escape(records[0].optimizer)} came farthest{share}. '
+        f'<p class="hint">{escape(records[0].optimizer)} came farthest. '
         f"{escape(_test_words(tested))}</p>"
         f'{rich_html(optimizers_table(results, ranks or None))}<div class="pair">{drawn}</div>'
     )

@@ -26,9 +26,9 @@ from codesign.report.labels import (
     metric_of,
     spoken_design,
 )
-from codesign.report.limit_lines import limit_words
+from codesign.report.limit_lines import limit_titles
 from codesign.report.picks import picks_of
-from codesign.report.recommended import recommendation_words
+from codesign.report.recommended import recommendation_parts, recommendation_words
 from codesign.search.campaign import Results
 from codesign.search.problem import Problem, cost_column
 
@@ -84,7 +84,7 @@ def recommendation_document(
         if name in results.metrics and np.isfinite(results.metrics[name]).any()
     )
     metrics = list(dict.fromkeys([*problem.objective_names, *measured]))
-    limit_titles = _limit_titles(problem)
+    titles = limit_titles(problem)
     documents: list[JsonObject] = []
     for pick in picks:
         position = int(folded.positions[pick.place])
@@ -98,15 +98,18 @@ def recommendation_document(
             "position": position,
             "words": spoken_design(problem.space, design),
             "close": [
-                {"words": limit_titles.get(name, name.replace("_", " ")), "left": share}
+                {"words": titles.get(name, name.replace("_", " ")), "left": share}
                 for name, share in margins.items()
                 # A limit kept by no margin at all is a condition, unless the campaign sets it.
-                if 0 < share <= _CLOSE or (name in limit_titles and share == 0)
+                if 0 < share <= _CLOSE or (name in titles and share == 0)
             ],
         })  # fmt: skip
     names, cost = problem.objective_names, cost_column(problem.objectives)
+    _, rule, alternatives = recommendation_parts(results, folded) if picks else ("", "", [])
     document = {
         "picks": documents,
+        "rule": rule,
+        "alternatives": alternatives,
         "sentence": recommendation_words(results, folded) if picks else "",
         "figures": metrics,
         "tolerance": folded.tolerance,
@@ -123,11 +126,6 @@ def recommendation_document(
         changes = _changes(results, pick_document["position"], metrics)
         pick_document |= sure | {"changes": changes}
     return document | {"omitted": list(judge.omitted)}
-
-
-def _limit_titles(problem: Problem) -> dict[str, str]:
-    """Words for the limits that the campaign sets, by the names of their violations."""
-    return {constraint.text: limit_words(problem, constraint) for constraint in problem.constraints}
 
 
 def _judged(
@@ -161,7 +159,7 @@ def _judged(
         return judged
     spread = front_spread(problem, rows, metrics, judge.samples)
     worst = worst_excess(problem, rows)
-    words = _limit_titles(problem)
+    words = limit_titles(problem)
     for i, document in enumerate(judged):
         document["ranges"] = {
             "samples": spread.samples,
@@ -183,7 +181,7 @@ def _changes(results: Results, position: int, metrics: Sequence[str]) -> list[Js
     near = neighborhood(results.problem, results.rows[[position]], metrics)
     ours = {name: float(results.metrics[name][position]) for name in metrics}
     (design,) = space.decode(results.rows[[position]])
-    words = _limit_titles(results.problem)
+    words = limit_titles(results.problem)
     changes = []
     for place, neighbor in enumerate(space.decode(near.rows)):
         moved = changed_settings(space, design, neighbor)

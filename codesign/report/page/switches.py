@@ -83,22 +83,25 @@ def _formats(campaign: Campaign) -> Choices:
 
 
 def _prompts(campaign: Campaign) -> Choices:
-    """A switch for the length of prompts, where requests state one."""
+    """A switch for the length of prompts, or of those of a session."""
     workload = dict(campaign.definition.workload)
     name = workload.pop("trace", None)
     if name in list_traces():
         workload |= load_trace(name).model_dump(include={"prompt_tokens", "generated_tokens"})
-    stated = workload.get("prompt_tokens")
-    if not isinstance(stated, int):
+    key = "prompt_scale" if "session" in workload else "prompt_tokens"
+    stated = workload.get(key, 1.0 if key == "prompt_scale" else None)
+    if not isinstance(stated, int | float):
         return {}
     problems: dict[str, Problem | None] = {}
-    for factor in _FACTORS.values():
-        tokens = max(1, int(factor * stated))
+    for words, factor in _FACTORS.items():
+        amount = type(stated)(factor * stated) or 1
+        if key == "prompt_tokens":
+            words = f"{amount:,} tokens"
         with suppress(InputError):  # longer than the context of the model
-            problems[f"{tokens:,} tokens"] = None if factor == 1 else _varied(
-                campaign, {"workload": workload | {"prompt_tokens": tokens}}
+            problems[words] = None if factor == 1 else _varied(
+                campaign, {"workload": workload | {key: amount}}
             )  # fmt: skip
-    return {"prompt": problems}
+    return {"prompt" if key == "prompt_tokens" else "prompts of a session": problems}
 
 
 def _constants(problem: Problem, rows: IntArray) -> Choices:

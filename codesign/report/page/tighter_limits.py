@@ -7,12 +7,14 @@ proven. Answers exist for each position of one slider and each pair of positions
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 
+from codesign.answers.json_values import json_text
 from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject, evenly
 from codesign.insight.explanation.moved_limits import (
     LimitHandle,
@@ -29,6 +31,7 @@ from codesign.report.labels import (
     spoken_designs,
     varying_names,
 )
+from codesign.report.page.packing import packed
 from codesign.report.picks import recommended
 from codesign.search.campaign import Results
 from codesign.search.enumeration.kept import KeptFront, usual_metrics
@@ -37,8 +40,14 @@ from codesign.search.problem import cost_column
 
 MOST_POINTS = 20_000
 """[ours] Points that a page carries."""
+MOST_BYTES = 3_000_000
+"""[ours] Of the answers and their marks; a page below 6 MB has room for its designs beside them."""
 MOST_DRAWN = 8
 """[ours] Points drawn for a choice, besides the recommended ones. Pairs draw only the latter."""
+_MARK_BYTES = 70
+"""Size of the mark of a point; each chart has one at a desk and one on a phone."""
+_THINNINGS = ((MOST_POINTS, True), (100, True), (20, True), (0, True), (0, False))
+"""Points of a front that a page draws, and True with answers for two changes at a time."""
 
 
 def limit_words(handle: LimitHandle, bound: float) -> str:
@@ -58,7 +67,8 @@ def limit_points(
     switches: Sequence[Switch] = (),
 ) -> LimitPoints | None:
     """Points that answer under moved limits; None if no front is known."""
-    if kept_front is None and results.exact is not None:
+    is_large = kept_front is None or len(kept_front) > MOST_POINTS
+    if is_large and results.exact is not None:
         kept_front = KeptFront(results.problem, results.exact, len(results.problem.objectives))
     if kept_front is None or len(kept_front) > MOST_POINTS:
         return None
@@ -93,22 +103,9 @@ def limit_document(
     for places in _positions(points):
         key = ",".join(f"{i}:{place}" for i, place in places.items())
         table[key] = answers.number(places)
-    used = sorted({int(i) for answer in answers.listed for i in answer["front"]})
-    place = {i: k for k, i in enumerate(used)}
-    for answer in answers.listed:
-        answer["front"] = [place[i] for i in answer["front"]]
-        answer["picks"] = [pick | {"point": place[pick["point"]]} for pick in answer["picks"]]
-    metrics = [objective.metric for objective in points.problem.objectives]
-    values = points.problem.flipped(points.objectives[used])
-    drawn = values[:, : points.n_objectives].copy()
-    is_limit = points.setting[used, 0] < len(points.handles)
-    low, high = drawn[is_limit].min(axis=0), drawn[is_limit].max(axis=0)
-    drawn[((drawn < low) | (drawn > high)).any(axis=1)] = np.nan  # beyond the chart
-    space = results.problem.space
-    is_complete = len(metrics) > points.n_objectives or (is_searched and not space.pools)
-    designs = points.designs(used)
-    keys = space.keys(points.rows[used])
-    return {
+    is_complete = len(points.problem.objectives) > points.n_objectives
+    is_complete |= is_searched and not results.problem.space.pools
+    frame: JsonObject = {
         "hint": _hint(results, kept_front, switches, is_complete),
         "is_proven": all(answer["is_exact"] for answer in answers.listed),
         "sliders": [
@@ -127,8 +124,72 @@ def limit_document(
             for switch in points.switches
         ],
         "steps": list(_steps(points, answers, table)),
-        "table": table,
-        "answers": answers.listed,
+    }  # fmt: skip
+    n_marks = 2 * math.comb(points.n_objectives, 2)
+    for most_drawn, has_pairs in _THINNINGS:
+        fewer = {key: n for key, n in table.items() if has_pairs or "," not in key}
+        document: JsonObject = frame | _stored_answers(
+            results, points, numbers, answers.listed, fewer, most_drawn
+        )
+        n_bytes = n_marks * _MARK_BYTES * len(document["points"]["ids"])
+        if n_bytes + len(packed(json_text(document, indent=None))) <= MOST_BYTES:
+            break
+    if most_drawn < MOST_POINTS:
+        drawn = f"at most {most_drawn} points of a front" if most_drawn else "recommended designs"
+        document["hint"] += (
+            f" To stay below 6 MB, the page draws only {drawn} under moved limits"
+            + ("." if has_pairs else ", and answers one change at a time.")
+            + " Numbers of points and recommendations are those of the full front."
+        )
+    return document
+
+
+def _stored_answers(
+    results: Results,
+    points: LimitPoints,
+    numbers: Mapping[Any, int],
+    answers: Sequence[JsonObject],
+    table: Mapping[str, int],
+    most_drawn: int,
+) -> JsonObject:
+    """Answers by position with at most so many points drawn of each, and their points.
+
+    The recommended designs are drawn in any case.
+    """
+    along = points.objectives[:, 0].__getitem__
+    needed = {number: i for i, number in enumerate(sorted({*table.values()}))}
+    fronts = [
+        np.union1d(
+            evenly(
+                np.array(sorted(answers[number]["front"], key=along), dtype=np.int64), most_drawn
+            ),
+            [pick["point"] for pick in answers[number]["picks"]],
+        ).astype(np.int64)
+        for number in needed
+    ]
+    used = np.unique(np.concatenate(fronts))
+    values = points.problem.flipped(points.objectives[used])
+    drawn = values[:, : points.n_objectives].copy()
+    is_limit = points.setting[used, 0] < len(points.handles)
+    low, high = drawn[is_limit].min(axis=0), drawn[is_limit].max(axis=0)
+    drawn[((drawn < low) | (drawn > high)).any(axis=1)] = np.nan  # beyond the chart
+    space = results.problem.space
+    metrics = [objective.metric for objective in points.problem.objectives]
+    designs = points.designs(used.tolist())
+    keys = space.keys(points.rows[used])
+    return {
+        "table": {key: needed[number] for key, number in table.items()},
+        "answers": [
+            answers[number] | {
+                "front": np.searchsorted(used, front).tolist(),
+                "folded": np.flatnonzero(np.isin(front, answers[number]["folded"])).tolist(),
+                "picks": [
+                    pick | {"point": int(np.searchsorted(used, pick["point"]))}
+                    for pick in answers[number]["picks"]
+                ],
+            }
+            for number, front in zip(needed, fronts, strict=True)
+        ],
         "points": {
             "words": spoken_designs(space, designs),
             "ids": [
@@ -218,7 +279,7 @@ class _Answers:
                 drawn = np.union1d(drawn, [pick.place for pick in picks]).astype(np.int64)
             self.listed.append({
                 "front": front[drawn].tolist(),
-                "folded": np.flatnonzero(~is_kept[drawn]).tolist(),
+                "folded": front[~is_kept].tolist(),
                 "picks": [
                     {
                         "key": pick.key,
@@ -283,16 +344,16 @@ def _hint(
     name = results.definition.name
     if any(x.title == "memories" and len(x.fronts) + 1 < len(x.problems) for x in switches):
         return f"“codesign explain memories {name}” proves the answers without a memory."
-    if is_complete:
-        return ""
     command = f"codesign enumerate {name}"
-    if kept_front is None:
-        return f"“{command}” adds sliders for limits."
-    if len(kept_front) > MOST_POINTS:
+    if kept_front is not None and len(kept_front) > MOST_POINTS:
         return (
             f"{len(kept_front):,} designs may come to the front under tighter limits, more than "
             f"the {MOST_POINTS:,} that a page carries. Keep fewer metrics with “{command} --keep”."
         )
+    if is_complete:
+        return ""
+    if kept_front is None:
+        return f"“{command}” adds sliders for limits."
     usual = usual_metrics(results.problem)
     if usual:
         metrics = {metric.name: metric for metric in results.problem.metrics}

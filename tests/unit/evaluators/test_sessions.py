@@ -21,6 +21,7 @@ def workload(**keys):
         ({"model": "llama-3-8b", "session": "chat", "trace": "a.jsonl"}, "session or trace"),
         ({"model": "llama-3-8b", "session": "coding-agent"}, "session: expected at most the 8,192"),
         ({"model": "llama-3-8b", "session": "chatt"}, "session: unknown session 'chatt'"),
+        ({"model": "llama-3-8b", "trace": "a", "prompt_scale": 2}, "expected a session, not a"),
         ({"model": "llama-3-8b", "trace": "none.jsonl"}, "trace: no such file: 'none.jsonl'"),
         ({"model": "llada-8b", "session": "chat"}, "expected a model with a cache, got llada-8b"),
     ],
@@ -29,6 +30,15 @@ def test_a_workload_that_cannot_be_served_is_refused_in_one_line(keys, message):
     with pytest.raises(InputError, match=message) as caught:
         workload(**keys)
     assert len(caught.value.problems) == 1
+
+
+def test_a_scaled_session_has_prompts_so_many_times_as_long_and_the_same_answers():
+    stated, half = (
+        workload(model="llama-3.3-70b", session="coding-agent", prompt_scale=x).reuse.classes
+        for x in (1, 0.5)
+    )
+    assert (half.new_tokens == stated.new_tokens / 2).all()
+    assert half.context_tokens[0] == stated.context_tokens[0] / 2 == 10_000
 
 
 def test_machines_that_do_not_report_enough_are_refused(monkeypatch):

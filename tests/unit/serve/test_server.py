@@ -103,7 +103,7 @@ def test_a_design_that_breaks_a_limit_names_the_nearest_that_keeps_all(session):
     answer = session.answer(codes)
     assert any("capacity" in text for text in answer["broken"])
     nearest = answer["nearest"]
-    assert "tier1 stacks 1 →" in nearest["text"] and "," not in nearest["text"]
+    assert "tier 1 stacks 1 →" in nearest["text"] and "," not in nearest["text"]
     assert not session.answer(nearest["codes"])["broken"]
 
 

@@ -1,5 +1,7 @@
 // Moved limits and other changes of the question: their positions are looked up in the table of answers.
 let answer = null; // the answer while a limit is moved
+let drawn = new Set(); // its points, and the marks of each point of any answer
+const marks = new Map();
 // Every slider grows to the right: a limit "at most" is tighter on the left, one "at least" on the right.
 const isUpper = (slider) => slider.title.endsWith(" at most");
 const isChoice = (slider) => !slider.bounds.length; // of memories, formats, prompts or constants
@@ -28,15 +30,16 @@ function showLimits() {
   $("limits-change").innerHTML = answer ? `${escapeHtml(`${names.join(", ")}: ${answer.text}`)} <button type="button" id="limits-reset">Reset the limits</button>${answerHtml()}` : "";
   document.documentElement.classList.toggle("tightened", Boolean(answer));
   const shown = new Set(answer ? answer.front : []), folded = new Set(answer ? answer.folded.map((place) => answer.front[place]) : []);
-  for (const chart of $("front").querySelectorAll("svg.chart")) {
-    for (const line of chart.querySelectorAll(".g-moved")) line.classList.toggle("shown", names.includes(line.dataset.t));
-    for (const mark of chart.querySelectorAll(".g-tighter")) {
-      const k = Number(mark.dataset.id);
+  $("front").querySelectorAll(".g-moved").forEach((line) => line.classList.toggle("shown", names.includes(line.dataset.t)));
+  const picked = new Set(answer ? answer.picks.map((pick) => pick.point) : []);
+  for (const k of new Set([...drawn, ...shown])) {
+    for (const mark of marks.get(String(k)) || []) {
       mark.classList.toggle("shown", shown.has(k));
       mark.classList.toggle("folded", folded.has(k));
-      mark.classList.toggle("pick", Boolean(answer) && answer.picks.some((pick) => pick.point === k));
+      mark.classList.toggle("pick", picked.has(k));
     }
   }
+  drawn = shown;
 }
 // The recommended designs within the limits.
 function answerHtml() {
@@ -52,6 +55,7 @@ function startLimits() {
   for (const [i, place] of Object.entries(state.limits)) if (!sliders[i] || place >= sliders[i].texts.length) state.limits = {};
   const choice = (slider, i) => `<div class="choice"><label for="limit-${i}">${escapeHtml(slider.title)}</label><select id="limit-${i}">${slider.texts.map((text, place) => `<option value="${place}">${escapeHtml(text)}</option>`).join("")}</select></div>`;
   const limit = (slider, i) => `<div class="limit"><label for="limit-${i}">${escapeHtml(slider.title)}</label><output for="limit-${i}"></output><input type="range" id="limit-${i}" min="0" max="${slider.texts.length - 1}" step="1"><span class="end">${isUpper(slider) ? "tighter" : "looser"}</span><span class="end">${isUpper(slider) ? "looser" : "tighter"}</span></div>`;
+  $("front").querySelectorAll(".g-tighter").forEach((mark) => marks.set(mark.dataset.id, [...(marks.get(mark.dataset.id) || []), mark]));
   $("sliders").innerHTML = sliders.map((slider, i) => (isChoice(slider) ? "" : limit(slider, i))).join("");
   $("choices-moved").innerHTML = sliders.map((slider, i) => (isChoice(slider) ? choice(slider, i) : "")).join("");
   $("limits").addEventListener("input", (event) => {

@@ -96,7 +96,7 @@ def test_a_design_has_its_charts_and_the_swings_of_the_objectives(base):
     text = design_html(account, ["tdp_watts", "throughput_tokens_per_s"], scales_of([base]))
     assert text.count("<svg") == 6  # die, time, power, roofline, traffic, swings
     assert "HBM3E, 8-high ×4" in text and "hbm3e_8h" not in text
-    assert "What moves tdp watts" in text and "What moves batch" not in text
+    assert "What moves TDP" in text and "What moves batch" not in text
     assert "HBF number 5" in text and "HBF number 6" not in text
     assert "Edge for memory: 44 of 66 mm." in text
 

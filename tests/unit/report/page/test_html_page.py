@@ -9,7 +9,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codesign.base.errors import InputError
 from codesign.base.failures import Failure
 from codesign.report.page.facts import digest
 from codesign.report.page.html_page import write_page
@@ -89,10 +88,10 @@ def test_the_sources_say_what_was_asked_and_with_what_it_was_made(written):
     said = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", foot))
     assert said["space"].startswith("memexplorer, ") and said["seeds"] == "0, 1, 2"
     assert said["workload"] == "model llama-3.3-70b, trace osworld, phase prefill"
-    assert said["constraints"].startswith("tdp_watts &lt;= 700")
+    assert said["constraints"].startswith("TDP at most 700 W, SRAM dies + stacked")
     assert said["time"] == "9 s of computing, all runs together"  # six runs of 1.5 s
     assert said["versions"] == "codesign 0.0, numpy 0.0"
-    assert {"evaluated", "feasible", "failed", "on the front"} <= set(said)
+    assert said["evaluated"].startswith("180, of which ")
 
 
 def test_the_digest_is_that_of_what_was_asked_and_of_nothing_else(results):
@@ -121,8 +120,3 @@ def test_a_page_reloads_itself_only_while_the_campaign_runs(results, status, tmp
         text = write_page(path, results, status(state), every_s=5.0).read_text(encoding="utf-8")
         periods.append(json.loads(_packed(text, "data"))["every_s"])
     assert periods == [5.0, None]
-
-
-def test_a_place_that_cannot_be_written_is_named(results, status, tmp_path):
-    with pytest.raises(InputError, match="is a folder"):
-        write_page(tmp_path, results, status("complete"))

@@ -1,11 +1,11 @@
-"""The optimizers of a page: curves, regret, ranks."""
+"""The optimizers of a page: curves, ranks."""
 
 from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
 
-from codesign.report.campaign_charts import convergence_chart, regret_chart
+from codesign.report.campaign_charts import convergence_chart
 from codesign.report.page.optimizers import seed_ranking
 from codesign.search.campaign.observations import Run
 
@@ -50,12 +50,6 @@ def _three(seeds, exact=None):
         },
         exact,
     )
-
-
-def test_regret_is_the_share_of_the_exact_hypervolume_that_is_missing():
-    panel = regret_chart(_three(1, exact=10.0)).panels[0]
-    np.testing.assert_allclose(panel.marks[0].y, [90.0, 80.0, 70.0])
-    assert regret_chart(_three(2)) is None
 
 
 def test_the_mean_over_seeds_is_drawn_in_percent_of_the_exact_hypervolume():

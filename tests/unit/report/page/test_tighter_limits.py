@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from codesign.answers.json_values import json_text
 from codesign.report.page import tighter_limits
+from codesign.report.page.packing import packed
 from codesign.report.page.tighter_limits import limit_document
 from codesign.report.picks import recommended
 from codesign.search.enumeration import kept_front
@@ -88,3 +90,17 @@ def test_more_points_than_a_page_carries_are_left_out_with_a_word(results, kept,
     document = limit_document(results, kept, {})
     assert document["sliders"] == []
     assert "more than the 3 that a page carries. Keep fewer metrics with" in document["hint"]
+
+
+def test_a_large_set_is_thinned_until_it_fits_and_the_page_says_so(results, kept, monkeypatch):
+    points = np.linspace(300.0, 1.0, 200)[:, None] * [-3.0, 1.0, 2.0]
+    rows = kept.problem.space.sample(np.random.default_rng(0), len(points))
+    front = replace(kept.front, objectives=points, rows=rows, point=np.arange(len(points)))
+    texts = []
+    for most, hint in ((80_000, ""), (45_000, "under moved limits."), (20_000, "one change")):
+        monkeypatch.setattr(tighter_limits, "MOST_BYTES", most)
+        thin = limit_document(results, replace(kept, front=front), {})
+        size = 140 * len(thin["points"]["ids"]) + len(packed(json_text(thin, indent=None)))
+        assert size <= most and hint in thin["hint"]
+        texts.append({key: thin["answers"][n]["text"] for key, n in thin["table"].items()})
+    assert texts[0] == texts[1] and texts[2].items() < texts[0].items()

@@ -290,9 +290,14 @@ def build(workload: Fields, settings: Fields, devices: Mapping[str, Device]) -> 
     with naming(FLAGS, pairs):
         request = parse_record(Document("workload", dict(workload), {}), PlatformRequest)
         options = parse_record(Document("option", dict(settings), {}), PlatformOptions)
-        if options.power_limit is not None:
-            for device in devices.values():
+        for device in devices.values():
+            if options.power_limit is not None:
                 device.check_power_limit(options.power_limit)
+            if options.link is not None and device.joined_by(options.link) is device:
+                stated = (
+                    f"expected a generation, such as pcie4-host, as {device.key} has no PCIe link"
+                )
+                raise InputError(stated, key=("link",))
         return PlatformEvaluator(request, options, devices=devices)
 
 

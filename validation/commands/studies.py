@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -13,9 +13,6 @@ from codesign.base.errors import InputError, mistakes_at
 from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import print_tables, say
 from validation.commands.study_page import Output, check_output
-
-if TYPE_CHECKING:
-    pass
 
 
 def studies(

@@ -54,7 +54,7 @@ _PER_CORE = {"scores_per_cycle": 1.0} | dict.fromkeys(
 """Constants of one core, with the power of its size."""
 _UNITS = {
     **dict.fromkeys(("start", "ramp", "quantize", "fine_scales", "step", "fill"), "us"),
-    **dict.fromkeys(("custom_start", "custom_peer", "hosted_peer", "network_step"), "us"),
+    **dict.fromkeys(("custom_start", "custom_peer", "peer_step", "network_step"), "us"),
     **dict.fromkeys(("normal_start", "normal_hop"), "us"),
     **dict.fromkeys(("low_latency_start", "low_latency_hop", "stream_start", "row_start"), "us"),
     **dict.fromkeys(("mixing_start", "projection_start", "host_start", "rank_deviation"), "us"),

@@ -203,10 +203,7 @@ def _rows(family: str, table: KernelTable, predictions: Arrays) -> JsonRows:
         table.words("kv_dtype"),
         strict=True,
     )
-    formats, has_folds = (
-        ([" ".join(dict.fromkeys(str(word) for word in row if word)) for row in columns]),
-        "device held out" in errors,
-    )
+    formats = [" ".join(dict.fromkeys(str(word) for word in row if word)) for row in columns]
     return [
         comparison(
             {
@@ -219,13 +216,12 @@ def _rows(family: str, table: KernelTable, predictions: Arrays) -> JsonRows:
             },
             measured,
             predictions["ours"][i],
-            law=float(errors["law"][i]),
+            **{
+                key: float(errors[name][i])
+                for name, key in _COLUMNS.items()
+                if name in errors and name != "roofline"
+            },
             roofline=float(predictions["roofline"][i]),
-            framework_held_out=float(errors["framework held out"][i])
-            if "framework held out" in errors
-            else None,
-            held_out=float(errors["device held out"][i]) if has_folds else None,
-            chip_held_out=float(errors["chip held out"][i]) if has_folds else None,
         )
         for i, measured in enumerate(table["latency_s"])
         if not np.isnan(errors["ours"][i])

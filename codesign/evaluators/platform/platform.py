@@ -85,6 +85,7 @@ class Platform:
             self.network.bandwidth_bytes_per_s,
             self.rates.n_cores,
             self.rates.clock_hz,
+            self.node_size,
         )
 
     @property

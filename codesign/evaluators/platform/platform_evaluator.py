@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -21,6 +22,7 @@ from codesign.base.columns import (
     StringMap,
     Strings,
     design_columns,
+    first_values,
 )
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
@@ -108,6 +110,8 @@ class PlatformEvaluator(Evaluator):
             except KeyedValueError as error:
                 raise InputError(error.mistake) from None
         self.devices = _all_devices(self.options) if devices is None else dict(devices)
+        if (link := self.options.link) is not None:
+            self.devices = {key: each.joined_by(link) for key, each in self.devices.items()}
         self._passes = RequestPasses(workload, self.options)
         self.metrics = tuple(PLATFORM_METRICS.values())
         self.accuracy: FormatAccuracy | None = None
@@ -238,8 +242,31 @@ class PlatformEvaluator(Evaluator):
         return absent
 
     def explain(self, designs: Columns) -> Explanation:
-        account = explain(self.serving(designs), list(PLATFORM_METRICS))
+        account = self._ranged_by_links(
+            explain(self.serving(designs), list(PLATFORM_METRICS)), designs
+        )
         return account if self.accuracy is None else self.accuracy.added_to(account, designs)
+
+    def _ranged_by_links(self, account: Explanation, designs: Columns) -> Explanation:
+        """The account; where no file says how cards reach each other, ranges to one switch."""
+        device = self.devices[str(designs["device"].decoded()[0])]
+        is_open = device.link_kind == "pcie" and self.profile == "fitted"
+        if not is_open or account.metrics["n_devices"] == 1:
+            return account
+        options = self.options.model_copy(update={"link": "pcie-switch"})
+        evaluator = PlatformEvaluator(self.workload, options, devices={device.key: device})
+        best = first_values(evaluator.evaluate(designs, list(account.metrics)).metrics)
+        ranges = dict(account.ranges)
+        for name, value in account.metrics.items():
+            if value > 0 and (ratio := best[name] / value) != 1:
+                low, high = ranges.get(name, (value, value))
+                ranges[name] = (low * min(1.0, ratio), high * max(1.0, ratio))
+        note = (
+            "The device's file does not say how cards on PCIe reach each other. Predictions are "
+            "through the host's memory, ranges reach to one switch. State it by --option "
+            "link=pcie-switch, pcie-bridge (two sockets) or pcie-host."
+        )
+        return replace(account, ranges=ranges, notes=[*account.notes, note])
 
 
 def _published_formats(designs: Columns, model: LanguageModel) -> Columns:

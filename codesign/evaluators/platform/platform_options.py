@@ -14,6 +14,7 @@ experts that it is expected to touch. Further profiles have the conventions of o
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, model_validator
@@ -30,6 +31,7 @@ from codesign.base.schema import (
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.evaluators.profiles import Profiles
 from codesign.models.hardware.collective_times import Algorithm
+from codesign.models.hardware.device import PCIE_LINK
 from codesign.models.machines.device.engine import Engine, load_engine
 
 AttentionParallelism = Literal["data", "tensor"]
@@ -48,6 +50,15 @@ def _checked_engine(name: str) -> str:
     with reraised_as_value_error():
         load_engine(name)
     return name
+
+
+def _checked_link(link: str) -> str:
+    if re.fullmatch(PCIE_LINK, link) is None:
+        raise ValueError(
+            "expected pcie-switch, pcie-bridge, pcie-host or pcie-shared, also with a generation, "
+            f"such as pcie5-host; got {link!r}"
+        )
+    return link
 
 
 Profile = Annotated[
@@ -115,6 +126,11 @@ class PlatformOptions(AccuracyOptions):
     slow_bandwidth: Bandwidth | None = None
     """Bandwidth of the slow memory, instead of what the device's file says."""
 
+    link: Annotated[Annotated[str, AfterValidator(_checked_link)] | None, unstored_at(None)] = None
+    """Path between cards on PCIe, instead of what the device's file says: ``pcie-switch``,
+    ``pcie-bridge`` (of one host or two sockets), ``pcie-host`` (through the host's memory) or
+    ``pcie-shared`` (one path for all cards), also with a generation and lanes: ``pcie5-host``,
+    ``pcie4x8-switch``."""
     power_limit: Annotated[Annotated[float, quantity("W")] | None, unstored_at(None)] = None
     """Power limit of each device, instead of its board's."""
     device_usd_per_hour: Annotated[PositiveAmount | None, unstored_at(None)] = None

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -14,7 +14,10 @@ from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.schema import Fraction, Record, parse_record, quantity, read_document
 
 DeviceClass = Literal["gpu", "igpu", "tpu", "npu", "cpu"]
-LinkKind = Literal["nvlink-3", "nvlink-4", "nvlink-5", "pcie"]
+LinkKind = Literal[
+    "nvlink-3", "nvlink-4", "nvlink-5", "mesh", "pcie",
+    "pcie-switch", "pcie-bridge", "pcie-host", "pcie-shared",
+]  # fmt: skip
 Rate = Annotated[float, quantity("FLOP/s")]
 
 UNLIMITED_FRACTION = 0.95
@@ -25,6 +28,10 @@ SUSTAINED_OF_BURST = 0.86
 H100, L40S and B200, 0.92 of A100, by their files; its range is 0.80 to 0.92."""
 LEAST_POWER_SHARE = 2.0 / 7.0
 """Lowest limit in parts of the highest where none is stated: 200 of 700 W on an H100 [ours]."""
+
+PCIE_LINK = r"pcie(?:([3-6])(?:x(4|8|16))?)?-(switch|bridge|host|shared)"
+"""Links of cards on PCIe, in words: ``pcie5-host``, ``pcie4x8-switch``, or ``pcie-bridge``. A lane
+of generation g has 2**g / 8 GB/s each way, as datasheets round it."""
 
 _FOLDER = Path(__file__).parent / "devices"
 _RATES = read_document(Path(__file__).with_name("product_rates.yaml")).data
@@ -84,8 +91,10 @@ class Device(Record):
     n_linked: Annotated[int, Field(ge=1, strict=True)] = 1
     """Devices of one node that these links join."""
     link_kind: LinkKind | None = None
-    """Kind of these links, where measurements tell kinds apart: the generation of NVLink, or PCIe
-    through the host; None: another kind. The source of ``link_bandwidth`` says it."""
+    """Topology of these links. NVLink of a generation runs through switches. A ``mesh`` has a link
+    for each pair. Cards on PCIe reach their peers through one switch, through the host's bridges
+    or through its memory; ``pcie`` alone does not say it. None: another kind. The source of
+    ``link_bandwidth`` says it."""
     link_latency: Annotated[float, quantity("us")] | None = None
     """Seconds of one step over these links that carries nothing; None: none stated."""
     network_bandwidth: Annotated[float, quantity("GB/s")] | None = None
@@ -171,6 +180,24 @@ class Device(Record):
         if not least <= watts <= self.power:
             limits = f"{least:.0f} to {self.power:g} W, the range of {self.key}"
             raise InputError(f"expected {limits}, got {watts:g} W", key=("power_limit",))
+
+    def joined_by(self, link: str) -> Device:
+        """The device in a host whose links are of another kind.
+
+        Args:
+            link: Matches ``PCIE_LINK``. Without a generation, such as ``pcie-host``, a device that
+                has other links stays as it is.
+        """
+        parts = re.fullmatch(PCIE_LINK, link)
+        assert parts is not None
+        generation, lanes, path = parts.groups()
+        changes: dict[str, Any] = {"link_kind": f"pcie-{path}"}
+        if generation is not None:
+            rate = 2.0 ** int(generation) * int(lanes or 16) / 8.0 * 1e9
+            changes |= {"link_bandwidth": rate, "n_linked": max(self.n_linked, 8)}
+        elif "pcie" not in (self.link_kind or ""):
+            return self
+        return self.model_copy(update=changes)
 
     def multiply_format(self, precision: str) -> str:
         """The format of ``peak`` in which products of a precision run.

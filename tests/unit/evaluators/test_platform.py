@@ -476,6 +476,24 @@ def test_a_latency_of_links_means_nothing_to_fitted_messages_and_is_refused():
         metric(build(), "time_to_first_token_s", link_latency_s=1e-6, tensor_parallel=2)
 
 
+def test_a_path_between_cards_is_a_range_until_an_option_states_it():
+    pair = designs(device="l40s", tensor_parallel=4)
+    slow, fast = (
+        build(options={"link": f"pcie4-{path}"}).explain(pair) for path in ("host", "switch")
+    )
+    ranged = build().explain(pair)
+    for name in ("time_to_first_token_s", "time_per_output_token_s"):
+        assert ranged.ranges[name] == pytest.approx((fast.metrics[name], slow.metrics[name]))
+        assert ranged.metrics[name] == slow.metrics[name] > fast.metrics[name]
+        assert name not in slow.ranges
+    assert "one switch" in ranged.notes[-1]
+    bridged = build(options={"link": "pcie4-bridge"}).devices["a100-pcie-80gb"]
+    assert (bridged.link_bandwidth, bridged.n_linked, bridged.link_kind) == (32e9, 8, "pcie-bridge")
+    assert build(options={"link": "pcie-host"}).devices["a100-pcie-80gb"].n_linked == 2
+    with pytest.raises(ValidationError, match="such as pcie5-host; got 'pcie7-host'"):
+        build(options={"link": "pcie7-host"})
+
+
 def test_a_group_over_two_nodes_pays_for_the_network():
     evaluator = build("llama-3.3-70b")
     flat = build("llama-3.3-70b", options={"has_nodes": False})

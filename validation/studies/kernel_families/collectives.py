@@ -10,7 +10,6 @@ from codesign.base.columns import FloatArray
 from codesign.models.hardware.collective_times import wire_bytes
 from codesign.models.machines.device.collectives import (
     COLLECTIVE_KINDS,
-    HOSTED,
     CollectiveConstants,
     collective_time_s,
 )
@@ -28,6 +27,8 @@ START = CollectiveConstants.model_validate(
     {
         "start": "5 us",
         "step": "1 us",
+        "peer_step": "1.5 us",
+        "peer": 0.7,
         "exchange_steps": 1.5,
         "fill": "3 us",
         "link": 0.8,
@@ -35,7 +36,6 @@ START = CollectiveConstants.model_validate(
         "latency_factor": dict.fromkeys(("nvlink-3", "nvlink-4", "nvlink-5", "pcie"), 1.0),
         "custom_start": "3 us",
         "custom_peer": "0.15 us",
-        "hosted_peer": "3 us",
         "second_shot": 4.0,
         "custom_link": 0.7,
         "network": 0.9,
@@ -47,8 +47,8 @@ NCCL's tuner, LL over InfiniBand (src/graph/tuning.cc) [ours]."""
 FREE = tuple(
     name for name in CollectiveConstants.model_fields if name not in ("network", "network_step")
 )
-MOST = {"link": 1.0, "own_copy": 1.0, "custom_link": 1.0}
-_LATENCIES = ("start", "step", "fill", "custom_start", "custom_peer", "hosted_peer")
+MOST = {"link": 1.0, "peer": 1.0, "own_copy": 1.0, "custom_link": 1.0}
+_LATENCIES = ("start", "step", "peer_step", "fill", "custom_start", "custom_peer")
 
 
 def left_out(table: KernelTable) -> Reasons:
@@ -66,7 +66,7 @@ def left_out(table: KernelTable) -> Reasons:
 
 def _first_guess(table: KernelTable) -> CollectiveConstants:
     """The start, with a factor for each kind of link that was measured."""
-    present = set(np.asarray(links_of_rows(table).kind).tolist())
+    present = "".join(np.asarray(links_of_rows(table).kind).tolist())
     factors = {
         link_kind: value
         for link_kind, value in START.latency_factor.items()
@@ -82,15 +82,18 @@ def _centered(fitted: CollectiveConstants) -> CollectiveConstants:
     """
     mean = float(np.exp(np.mean(np.log([*fitted.latency_factor.values()] or [1.0]))))
     centered = {link_kind: value / mean for link_kind, value in fitted.latency_factor.items()}
-    # Without rows of devices behind a host, their latency is no part of the fit.
-    fitted_names = [n for n in _LATENCIES if n != "hosted_peer" or HOSTED in fitted.latency_factor]
-    latencies = {name: getattr(fitted, name) * mean for name in fitted_names}
+    latencies = {name: getattr(fitted, name) * mean for name in _LATENCIES}
     return fitted.model_copy(update=latencies | {"latency_factor": centered})
 
 
 def links_of_rows(table: KernelTable) -> LinkRates:
-    """The links of every row's device, (q,) each."""
+    """The links of every row's device, (q,) each.
+
+    NCCL's rows of L40S are of a server whose cards share a path, the frameworks' of others.
+    """
     link_kind = device_texts(table, lambda device: device.link_kind or "")
+    card = np.where(table.words("framework") == "NCCL", "pcie-shared", "pcie-switch")
+    link_kind = np.where(link_kind == "pcie", card, link_kind)
     return link_rates(lambda number: device_numbers(table, number), link_kind)
 
 

@@ -137,7 +137,12 @@ def _attention(table: KernelTable) -> KernelWork:
     shape = family.shapes(table)
     flop = attention_work_flop(shape)
     scores = flop / (2 * np.add(shape.head_dim, shape.value_head_dim))
-    return KernelWork(flop, attention_traffic_bytes(shape), _softmax_bits(table), scores)
+    return KernelWork(
+        flop,
+        attention_traffic_bytes(shape),
+        np.where(np.isnan(_bits(table, "activation_dtype")), np.nan, 16.0),
+        scores,
+    )
 
 
 def _experts(table: KernelTable) -> KernelWork:
@@ -200,8 +205,3 @@ def _bits_or_nan(name: str) -> float:
 
 def _width(bits: FloatArray) -> FloatArray:
     return np.where(bits >= 16, 16.0, np.where(bits >= 8, 8.0, np.where(bits >= 4, 4.0, np.nan)))
-
-
-def _softmax_bits(table: KernelTable) -> FloatArray:
-    """Attention counts as 16 bits: its exponentials, not its multipliers, make its power."""
-    return np.where(np.isnan(_bits(table, "activation_dtype")), np.nan, 16.0)

@@ -10,9 +10,13 @@ all-reduces on 8 H200 and B200 follow the ring's.
 The frameworks' own all-reduce is one kernel of a CUDA graph: devices wait for each other and read
 from each other, everything at once (one shot) or a part and then the sums (two shots).
 
-Cards on PCIe that NCCL joins over the host's memory share that path: of n cards each gets
-``(2 / n)**2`` of what two get [fit: exponent 2.1 on L40S]. The frameworks' own kernel reads from
-card to card and does not suffer so.
+Cards on PCIe reach ``peer`` of their link through a switch, whatever their number. A ring of more
+than two cards on the bridges of two sockets is limited by what crosses between the sockets; without
+access to peers the host's memory limits every ring. The frameworks' own all-reduce runs on two
+peers only; other cards take NCCL's, as in vLLM.
+
+On one server with L40S each of n cards gets ``(2 / n)**2`` of what two get [fit: exponent 2.1].
+No other server does so: ``pcie-shared`` is that server's kind, which no device file states.
 
 Constants are fitted to ai-dynamo/aiconfigurator @095f58a, NVIDIA, Apache-2.0. Nothing there
 crosses nodes: that part is from NCCL's design.
@@ -32,13 +36,22 @@ from codesign.base.columns import FloatArray
 from codesign.base.errors import UnknownNameError
 from codesign.base.schema import Fraction, Record, Seconds, Share
 from codesign.models.hardware.collective_times import CollectiveKind, wire_bytes
-from codesign.models.machines.device.links import LinkRates, slowness
+from codesign.models.machines.device.links import LinkRates, is_of_kind, slowness
 from codesign.models.machines.device.rates import Floats
 
 DeviceCollective = CollectiveKind | Literal["custom_all_reduce"]
 COLLECTIVE_KINDS: tuple[DeviceCollective, ...] = (*get_args(CollectiveKind), "custom_all_reduce")
-HOSTED = "pcie"
-"""Kind of links that NCCL replaces by the host's memory."""
+HOSTED = ("pcie", "pcie-host")
+"""Kinds of cards on PCIe without access to peers; a file that does not state it counts as one."""
+_BRIDGE_BYTES_PER_S = 24e9
+"""Rate between two sockets, each way: NCCL @069a3d4, src/graph/topo.h, AMD_ZEN34_BW; Intel's have
+22 and 40 there."""
+_HOST_BYTES_PER_S = 15.3e9
+"""Rate through the host's memory, each way: two RTX PRO 6000 in ai-dynamo/aisimulate 0.13, vLLM
+0.19 [ours: their small messages are not those of peers]."""
+_HOSTED_STEP_S = 7e-6
+"""Step through the host's memory that carries nothing [ours]: an all-reduce of a kilobyte takes
+those two cards 17.4 us, of which the start is 3."""
 
 _Positive = Annotated[float, Field(gt=0)]
 
@@ -50,6 +63,10 @@ class CollectiveConstants(Record):
     """Start and end of a collective of NCCL."""
     step: Seconds
     """A step of a ring that carries nothing."""
+    peer_step: Seconds
+    """A step between peers on PCIe that carries nothing."""
+    peer: Share
+    """Rate of long messages between peers on PCIe, in parts of the link bandwidth."""
     exchange_steps: _Positive
     """Steps of an all-to-all for each doubling of the devices."""
     fill: Seconds
@@ -65,8 +82,6 @@ class CollectiveConstants(Record):
     """Start and end of the frameworks' own all-reduce, in a graph."""
     custom_peer: Seconds
     """Waiting for one more device there."""
-    hosted_peer: Seconds
-    """Waiting for one more card on PCIe there."""
     second_shot: _Positive
     """Further waits that two shots need, in parts of those of one shot."""
     custom_link: Share
@@ -104,30 +119,33 @@ def collective_time_s(
         raise UnknownNameError("collective", kind, COLLECTIVE_KINDS)
     n, nodes = np.maximum(n_devices, 1.0), np.maximum(n_nodes, 1.0)
     name = "all_reduce" if kind == "custom_all_reduce" else kind
-    latency = constants.start + _latency_s(name, n, nodes, constants)
+    latency = constants.start + _latency_s(name, n, nodes, links, constants)
     payload = _payload_s(
         name, np.asarray(message_bytes, dtype=np.float64), n, nodes, links, constants
     )
     factor = slowness(links, constants.latency_factor)
     time = factor * latency + payload + 2 * np.sqrt(factor * constants.fill * payload)
     if kind == "custom_all_reduce":
+        is_apart = is_of_kind(links, "pcie") & ((n > 2) | np.isin(links.kind, HOSTED))
         custom_s = _custom_all_reduce_s(message_bytes, n, links, constants)
-        time = np.where(nodes > 1, time, custom_s)
+        time = np.where((nodes > 1) | is_apart, time, custom_s)
     return np.where(n > 1, time, 0.0)
 
 
 def _latency_s(
-    kind: CollectiveKind, n: Floats, nodes: Floats, constants: CollectiveConstants
+    kind: CollectiveKind, n: Floats, nodes: Floats, links: LinkRates, constants: CollectiveConstants
 ) -> FloatArray:
     """Steps that wait for each other: a ring within the node, a tree between nodes."""
     near = n / nodes
     passes = 2.0 if kind == "all_reduce" else 1.0
+    step = np.where(is_of_kind(links, "pcie"), constants.peer_step, constants.step)
+    step = np.where(np.isin(links.kind, HOSTED), _HOSTED_STEP_S, step)
     if kind == "send":
-        return np.where(np.asarray(nodes) > 1, constants.network_step, constants.step)
+        return np.where(np.asarray(nodes) > 1, constants.network_step, step)
     steps = passes * (near - 1)
     if kind == "all_to_all":
         steps = constants.exchange_steps * np.log2(near)
-    return constants.step * steps + constants.network_step * passes * np.log2(nodes)
+    return step * steps + constants.network_step * passes * np.log2(nodes)
 
 
 def _payload_s(
@@ -140,9 +158,16 @@ def _payload_s(
 ) -> FloatArray:
     """Bytes over the busier of the links within the nodes and those between them."""
     near = n / nodes
-    hosted = np.asarray(links.kind) == HOSTED
-    crowding = np.where(hosted, (2 / np.maximum(near, 2.0)) ** 2, 1.0)
-    inner_rate = constants.link * crowding * links.bandwidth_bytes_per_s
+    inner_rate = links.bandwidth_bytes_per_s * np.where(
+        is_of_kind(links, "pcie"), constants.peer, constants.link
+    )
+    bridge = np.where(is_of_kind(links, "pcie-bridge") & (near > 2), _BRIDGE_BYTES_PER_S, np.inf)
+    path = np.where(np.isin(links.kind, HOSTED), _HOST_BYTES_PER_S, bridge)
+    inner_rate = np.minimum(inner_rate, path)
+    crowding = np.where(is_of_kind(links, "pcie-shared"), (2 / np.maximum(near, 2.0)) ** 2, 1.0)
+    pairs = np.maximum(near - 1, 1.0) / np.maximum(links.n_linked - 1.0, 1.0)
+    spread = np.where(is_of_kind(links, "mesh"), np.minimum(pairs, 1.0), 1.0)
+    inner_rate = inner_rate * crowding * spread
     outer_rate = constants.network * np.asarray(links.network_bytes_per_s)
     inner, outer = wire_bytes(kind, message_bytes, n, nodes)
     if kind in ("all_gather", "reduce_scatter", "all_to_all"):
@@ -154,10 +179,12 @@ def _payload_s(
 def _custom_all_reduce_s(
     message_bytes: Floats, n: Floats, links: LinkRates, constants: CollectiveConstants
 ) -> FloatArray:
-    """One shot reads every other buffer; two shots read less but wait once more."""
-    wait = np.where(
-        np.asarray(links.kind) == HOSTED, constants.hosted_peer, constants.custom_peer
-    ) * (n - 1)
+    """One shot reads every other buffer; two shots read less but wait once more.
+
+    On PCIe a flag and the read that follows it are two steps.
+    """
+    card = is_of_kind(links, "pcie")
+    wait = np.where(card, 2 * constants.peer_step, constants.custom_peer) * (n - 1)
     rate = constants.custom_link * links.bandwidth_bytes_per_s
     factor = slowness(links, constants.latency_factor)
     one_shot = (n - 1) * message_bytes / rate

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, StringArray
+from codesign.base.columns import BoolArray, FloatArray, StringArray
 from codesign.base.records import frozen
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.rates import TYPICAL_CLOCK_HZ, Floats
@@ -25,6 +25,7 @@ class LinkRates:
         network_bytes_per_s: Rate of one device to other nodes, each way; NaN: none stated.
         n_cores: Cores of a device, which copy the bytes.
         clock_hz: Their clock, to which what they do between messages is bound.
+        n_linked: Devices of the node, whose links a mesh divides.
     """
 
     kind: Texts
@@ -32,6 +33,7 @@ class LinkRates:
     network_bytes_per_s: Floats
     n_cores: Floats
     clock_hz: Floats = TYPICAL_CLOCK_HZ
+    n_linked: Floats = 1.0
 
 
 def link_rates(lookup: Callable[[Callable[[Device], float]], Floats], kind: Texts) -> LinkRates:
@@ -48,7 +50,13 @@ def link_rates(lookup: Callable[[Callable[[Device], float]], Floats], kind: Text
         network_bytes_per_s=lookup(lambda device: device.network_bandwidth or np.nan),
         n_cores=lookup(lambda device: float(device.n_cores or np.nan)),
         clock_hz=lookup(lambda device: float(device.clock or TYPICAL_CLOCK_HZ)),
+        n_linked=lookup(lambda device: float(device.n_linked)),
     )
+
+
+def is_of_kind(links: LinkRates, kind: str) -> BoolArray:
+    """True where the kind of links is this one or begins with it: ``pcie`` has four."""
+    return np.char.startswith(np.asarray(links.kind, dtype=np.str_), kind)
 
 
 def number_by_kind(kind: Texts, factors: Mapping[str, float], absent: float = 1.0) -> FloatArray:
@@ -70,6 +78,5 @@ def slowness(links: LinkRates, latency_factor: Mapping[str, float]) -> FloatArra
     Args:
         latency_factor: Factors of kinds of links; 1 for others.
     """
-    return number_by_kind(links.kind, latency_factor) * (
-        TYPICAL_CLOCK_HZ / np.asarray(links.clock_hz)
-    )
+    kind = np.where(is_of_kind(links, "pcie"), "pcie", links.kind)
+    return number_by_kind(kind, latency_factor) * (TYPICAL_CLOCK_HZ / np.asarray(links.clock_hz))

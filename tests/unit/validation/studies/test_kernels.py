@@ -7,7 +7,9 @@ import pytest
 
 from codesign.models.hardware.device import load_device
 from validation.studies import kernels
+from validation.studies.kernel_families import collectives
 from validation.studies.kernel_table import KERNELS_FILE, KernelTable, read_kernel_table
+from validation.studies.study import DATA
 
 
 @pytest.fixture(scope="module")
@@ -124,8 +126,17 @@ def test_a_table_of_a_user_is_compared_without_fits(tmp_path):
     path.write_text("\n".join([lines[0], *lines[1::500]]), encoding="utf-8")
     study = kernels.compare(path)
     assert study.rows
-    assert all(row["held_out"] is row["chip_held_out"] is None for row in study.rows)
+    assert not any("held_out" in row or "chip_held_out" in row for row in study.rows)
     assert not any("held out" in target["what"] for target in study.targets)
+
+
+def test_collectives_of_unseen_cards_on_pcie_are_within_20_percent_in_the_median():
+    table = read_kernel_table(DATA / "pcie_collectives.csv")
+    errors = np.abs(kernels.relative_errors(table, collectives.FAMILY.predict(table)))
+    for operator in set(table.words("operator")):
+        for n in (2.0, 4.0, 8.0):
+            is_selected = (table.words("operator") == operator) & (table["devices"] == n)
+            assert np.median(errors[is_selected]) < 0.2, (operator, n)
 
 
 def test_the_profile_of_a_layer_is_part_of_the_study():

@@ -36,8 +36,8 @@ def links_of(name):
 PLAIN = CollectiveConstants.model_validate(
     {
         **dict.fromkeys(("start", "step", "fill", "custom_start", "custom_peer"), "0 us"),
-        **dict.fromkeys(("hosted_peer", "network_step"), "0 us"),
-        **dict.fromkeys(("link", "custom_link", "network"), 1.0),
+        **dict.fromkeys(("peer_step", "network_step"), "0 us"),
+        **dict.fromkeys(("link", "peer", "custom_link", "network"), 1.0),
         "exchange_steps": 1.0,
         "own_copy": 0.0,
         "second_shot": 1.0,
@@ -84,13 +84,23 @@ def test_filling_the_pipeline_costs_twice_the_root_of_chunk_and_payload():
     assert time == pytest.approx(5e-6)
 
 
-def test_cards_that_share_the_hosts_memory_get_less_the_more_they_are():
-    hosted = replace(LINKS, kind="pcie")
-    times = collective_time_s("all_gather", 1e9, np.array([2.0, 4.0, 8.0]), 1.0, hosted, PLAIN)
-    # 1/2, 3/4 and 7/8 of the message, at the full rate, a quarter and a sixteenth.
-    np.testing.assert_allclose(times, [5e-3, 30e-3, 140e-3])
-    own = collective_time_s("custom_all_reduce", 1e9, 8.0, 1.0, hosted, PLAIN)
-    assert own == pytest.approx(17.5e-3)
+@pytest.mark.parametrize(
+    ("kind", "milliseconds"),
+    [("pcie-switch", (5, 7.5, 8.75)), ("pcie-bridge", (5, 31.25, 36.458)),
+     ("pcie-host", (32.679, 49.02, 57.19)), ("pcie-shared", (5, 30, 140)),
+     ("mesh", (35, 17.5, 8.75))],
+)  # fmt: skip
+def test_a_path_limits_the_rate_of_cards_as_counted_by_hand(kind, milliseconds):
+    # 1/2, 3/4 and 7/8 of the message: at 100 GB/s; at 24 GB/s between two sockets; at 15.3 GB/s
+    # through memory; at a quarter and a sixteenth of 100; over 1, 3 and 7 links of 7.
+    links = replace(LINKS, kind=kind, n_linked=8.0)
+    times = collective_time_s("all_gather", 1e9, np.array([2.0, 4.0, 8.0]), 1.0, links, PLAIN)
+    start = {"pcie-host": 7e-6 * np.array([1, 3, 7])}.get(kind, 0.0)
+    np.testing.assert_allclose(times - start, np.array(milliseconds) * 1e-3, rtol=1e-4)
+    late = PLAIN.model_copy(update={"custom_start": 1e-3})
+    own = collective_time_s("custom_all_reduce", 1e9, np.array([2.0, 8.0]), 1.0, links, late)
+    nccl = collective_time_s("all_reduce", 1e9, np.array([2.0, 8.0]), 1.0, links, late)
+    assert (own == nccl).tolist() == [kind == "pcie-host", kind.startswith("pcie")]
 
 
 def test_between_nodes_a_ring_uses_every_port_and_a_pairwise_exchange_its_own():

@@ -212,22 +212,17 @@ def _page_html(
         "" if blocks["prices"] or limits["sliders"] or limits["hint"] else " hidden"
     )
     state_sentences = [facts.state_text(results, status), facts.empty_text(results)]
-    texts = []
+    hint = ""
     if limits["sliders"]:
-        texts.append(
-            (
-                "Move one or two limits, or make one choice and tighten a limit of the question. "
-                if any("," in key for key in limits["table"])
-                else "Move one limit or make one choice. "
-            )
-            + (
-                "The answers are exact."
-                if limits["is_proven"]
-                else "An answer that is not proven "
-                "says so: it is the best of the designs that were looked at."
-            )
-            + " The certainty of decisions is known only for the question as asked."
-        )
+        hint = (
+            "Move one or two limits, or make one choice and tighten a limit of the question. "
+            if any("," in key for key in limits["table"])
+            else "Move one limit or make one choice. "
+        ) + (
+            "The answers are exact."
+            if limits["is_proven"]
+            else "An answer that is not proven says so: it is the best of the evaluated designs."
+        ) + " “How sure” is about the question as asked. "  # fmt: skip
     replacements = blocks | hidden | {
         "name": escape(definition.name),
         "evaluator": escape(evaluator_words(results.reading)),
@@ -240,7 +235,7 @@ def _page_html(
         "picks": picks_html(page_results, answer, designs),
         "front_wide": draw(front_chart(picture, False), WIDE),
         "front_narrow": draw(front_chart(picture, True), NARROW),
-        "limits_hint": escape(" ".join(filter(None, [*texts, limits["hint"]]))),
+        "limits_hint": escape(hint + limits["hint"]),
         "filter_example": escape(
             f"{answer['cost'].partition('_')[0]}"
             f"<{results.reference_point[answer['cost']]:.3g}"

@@ -7,6 +7,7 @@ function showSlot(slot) {
   const note = D.designs.notes[id] ? `<p class="warning">${escapeHtml(D.designs.notes[id])}</p>` : "";
   box.innerHTML = `<h3>${slot}: ${escapeHtml(labelOf(id))} <span class="quiet">${escapeHtml(statusOf(id))}</span></h3><p>${escapeHtml(D.designs.words[id])}<br>${escapeHtml(objectives)}</p>${note}${D.accounts[id] || `<p class="hint">${escapeHtml(D.missing)}</p>`}`;
   box.querySelectorAll("svg.chart").forEach(reachable);
+  box.querySelectorAll("[role=region]").forEach((table) => { table.ariaLabel += `, design ${slot}`; });
 }
 function comparedRows(ids) {
   const metrics = D.metrics.map(({ name, title, subject, sense, objective, unit }) => {

@@ -27,7 +27,7 @@ function showLimits() {
     input.parentElement.querySelector("output").textContent = text;
   });
   const names = moved.map((i) => `${sliders[i].title.replace(/ at (most|least)$/, "")} ${sliders[i].texts[state.limits[i]]}`);
-  $("limits-change").innerHTML = answer ? `${escapeHtml(`${names.join(", ")}: ${answer.text}`)} <button type="button" id="limits-reset">Reset the limits</button>${answerHtml()}` : "";
+  $("limits-change").innerHTML = answer ? `${escapeHtml(`${names.join(", ")}: ${answer.text || "The answer stays as it is."}`)} <button type="button" id="limits-reset">Reset the limits</button>${answerHtml()}` : "";
   document.documentElement.classList.toggle("tightened", Boolean(answer));
   const shown = new Set(answer ? answer.front : []), folded = new Set(answer ? answer.folded.map((place) => answer.front[place]) : []);
   $("front").querySelectorAll(".g-moved").forEach((line) => line.classList.toggle("shown", names.includes(line.dataset.t)));
@@ -45,7 +45,8 @@ function showLimits() {
 function answerHtml() {
   const { words, titles, texts, ids, commands } = D.limits.points;
   if (!answer.picks.length) return "";
-  const head = answer.picks.map(({ key, reason, point }) => `<th scope="col">${ids[point] === null ? escapeHtml(key) : `<a href="#design" data-take="${ids[point]}">${escapeHtml(key)}</a>`}<br><span class="quiet">${escapeHtml(reason)}</span></th>`).join("");
+  const capital = (key) => key[0].toUpperCase() + key.slice(1);
+  const head = answer.picks.map(({ key, reason, point }) => `<th scope="col">${ids[point] === null ? escapeHtml(capital(key)) : `<a href="#design" data-take="${ids[point]}">${escapeHtml(capital(key))}</a>`}<br><span class="quiet">${escapeHtml(reason)}</span></th>`).join("");
   const row = (title, cell, kind) => `<tr><th scope="row">${escapeHtml(title)}</th>${answer.picks.map(({ point }) => `<td class="${kind}">${escapeHtml(cell(point))}</td>`).join("")}</tr>`;
   const missing = answer.picks.some(({ point }) => ids[point] === null && commands[point]) ? row("details", (k) => (ids[k] === null ? commands[k] : `#${ids[k] + 1}`), "words") : "";
   return `<div class="scroll" role="region" tabindex="0" aria-label="Recommended within the limits"><table id="within"><thead><tr><td></td>${head}</tr></thead><tbody>${row("design", (k) => words[k], "words")}${titles.map((title, j) => row(title, (k) => texts[j][k], "number")).join("")}${missing}</tbody></table></div>`;

@@ -39,7 +39,7 @@ UNIT_OF_SUFFIX = {
     "s": "s",
 }
 """The unit that the end of a name states; the first end that fits counts."""
-_UPPER_CASE = {"tdp": "TDP", "mac": "MAC", "sram": "SRAM"}
+_UPPER_CASE = {"tdp": "TDP", "mac": "MAC", "sram": "SRAM", "hbf": "HBF"}
 _TITLES = {
     "tokens_per_s_per_user": "throughput per user",
     "tokens_per_s_per_device": "throughput per device",
@@ -110,6 +110,15 @@ def metric_title(metric: Metric) -> str:
 def spaced_name(name: str) -> str:
     """A name with spaces, and its abbreviations in capitals."""
     return " ".join(_UPPER_CASE.get(word, word) for word in name.split("_"))
+
+
+def spoken_codes(text: str) -> str:
+    """A text whose codes of metrics and memories are words.
+
+    >>> spoken_codes("no embodied_kgco2e; hbf_gen1 x2")
+    'no embodied carbon; HBF gen1 x2'
+    """
+    return re.sub(r"[a-z]\w*_\w+", lambda code: metric_title(metric_of(code[0])), text)
 
 
 def axis_label(metric: Metric) -> str:

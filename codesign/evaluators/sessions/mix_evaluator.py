@@ -189,7 +189,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         return replace(
             accounts[longest], metrics=values, operators=rows, pass_s=None,
             violations=first_values(self.known_violations(designs)),
-            notes=(f"power and levels are of a decode step of {longest.replace('_', ' ')}", ),
+            notes=(f"power and levels are of a decode step of {longest}", ),
         )  # fmt: skip
 
     def _needed(self, name: str, metrics: Sequence[str]) -> list[str]:

@@ -23,7 +23,7 @@ from codesign.report.design_charts import (
     traffic_chart,
 )  # fmt: skip
 from codesign.report.edge import edge_words
-from codesign.report.labels import format_value, metric_of, metric_title, row_title
+from codesign.report.labels import format_value, metric_of, metric_title, row_title, spoken_codes
 from codesign.report.machine_charts import die_chart, level_words, way_panels
 from codesign.report.page.answer_html import LEFT, table_html, words_cell
 from codesign.report.svg import draw
@@ -114,7 +114,7 @@ def design_html(
     warnings = [
         f'<p class="warning">{escape(text)}</p>' for text in above_tdp(evaluated.explanation)
     ]
-    notes = "".join(f"<li>{escape(note)}</li>" for note in evaluated.notes)
+    notes = "".join(f"<li>{escape(spoken_codes(note))}</li>" for note in evaluated.notes)
     if notes:
         finer.append(f"<h4>Assumptions</h4><ul class=notes>{notes}</ul>")
     more = "".join(filter(None, finer))

@@ -459,6 +459,7 @@ OPERANDS = {"kv": "KV cache", "weight": "weights", "activation": "activations"}
 """Operands of a model in words."""
 _SETTING_TITLES = {
     "pe_array": "matrix array", "vector_length": "vector lanes", "sram_dies": "SRAM dies",
+    "n_devices": "devices",
     "sram_3d_layers": "stacked SRAM layers", "kv_format": "KV cache format",
     "storage_priority": "nearest data", "bandwidth_priority": "bandwidth first to",
 }  # fmt: skip

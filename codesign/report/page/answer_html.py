@@ -252,7 +252,8 @@ def picks_html(results: Results, document: Fields, explained: Mapping[int, Evalu
     head = ["", *(
         f'<a href="#design" data-take="{pick["id"]}" style="--pick: var(--'
         f'{palette.PICKS.get(pick["key"], "blue")})">{PICK_TITLES[pick["key"]]}</a>'
-        f'<br><span class="quiet">{escape(pick["reason"])}</span>'
+        f'<br><span class="quiet">{escape(pick["reason"])}'
+        f"{', recommended' * pick['is_recommended']}</span>"
         for pick in picks
     )]  # fmt: skip
     rows = [[_LONG + "design", *(words_cell(pick["words"]) for pick in picks)]]

@@ -112,13 +112,12 @@ def _listed(texts: Sequence[str]) -> str:
 def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
     """The campaign in names and values."""
     definition, space = results.definition, results.problem.space
-    seeds = ", ".join(str(seed) for seed in definition.seeds)
     search = {
         "optimizers": ", ".join(definition.labels),
         "budget": f"{definition.budget:,} designs a run, the first {definition.initial:,} shared",
         "evaluated": f"{len(results):,}, of which {int(results.feasible.sum()):,} keep every limit "
         f"and {int(results.broke.sum()):,} failed",
-        "seeds": seeds,
+        "seeds": ", ".join(map(str, definition.seeds)),
         **({"front": results.front_words} if results.shows_means else {}),
     }
     seconds = sum(run.seconds for run in status.runs)

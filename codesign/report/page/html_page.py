@@ -208,9 +208,7 @@ def _page_html(
         "optimizers": optimizers_html(results, picture),
     }
     hidden = {f"{name}_hidden": "" if text else " hidden" for name, text in blocks.items()}
-    hidden["limits_hidden"] = (
-        "" if blocks["prices"] or limits["sliders"] or limits["hint"] else " hidden"
-    )
+    hidden["limits_hidden"] = "" if limits["sliders"] or limits["hint"] else " hidden"
     state_sentences = [facts.state_text(results, status), facts.empty_text(results)]
     hint = ""
     if limits["sliders"]:

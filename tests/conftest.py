@@ -11,6 +11,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from filelock import FileLock
 from hypothesis import settings
 
 # Before a library reads it: threads of two processes wait for one another at three times the cost.
@@ -30,14 +31,20 @@ settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
 
+_TURN = FileLock(Path(__file__).parent / "__pycache__" / "turn.lock")
+"""Held by the worker that compiles what others then read."""
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
     """Skip garbage collections while tests are listed, and most of them while tests run.
 
-    They would take a third of the time there and a sixth of it here.
+    They would take a third of the time there and a sixth of it here. One worker lists after the
+    other, and so reads what the first has compiled.
     """
     gc.disable()
-    yield
+    with _TURN:
+        yield
     gc.freeze()
     gc.set_threshold(100_000, 20, 10)
     gc.enable()
@@ -106,6 +113,29 @@ def _documents_follow_their_schemas():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(json_values, "stamped", checked)
+        yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_worker_compiles_the_loop():
+    """Workers that start on the compiled loop together would each compile it for six seconds."""
+    from codesign.evaluators.npu import compiled_loop
+
+    compile_loop = compiled_loop.compile_loop
+
+    def compile_in_turn(*functions):
+        loop = compile_loop(*functions)
+        compile_ = loop.compile
+
+        def compile_or_read(signature):
+            with _TURN:
+                return compile_(signature)
+
+        loop.compile = compile_or_read
+        return loop
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(compiled_loop, "compile_loop", compile_in_turn)
         yield
 
 

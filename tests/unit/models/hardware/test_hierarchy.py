@@ -135,9 +135,6 @@ def random_hierarchies(n):
     return made
 
 
-HIERARCHIES = random_hierarchies(200)
-
-
 def staged_time_s(crossing, bandwidth, latency, chunk):
     return staged_time_s_at(crossing, [inverse(rate) for rate in bandwidth], latency, chunk)
 
@@ -157,8 +154,13 @@ def excess(owners, bandwidth, latency):
 
 
 @pytest.fixture(scope="module")
-def excesses():
-    return np.array([excess(*hierarchy) for hierarchy in HIERARCHIES])
+def hierarchies():
+    return random_hierarchies(200)
+
+
+@pytest.fixture(scope="module")
+def excesses(hierarchies):
+    return np.array([excess(*hierarchy) for hierarchy in hierarchies])
 
 
 def test_the_closed_form_is_the_simulated_time_but_for_the_rounding_to_chunks(
@@ -181,11 +183,11 @@ def test_finer_chunks_bring_the_simulation_nearer_to_the_closed_form():
     assert errors[2] < 0.002
 
 
-def test_bytes_delivered_nearest_first_take_longer_than_interleaved_ones():
+def test_bytes_delivered_nearest_first_take_longer_than_interleaved_ones(hierarchies, excesses):
     # The stated hidden assumption of the closed form.
-    several = [item for item in HIERARCHIES if len(item[1]) > 1]
-    reordered_tiers = [excess(sorted(owners), *rest) for owners, *rest in several]
-    spread = [excess(owners, *rest) for owners, *rest in several]
+    several = [i for i, (_, bandwidth, _) in enumerate(hierarchies) if len(bandwidth) > 1]
+    spread = excesses[several]
+    reordered_tiers = [excess(sorted(hierarchies[i][0]), *hierarchies[i][1:]) for i in several]
     assert np.median(reordered_tiers) > 10 * np.median(spread)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base import plugins
+from codesign.base import notebook, plugins
 from codesign.base.columns import Fields, Strings, first_values
 from codesign.base.errors import InputError, JobError, check_known
 from codesign.base.evaluator import Evaluator, Explanation
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from codesign.report.page.recommendations import Judge
     from codesign.search.campaign import Campaign, Results
     from codesign.search.observations import Observations
+    from codesign.search.study import Study
 
 __all__ = [
     "EvaluatedDesign",
@@ -357,25 +358,32 @@ class Drawing:
         return self.svg
 
 
-def plot(results: Results) -> Drawing:
-    """Draw the front of a campaign, with the recommended and the named designs.
+def plot(results: Results | Study) -> Drawing:
+    """Draw the front of a campaign, with the recommended and the named designs, or of a study.
 
     In a notebook: ``plot(load_campaign("smoke").front_results())``.
 
     Args:
-        results: Results of a campaign.
+        results: Results of a campaign, or a study with results.
 
     Returns:
         A drawing 640 px wide.
     """
-    from codesign.report.campaign_charts import front_chart, front_picture
+    from codesign.report.campaign_charts import front_chart, front_picture, study_chart
     from codesign.report.paper import sheet_text
     from codesign.report.svg import draw
+    from codesign.search.study import Study
 
-    picture = front_picture(results, marked=evaluate_named(results.problem))
+    if isinstance(results, Study):
+        chart = study_chart(results)
+    else:
+        picture = front_picture(results, marked=evaluate_named(results.problem))
+        chart = front_chart(picture, is_narrow=False)
     width = 640.0
-    drawing = draw(front_chart(picture, is_narrow=False), width)
-    return Drawing(sheet_text([(drawing, 0.0, 0.0)], width))
+    return Drawing(sheet_text([(draw(chart, width), 0.0, 0.0)], width))
+
+
+notebook.front_figure = lambda results: plot(results).svg
 
 
 def evaluate_named(problem: Problem) -> MarkedDesigns | None:

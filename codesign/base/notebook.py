@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from html import escape
+from typing import Any
 
 from codesign.base.metrics import Metric
 from codesign.base.units import format_engineering
 
+front_figure: Callable[[Any], str] | None = None
+"""Drawing of a front as SVG; ``codesign.api`` sets it, since a search draws nothing."""
 MOST_ROWS = 12
 """[ours] Rows of a table; a last line says how many more there are."""
 _PREFIXED = ("B", "FLOP", "J", "W", "s")

@@ -9,6 +9,7 @@ from itertools import combinations, pairwise
 import numpy as np
 
 from codesign.base.columns import Arrays, Fields, FloatArray, IntArray, evenly
+from codesign.base.errors import InputError
 from codesign.base.metrics import Metric
 from codesign.base.records import frozen
 from codesign.insight.plateaus import FoldedFront, fold_positions
@@ -43,6 +44,7 @@ from codesign.report.svg import axis_unit
 from codesign.search.campaign import Results
 from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import cost_column
+from codesign.search.study import Study
 
 MOST_DOTS = 1_500
 """[ours] Marks of a panel for the front, and for dominated designs: more are a cloud."""
@@ -130,6 +132,29 @@ def front_chart(picture: FrontPicture, is_narrow: bool, with_searched: bool = Fa
         f"{picture.results.definition.name}: {'exact ' * picture.is_exact}Pareto front",
         columns=1 if is_narrow else min(2, len(pairs)),
     )
+
+
+def study_chart(study: Study) -> Chart:
+    """Designs of a study by its first two objectives, or by the order of their results.
+
+    Raises:
+        InputError: The study has no result.
+    """
+    observed, objectives = study.observations, study.problem.objectives
+    if observed is None:
+        raise InputError("expected a study with results, got none")
+    y, *others = (objective.metric for objective in objectives)
+    values = [observed.metrics[metric.name] for metric in (*others[:1], y)]
+    order = np.arange(1.0, len(study) + 1.0)
+    across, up = values if others else (order, values[0])
+    fine = np.flatnonzero(observed.feasible)
+    marks = [
+        Points(across[rows], up[rows], hue, name=name)
+        for rows, hue, name in ((fine, "dim", "dominated"), (observed.front, "ink", "front"))
+    ]
+    titles = [metric_title(metric) for metric in (*others[:1], y)]
+    x_axis = Axis(padded(across[fine]), titles[0] if others else "Results")
+    return Chart([Panel(x_axis, Axis(padded(up[fine]), titles[-1]), marks)], "Front of a study")
 
 
 def _front_panel(

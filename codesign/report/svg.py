@@ -324,7 +324,9 @@ def _ticks(axis: Axis, length: float, is_upright: bool) -> list[tuple[float, str
     low, high = min(axis.ends), max(axis.ends)
     if axis.is_log:
         return list(_log_ticks(low, high, length, axis.unit))
-    least = (high - low) / max(1.0, length / (36.0 if is_upright or axis.unit == "%" else 74.0))
+    least = (high - low) / max(
+        1.0, length / (36.0 if is_upright or axis.unit == "%" else min(74.0, length / 2.5))
+    )
     step = round_step(least) if least > 0 else 1.0
     first = math.ceil(low / step - 1e-9)
     values = [i * step for i in range(first, math.floor(high / step + 1e-9) + 1)]

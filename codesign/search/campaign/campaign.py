@@ -14,6 +14,7 @@ from typing import TypeVar
 from codesign.base.columns import Fields, IntArray, JsonObject, Strings
 from codesign.base.errors import InputError, StoreError
 from codesign.base.locks import exclusive
+from codesign.base.notebook import table_html
 from codesign.base.processes import n_cores
 from codesign.search.campaign.campaign_definition import (
     Definition,
@@ -163,6 +164,13 @@ class Campaign:
     def store_path(self) -> Path:
         """The SQLite file."""
         return self.folder / STORE
+
+    def _repr_html_(self) -> str:
+        """The front in a notebook, or the reason for its absence."""
+        try:
+            return self.front_results()._repr_html_()
+        except InputError as error:
+            return table_html(self.definition.name, ["results"], [[str(error)]])
 
     @property
     def variations(self) -> Path:

@@ -9,9 +9,10 @@ from importlib.util import find_spec
 
 import numpy as np
 
+from codesign.base import notebook
 from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, JsonObject, StringTuple
 from codesign.base.failures import Status
-from codesign.base.notebook import metric_text, table_html
+from codesign.base.notebook import metric_text
 from codesign.base.records import frozen
 from codesign.base.text import one_line
 from codesign.search.campaign.campaign_definition import Definition, campaign_reading
@@ -69,14 +70,15 @@ class Results:
         return len(self.observations)
 
     def _repr_html_(self) -> str:
-        """The front that was found, in a notebook: the objectives of its designs."""
+        """The front in a notebook: a figure, and the objectives of its designs."""
         metrics = [objective.metric for objective in self.problem.objectives]
         rows = (
             [metric_text(float(self.metrics[metric.name][position]), metric) for metric in metrics]
             for position in self.front().tolist()
         )
         title = f"{self.definition.name}: {self.front_words}"
-        return table_html(title, [metric.name for metric in metrics], rows)
+        figure = notebook.front_figure(self) if notebook.front_figure and len(self.front()) else ""
+        return figure + notebook.table_html(title, [metric.name for metric in metrics], rows)
 
     @property
     def rows(self) -> IntArray:

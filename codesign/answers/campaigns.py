@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.json_values import plain_value
 from codesign.answers.uncertainty import FrontUncertainty
-from codesign.base.columns import Fields, IntArray, JsonObject
+from codesign.base.columns import Fields, IntArray, JsonObject, Strings
 from codesign.base.metrics import Sense
 from codesign.insight.plateaus import FoldedFront, folded_front
 from codesign.insight.summary import OptimizerSummary, summarize
@@ -202,7 +202,7 @@ class Front(Provenance):
     """Designs of the front, also those beyond --limit."""
     observations: SkipValidation[Sequence[FrontObservation]]
     """The front."""
-    files: Sequence[str] | None = None
+    files: Strings | None = None
     """Paths of the files that were written."""
     uncertainty: FrontUncertainty | None = None
     """Stability of the front; with --robust."""
@@ -249,9 +249,9 @@ class ParetoAnswer(Answer, Front):
 class KeptEntry(Entry):
     """Designs that tighter limits may bring to the front."""
 
-    metrics: Sequence[str]
+    metrics: Strings
     """Metrics that are kept besides the objectives."""
-    limitable: Sequence[str]
+    limitable: Strings
     """Objectives and kept metrics for whose tighter limits these designs have the front."""
     n_points: int
     """Distinct values of objectives and kept metrics."""
@@ -280,7 +280,7 @@ class EnumerateAnswer(Answer, Provenance):
     seconds: float
     """Wall time of this command; small if the front was stored."""
     points: SkipValidation[Sequence[FrontPoint]]
-    files: Sequence[str] | None = None
+    files: Strings | None = None
     """Paths of the files that were written."""
     kept: KeptEntry | None = None
     """Designs for tighter limits; with --keep."""
@@ -377,7 +377,7 @@ class CampaignProgress(Entry):
     """Runs; empty if the store cannot be read."""
     problem: str | None
     """Reason why definition or store cannot be used."""
-    notices: Sequence[str]
+    notices: Strings
     """Warnings: inputs that changed, a copy that is not complete."""
     done: int
     """Designs evaluated over all runs."""
@@ -434,9 +434,9 @@ class WatchAnswer(Answer, CampaignProgress):
 class Files(Entry):
     """Files that a command wrote."""
 
-    files: Sequence[str]
+    files: Strings
     """Paths of the files that were written; those in the working folder are relative to it."""
-    notes: Sequence[str] | None = None
+    notes: Strings | None = None
     """Limits of the numbers, one sentence each."""
 
 
@@ -451,7 +451,7 @@ class FigureAnswer(Answer, Files):
 class ReportAnswer(Answer):
     """The page of a campaign that was written."""
 
-    files: Sequence[str]
+    files: Strings
     """Paths of the files that were written."""
     bytes: int
     """Size of the page."""
@@ -467,5 +467,5 @@ class TimelineAnswer(Answer):
     """Time of the layer."""
     busy_share: Mapping[str, float]
     """Share of the time in which a resource is busy."""
-    files: Sequence[str]
+    files: Strings
     """The chart, and the trace for Perfetto."""

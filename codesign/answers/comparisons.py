@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from codesign.answers.answer import Answer, Entry, Numbers
 from codesign.answers.campaigns import Reading
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, Strings
 from codesign.insight.comparison import Outcome, ProblemOutcome
 from codesign.insight.comparison.bootstrap import PairInterval, pair_intervals
 from codesign.insight.comparison.critical_difference import CriticalDifference, critical_difference
@@ -32,7 +32,7 @@ class ComparedProblem(Entry):
     """Problems of one kind are hard for the same reason."""
     description: str
     evaluator: Reading
-    objectives: Sequence[str]
+    objectives: Strings
     front: BestFront
     n_designs: int | None
     n_front_points: int
@@ -43,12 +43,12 @@ class ComparedProblem(Entry):
     picked_share: float
     """Share of it of as many points of the best front as an optimizer chooses designs, picked
     greedily."""
-    tuned: Sequence[str]
+    tuned: Strings
     """Optimizers whose settings were chosen on it."""
     seeds: Sequence[int]
     hints: Mapping[str, HintUse]
     """Use of the evaluator's hints by optimizer."""
-    solved_by_hints: Sequence[str]
+    solved_by_hints: Strings
     """Optimizers without a model of results that reach the front by hints."""
 
     @classmethod
@@ -71,7 +71,7 @@ class KindEntry(Entry):
     """Optimizers on the problems of one kind."""
 
     kind: str
-    problems: Sequence[str]
+    problems: Strings
     hypervolume_share: Numbers
     """Mean over problems and seeds by optimizer."""
     area: Numbers
@@ -157,19 +157,19 @@ class ComparisonRecord(Entry):
 
     name: str
     description: str
-    optimizers: Sequence[str]
+    optimizers: Strings
     budget: int
     initial: int
     seeds: Sequence[int]
-    tuned_on: Mapping[str, Sequence[str]]
+    tuned_on: Mapping[str, Strings]
     """Problems by optimizer on which its settings were chosen."""
     settings: Mapping[str, Sequence[Fields]]
     """Statements of an optimizer's library by optimizer: version, method, settings, knowledge of
     limits and of the reference point. Several if they changed before the comparison went on."""
-    notes: Sequence[str]
+    notes: Strings
     """Limits of the numbers, one sentence each."""
     problems: Sequence[ComparedProblem]
-    ranked_problems: Sequence[str]
+    ranked_problems: Strings
     kinds: Sequence[KindEntry]
     """Kinds of the ranked problems."""
     ranking: RankingEntry
@@ -296,11 +296,11 @@ class CompareAnswer(Answer, ComparisonRecord):
     """Mean share of the best hypervolume in equal wall time, by the cost of an evaluation."""
     best_in_wall_time: Sequence[Lead]
     """Best optimizer in equal wall time by the cost of an evaluation, cheapest first."""
-    files: Sequence[str]
+    files: Strings
     """Paths of the files that were written."""
 
     @classmethod
-    def describe_all(cls, outcome: Outcome, files: Sequence[str]) -> Self:
+    def describe_all(cls, outcome: Outcome, files: Strings) -> Self:
         """The answer with wall times."""
         return cls.describe(
             outcome,

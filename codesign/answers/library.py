@@ -9,6 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from codesign.answers.answer import Answer, Design, Entry
+from codesign.base.columns import Strings
 from codesign.base.metrics import Metric
 from codesign.models.hardware.device import Device
 from codesign.models.memtech import MemoryTechnology
@@ -51,7 +52,7 @@ class ParameterEntry(Entry):
 class ComponentEntry(Entry):
     """Parameters that depend on one another."""
 
-    parameters: Sequence[str]
+    parameters: Strings
     size: int
     """Choices of the group."""
 
@@ -68,7 +69,7 @@ class PoolEntry(Entry):
     """Allowed numbers of machines."""
     size: int
     """Designs of one machine."""
-    parameters: Sequence[str]
+    parameters: Strings
     """Parameters of one machine, with the pool's name in front."""
 
 
@@ -80,7 +81,7 @@ class LinkEntry(Entry):
     """Pool that sends."""
     receiver: str = Field(alias="to")
     """Pool that receives."""
-    parameters: Sequence[str]
+    parameters: Strings
     """Its parameters, with the link's name in front."""
 
 
@@ -97,7 +98,7 @@ class SpaceAnswer(Answer):
     components: Sequence[ComponentEntry]
     """Groups of parameters that depend on one another; the product of their sizes is the size
     of the space."""
-    constraints: Sequence[str]
+    constraints: Strings
     pools: Sequence[PoolEntry]
     """Pools of a system; empty for a space of machines."""
     links: Sequence[LinkEntry]
@@ -172,8 +173,8 @@ class ModelAnswer(Answer):
     """Count that the publisher states."""
     counted: str | None
     """Parameters that the publisher's count includes."""
-    sources: Sequence[str]
-    notes: Sequence[str]
+    sources: Strings
+    notes: Strings
 
 
 class ModelsAnswer(Answer):
@@ -192,9 +193,9 @@ class DevicesAnswer(Answer):
 class DeviceAnswer(Answer, Device):
     """One device with its sources."""
 
-    expected_errors: Sequence[str]
+    expected_errors: Strings
     """Sentences on the errors of predictions for it, or for others if it was not measured."""
-    rent: Sequence[str]
+    rent: Strings
     """Sentence on the rent that is listed, with its date."""
 
 
@@ -322,7 +323,7 @@ class CacheAnswer(Answer):
     """Path of the cache's file, also before it exists."""
     sources: Sequence[Holding]
     """Evaluators with all that their numbers depend on."""
-    damages: Sequence[str]
+    damages: Strings
     """Differences from what was written; only ``verify`` looks for them."""
     removed: int
     """Results that ``prune`` removed."""

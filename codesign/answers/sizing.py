@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.economics import PriceFrontier
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, Strings
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.deployments import Deployment, Pool
@@ -170,7 +170,7 @@ class InstanceAccount(Entry):
     levels: SkipValidation[Sequence[LevelRow]]
     """Memories of one device."""
     power: SkipValidation[Sequence[PowerRow]]
-    notes: Sequence[str]
+    notes: Strings
     """Limits of the numbers, one sentence each."""
 
     @classmethod
@@ -322,9 +322,9 @@ class SizeAnswer(Answer, version=2):
     """Rates at which sessions begin; with --session."""
     sessions: Sequence[SessionEntry] | None = None
     """The fewest devices with caches and without; with --session."""
-    launch: Mapping[str, Sequence[str]] | None = None
+    launch: Mapping[str, Strings] | None = None
     """Command lines of engines for the best deployment, untested; with --launch."""
-    notes: Sequence[str] = ()
+    notes: Strings = ()
     """Limits of the numbers, one sentence each."""
-    files: Sequence[str] = ()
+    files: Strings = ()
     """Paths of the files that were written."""

@@ -135,26 +135,18 @@ def front_chart(picture: FrontPicture, is_narrow: bool, with_searched: bool = Fa
 
 
 def study_chart(study: Study) -> Chart:
-    """Designs of a study by its first two objectives, or by the order of their results.
+    """Designs of a study by its first and last objective.
 
     Raises:
         InputError: The study has no result.
     """
-    observed, objectives = study.observations, study.problem.objectives
+    observed, (up, *_, across) = study.observations, 2 * study.problem.objective_names
     if observed is None:
         raise InputError("expected a study with results, got none")
-    y, *others = (objective.metric for objective in objectives)
-    values = [observed.metrics[metric.name] for metric in (*others[:1], y)]
-    order = np.arange(1.0, len(study) + 1.0)
-    across, up = values if others else (order, values[0])
-    fine = np.flatnonzero(observed.feasible)
-    marks = [
-        Points(across[rows], up[rows], hue, name=name)
-        for rows, hue, name in ((fine, "dim", "dominated"), (observed.front, "ink", "front"))
-    ]
-    titles = [metric_title(metric) for metric in (*others[:1], y)]
-    x_axis = Axis(padded(across[fine]), titles[0] if others else "Results")
-    return Chart([Panel(x_axis, Axis(padded(up[fine]), titles[-1]), marks)], "Front of a study")
+    x, y, front = observed.metrics[across], observed.metrics[up], observed.front
+    marks = [Points(x, y, "dim", name="results"), Points(x[front], y[front], name="front")]
+    panel = Panel(Axis(padded(x), across), Axis(padded(y), up), marks)
+    return Chart([panel], "Front of a study")
 
 
 def _front_panel(

@@ -9,14 +9,22 @@ Limiting assumption: the running workload has all of the memory, and switching c
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
 from pydantic import Field, field_validator
 
-from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, first_values
+from codesign.base.columns import (
+    Arrays,
+    Columns,
+    Domains,
+    Fields,
+    FloatArray,
+    Strings,
+    first_values,
+)
 from codesign.base.errors import check_known
 from codesign.base.evaluator import Evaluation, Explanation
 from codesign.base.explanation_rows import OperatorRow
@@ -144,7 +152,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
             for limit, excess in entry.known_violations(designs).items()
         }
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         names = chosen_metrics(metrics, self.metric_names)
         results = {
             name: entry.evaluate(designs, self._needed(name, names))
@@ -160,7 +168,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         self,
         designs: Columns,
         undecided: Domains,
-        metrics: Sequence[str],
+        metrics: Strings,
     ) -> Arrays:
         """(n,) bounds of the mix over all completions of a design, from those of the workloads."""
         bounds = {
@@ -192,7 +200,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
             notes=(f"power and levels are of a decode step of {longest}", ),
         )  # fmt: skip
 
-    def _needed(self, name: str, metrics: Sequence[str]) -> list[str]:
+    def _needed(self, name: str, metrics: Strings) -> list[str]:
         """Metrics of a workload from which the requested metrics of the mix follow."""
         machine = [metric for metric in _ALIKE if metric in metrics]
         priced = {_USD, REGRET.name, f"{name}_{_USD}"} & {*metrics}
@@ -200,9 +208,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         limits = self._mix[name].limits if WORST_LIMIT.name in metrics else ()
         return list(dict.fromkeys([_RATE, *machine, *tokens, *limits]))
 
-    def _composed(
-        self, entries: Mapping[str, Arrays], metrics: Sequence[str]
-    ) -> dict[str, FloatArray]:
+    def _composed(self, entries: Mapping[str, Arrays], metrics: Strings) -> dict[str, FloatArray]:
         """(n,) metrics or bounds of the mix; absent where a workload lacks what they need."""
         mix = self._mix
         rates = {name: values[_RATE] for name, values in entries.items()}

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
+from codesign.base.columns import Strings, StringTuple
 from codesign.base.errors import InfeasibleError
 from codesign.base.records import frozen
 from codesign.models.quantization.block_formats import find_block_format
@@ -38,7 +39,7 @@ class Sensitivity:
     n_weights: int
     divergence_nats: Mapping[str, float]
 
-    def measure(self, formats: Sequence[str]) -> Sensitivity:
+    def measure(self, formats: Strings) -> Sensitivity:
         """The same for some formats."""
         return replace(self, divergence_nats={name: self.divergence_nats[name] for name in formats})
 
@@ -76,7 +77,7 @@ def mixed_decoder(
 
 def sensitivities(
     decoder: Decoder,
-    formats: Sequence[str],
+    formats: Strings,
     calibration: Tensor,
     tokens: Tensor,
     algorithm: str = "rtn",
@@ -159,7 +160,7 @@ def mixtures(measured: Sequence[Sensitivity]) -> list[Mixture]:
     """All mixtures that no other beats in bits and expected divergence, by their bits."""
     names = sorted({name for sensitivity in measured for name in sensitivity.divergence_nats})
     n_weights = sum(sensitivity.n_weights for sensitivity in measured)
-    front: list[tuple[float, float, tuple[str, ...]]] = [(0.0, 0.0, ())]
+    front: list[tuple[float, float, StringTuple]] = [(0.0, 0.0, ())]
     for sensitivity in measured:
         extended = [
             (
@@ -170,7 +171,7 @@ def mixtures(measured: Sequence[Sensitivity]) -> list[Mixture]:
             for bits, cost, format_names in front
             for name in names
         ]
-        staircase: list[tuple[float, float, tuple[str, ...]]] = []
+        staircase: list[tuple[float, float, StringTuple]] = []
         for choice in sorted(extended):
             if not staircase or choice[1] < staircase[-1][1]:
                 staircase.append(choice)

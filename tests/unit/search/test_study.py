@@ -47,6 +47,7 @@ def test_a_design_without_a_result_is_on_no_front():
     search.tell(designs, [None, beam(designs[1])])
     assert [row["mass"] for row in search.front()] == [beam(designs[1])["mass"]]
     assert "Front: 1 designs" in search._repr_html_()
+    assert ">front<" in codesign.plot(search).svg
 
 
 @pytest.mark.parametrize(

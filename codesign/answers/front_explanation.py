@@ -81,15 +81,6 @@ class DerivedEntry(Entry):
     """Unit that tables use."""
 
 
-class FoldedEntry(Entry):
-    """A value that only folded points have."""
-
-    parameter: str
-    value: Any
-    objectives: Numbers
-    folded_under: Numbers
-
-
 class AbsentEntry(Entry):
     """A value that the front does not have."""
 
@@ -179,8 +170,6 @@ class ExplainFrontAnswer(Answer):
     """Ranges of derived quantities over the front, in SI units."""
     improvement: Literal["factor", "share of range"]
     """Measure of differences: factors (1: none), or shares of the range of the front (0: none)."""
-    folded: Sequence[FoldedEntry]
-    """Values that only folded points have."""
     absent: Sequence[AbsentEntry]
     """Values that the front does not have."""
     step: float
@@ -239,15 +228,6 @@ class ExplainFrontAnswer(Answer):
                 for quantity in explanation.derived
             },
             improvement=explanation.measure.kind,
-            folded=[
-                FoldedEntry(
-                    parameter=folded.choice.name,
-                    value=folded.value,
-                    objectives=entries.natural(front.objectives[folded.point]),
-                    folded_under=entries.natural(front.objectives[folded.host]),
-                )
-                for folded in explanation.folded_values
-            ],
             absent=[entries.absence(absence) for absence in explanation.absences],
             step=prices.step,
             reference_point=entries.natural(prices.reference),

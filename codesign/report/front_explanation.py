@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from typing import TypeVar
 
 import numpy as np
 
@@ -14,9 +13,7 @@ from codesign.base.units import format_quantity
 from codesign.insight.explanation import FrontExplanation
 from codesign.insight.explanation.absence import Absence, Miss
 from codesign.insight.explanation.choices import FrontChoice, neighbors_of
-from codesign.insight.explanation.explained_front import FoldedValue
 from codesign.insight.explanation.prices import Move, Price
-from codesign.insight.plateaus import tolerance_words
 from codesign.report.exchange import changed_settings, exchange_words, nothing_words
 from codesign.report.front_lines import binding_words, gain_words, range_words
 from codesign.report.labels import (
@@ -40,7 +37,6 @@ _STEP_UNITS = {"degC": "K", "%": "percentage point"}
 """Unit of a step, where it is not the unit of the bound."""
 _SLIGHT = 1.001
 """A smaller factor is not told exactly."""
-_Missing = TypeVar("_Missing", "FoldedValue", "Absence")
 
 STATES = {
     "binds": "binds",
@@ -67,7 +63,6 @@ class Section:
 def sections(explanation: FrontExplanation) -> list[Section]:
     """The explanation for people."""
     words = _Words(explanation)
-    folded = tuple(words.folded_values())
     rows = []
     for choice in explanation.choices:
         for value, points in zip(choice.values, choice.kept_points, strict=True):
@@ -94,7 +89,6 @@ def sections(explanation: FrontExplanation) -> list[Section]:
                 ),
             ),
         ),
-        *([Section("Values of folded designs only", folded)] if folded else []),
         Section("Values on no design of the front, and why", tuple(words.absences())),
         Section("What each limit costs", tuple(words.prices()), (words.prices_table(),)),
         Section("Knees", tuple(words.knees())),
@@ -242,7 +236,7 @@ def _shared(explanation: FrontExplanation) -> Iterator[str]:
 # Absences, prices and knees share the words for values and designs.
 
 
-def _not_told_by_parts(shared_values: Sequence[_Missing]) -> list[_Missing]:
+def _not_told_by_parts(shared_values: Sequence[Absence]) -> list[Absence]:
     """Without values of one repetition of a part that its repetitions have together."""
     wholes = {
         (entry.choice.part, int(column), entry.value)
@@ -288,24 +282,14 @@ class _Words:
 
     # Absences
 
-    def folded_values(self) -> Iterator[str]:
-        """One line per value that only folded designs of the front have."""
-        explanation = self.explanation
-        for entry in _not_told_by_parts(explanation.folded_values):
-            exchange = self.exchange(*explanation.front.objectives[[entry.host, entry.point]])
-            is_even = exchange == nothing_words(explanation.tolerance)
-            yield f"{self._setting(entry)}: only in designs that are folded; " + (
-                f"the best is as good {tolerance_words(explanation.tolerance)}."
-                if is_even
-                else f"at best {exchange}."
-            )
-
     def absences(self) -> Iterator[str]:
         """One line per value that no design of the whole front has."""
         explanation = self.explanation
         if not explanation.absences:
             yield "There is none: every value of every parameter appears on the front" + (
-                ", some in folded designs only." if explanation.folded_values else "."
+                ", some in folded designs only."
+                if any(x.folded for x in explanation.choices)
+                else "."
             )
             return
         is_factor = self.explanation.measure.kind == "factor"
@@ -330,7 +314,7 @@ class _Words:
             lost = nothing_words(explanation.tolerance)
             yield f"On no design of the front, but they lose {lost}: {'; '.join(even)}."
 
-    def _setting(self, entry: FoldedValue | Absence) -> str:
+    def _setting(self, entry: Absence) -> str:
         return f"{entry.choice.name} = {_show(self.explanation, entry.choice, entry.value)}"
 
     def exchange(self, old: FloatArray, new: FloatArray) -> str:
@@ -391,9 +375,10 @@ class _Words:
         limit = price.limit
         tied = f" (with the evaluator's limit {', '.join(limit.tied)})" if limit.tied else ""
         low, high = (self._amount(price, value) for value in price.used)
+        slack = limit.number - price.used[1] if limit.is_upper else price.used[0] - limit.number
         line = (
             f"{limit.text}{tied}: {STATES[price.state]}; the designs of the whole front have {low} "
-            f"to {high}"
+            f"to {high}, at least {self._amount(price, max(slack, 0.0))} unused"
         )
         if price.next_point is not None:
             # Against the kept point that has most of what the limit bounds.

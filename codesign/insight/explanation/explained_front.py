@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, Value
+from codesign.base.columns import FloatArray, IntArray
 from codesign.base.records import frozen
 from codesign.insight.explanation.absence import Absence, Absences
 from codesign.insight.explanation.binding import binding_shares
@@ -36,22 +36,6 @@ STEP = 0.05
 
 
 @frozen
-class FoldedValue:
-    """A value that only folded points have: nothing speaks against it but its cost.
-
-    Attributes:
-        value: The value; None: the parameter's absence.
-        point: Of the points that have it, the one that loses least against its host.
-        host: The cheaper point under which that is folded.
-    """
-
-    choice: FrontChoice
-    value: Value
-    point: int
-    host: int
-
-
-@frozen
 class FrontExplanation:
     """Explanation of an exact front, ``p`` points and ``m`` objectives.
 
@@ -60,7 +44,6 @@ class FrontExplanation:
         tolerance: Largest share by which folded points are better.
         choices: Every parameter that varies; then those of repeated parts as a whole.
         derived: Derived quantities over the designs of kept points.
-        folded_values: Values that only folded points have.
         measure: Measure of improvements.
         absences: Values that no design of the front has, in the order of ``choices``.
         prices: Shadow prices of the limits.
@@ -78,7 +61,6 @@ class FrontExplanation:
     tolerance: float
     choices: tuple[FrontChoice, ...]
     derived: tuple[DerivedRange, ...]
-    folded_values: tuple[FoldedValue, ...]
     measure: Measure
     absences: tuple[Absence, ...]
     prices: Prices
@@ -156,7 +138,6 @@ def explain_front(
         tolerance=tolerance,
         choices=tuple(choices),
         derived=tuple(derived_ranges(problem.space, kept_front.rows)),
-        folded_values=tuple(_folded_values(front, under, choices, measure)),
         measure=measure,
         absences=tuple(absences),
         prices=prices,
@@ -170,17 +151,3 @@ def explain_front(
         n_enumerated=fronts.n_enumerated,
         seconds=time.perf_counter() - began,
     )
-
-
-def _folded_values(
-    front: ExactFront, under: IntArray, choices: Sequence[FrontChoice], measure: Measure
-) -> Iterator[FoldedValue]:
-    for choice in choices:
-        for value in choice.folded:
-            points = choice.where(value)
-            lost = [
-                measure.gaps_between(front.objectives[point], front.objectives[under[point]]).max()
-                for point in points
-            ]
-            least = int(points[int(np.argmin(lost))])
-            yield FoldedValue(choice, value, least, int(under[least]))

@@ -170,9 +170,10 @@ class _Pricing:
     def _loosening(self, limit: Limit) -> tuple[FloatArray | None, State, FloatArray | None]:
         """The front with a looser limit, what that says of it, and the next point.
 
-        The front without the limit comes first, because most limits are free.
+        The front without the limit comes first, because most limits are free. Not so if the
+        evaluator chooses within the limit: that front takes as long as the first.
         """
-        if limit.source == "evaluator":
+        if limit.source == "evaluator" or self._moves_designs(limit):
             # Without it designs would count that the evaluator's model does not cover.
             self.fronts.progress.end()
             looser = self._loosened(limit, self.step, f"{limit.text}, looser")
@@ -196,7 +197,7 @@ class _Pricing:
     def _looser_of(self, limit: Limit, without: FloatArray | None) -> FloatArray | None:
         """The front with a looser limit, from that without it where that tells."""
         j = _bounded_column(self.fronts.problem, limit)
-        if j is None or without is None or self._moves_designs(limit):
+        if j is None or without is None:
             return self._loosened(limit, self.step, f"{limit.text}, looser")
         self.fronts.progress.end()
         objective = self.fronts.problem.objectives[j]

@@ -118,12 +118,11 @@ class DecideAnswer(Answer):
     evaluator: Reading
 
     @classmethod
-    def describe(cls, decided: DecidedDesign, name: str, **fields: Any) -> Self:
+    def describe(cls, decided: DecidedDesign, **fields: Any) -> Self:
         """The answer; objectives in natural sign."""
         problem, rivals = decided.problem, decided.rivals
         return cls.read(
             decided,
-            campaign=name,
             design=_design(problem, decided.row),
             objectives=_natural(problem, decided.objectives),
             decisions=[

@@ -8,21 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, check_known
 from codesign.cli.campaigns import Folder, Name, Workers, shown_path
 from codesign.cli.output import AsJson, report
 from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
-    from codesign.answers.decisions import (
-        BreakevenAnswer,
-        DecideAnswer,
-        MapAnswer,
-        MapsAnswer,
-        MemoriesAnswer,
-    )
+    from codesign.answers.decisions import MapAnswer, MapsAnswer
     from codesign.insight.decisions.plane import DecisionPlane
-    from codesign.report.tables import Tables
     from codesign.search.campaign import Campaign
     from codesign.search.enumeration import ExactFront
 
@@ -41,36 +35,28 @@ def decide(
     Results are stored: after an interruption, run the command again. The meeting sheet has them.
     """
     from codesign import api
+    from codesign.answers.decisions import DecideAnswer
     from codesign.answers.json_values import json_text
     from codesign.base.files import replacing
     from codesign.cli.progress import EnumerationBar
     from codesign.insight.decisions.decide import check_decidable, decide_front, decisions_path
+    from codesign.report import decisions
 
     began = time.perf_counter()
     campaign = api.load_campaign(name, folder)
     check_decidable(campaign.problem)
     front = campaign.exact_front(workers, EnumerationBar())
     decided = decide_front(campaign.problem, front, share(tolerance), campaign.variations)
-    seconds = time.perf_counter() - began
-
-    def answer() -> DecideAnswer:
-        from codesign.answers.decisions import DecideAnswer
-
-        return DecideAnswer.describe(
-            decided, campaign.definition.name, seconds=seconds, evaluator=campaign.reading
-        )
-
+    more, results = _context(campaign, began), campaign.exact_results(front)
+    answer = DecideAnswer.describe(decided, **more)
     path = decisions_path(campaign.problem, decided.tolerance, campaign.variations)
     with replacing(path) as unfinished:
-        unfinished.write_text(json_text(answer()), encoding="utf-8")
-
-    def tables() -> Tables:
-        from codesign.report import decisions
-
-        results = campaign.exact_results(front)
-        return decisions.tables(decided, results, seconds, campaign.reading)
-
-    report(as_json, answer, tables)
+        unfinished.write_text(json_text(answer), encoding="utf-8")
+    report(
+        as_json,
+        lambda: answer,
+        lambda: decisions.tables(decided, results, more["seconds"], campaign.reading),
+    )
 
 
 def memories(
@@ -83,32 +69,22 @@ def memories(
     from functools import partial
 
     from codesign import api
+    from codesign.answers.decisions import MemoriesAnswer
     from codesign.insight.decisions.memory_kinds import kind_regrets
+    from codesign.report import decisions
     from codesign.search.enumeration import exact_front
 
     began = time.perf_counter()
     campaign = api.load_campaign(name, folder)
     find = partial(exact_front, folder=campaign.variations)
-    kinds = kind_regrets(campaign.problem, find, share(tolerance))
-    seconds = time.perf_counter() - began
-
-    def answer() -> MemoriesAnswer:
-        from codesign.answers.decisions import MemoriesAnswer
-
-        return MemoriesAnswer.describe(
-            kinds,
-            campaign.problem,
-            campaign=campaign.definition.name,
-            seconds=seconds,
-            evaluator=campaign.reading,
-        )
-
-    def tables() -> Tables:
-        from codesign.report import decisions
-
-        return decisions.memory_tables(kinds, campaign.problem)
-
-    report(as_json, answer, tables)
+    problem = campaign.problem
+    kinds = kind_regrets(problem, find, share(tolerance))
+    more = _context(campaign, began)
+    report(
+        as_json,
+        lambda: MemoriesAnswer.describe(kinds, problem, **more),
+        lambda: decisions.memory_tables(kinds, problem),
+    )
 
 
 def breakeven(
@@ -132,8 +108,10 @@ def breakeven(
     after an interruption, run the command again.
     """
     from codesign import api
+    from codesign.answers.decisions import BreakevenAnswer
     from codesign.insight.decisions.breakeven import breakeven as find_breakeven
     from codesign.models.memtech import load_technology
+    from codesign.report import decisions
     from codesign.search.enumeration import exact_front
 
     began = time.perf_counter()
@@ -146,21 +124,12 @@ def breakeven(
         lambda problem, wanted: exact_front(problem, store, wanted=wanted),
         share(tolerance),
     )
-    seconds = time.perf_counter() - began
-
-    def answer() -> BreakevenAnswer:
-        from codesign.answers.decisions import BreakevenAnswer
-
-        return BreakevenAnswer.describe(
-            result, campaign=campaign.definition.name, seconds=seconds, evaluator=campaign.reading
-        )
-
-    def tables() -> Tables:
-        from codesign.report import decisions
-
-        return decisions.breakeven_tables(result, campaign.definition.name, seconds)
-
-    report(as_json, answer, tables)
+    more = _context(campaign, began)
+    report(
+        as_json,
+        lambda: BreakevenAnswer.describe(result, **more),
+        lambda: decisions.breakeven_tables(result, more["campaign"], more["seconds"]),
+    )
 
 
 def map_(
@@ -193,7 +162,6 @@ def map_(
     from codesign.cli.progress import EnumerationBar
     from codesign.insight.decisions.decide import check_decidable, decide_front
     from codesign.insight.decisions.plane import leading_planes, plane_of
-    from codesign.insight.decisions.recommendation import check_listable
     from codesign.report.drawing import FORMATS
     from codesign.search.enumeration import exact_front
 
@@ -206,7 +174,7 @@ def map_(
         raise InputError("expected --x and --y, or neither of them for a page of five maps")
     campaign = api.load_campaign(name, folder)
     problem = campaign.problem
-    (check_decidable if is_page else check_listable)(problem)
+    check_decidable(problem)
     front = campaign.exact_front(workers, EnumerationBar())
     store = campaign.variations
     find = partial(exact_front, folder=store)
@@ -216,6 +184,15 @@ def map_(
     else:
         planes, notes = [plane_of(problem, front, (str(x), str(y)), find)], []
     _report_maps(campaign, front, planes, notes, output or [], is_page, began, as_json)
+
+
+def _context(campaign: Campaign, began: float) -> JsonObject:
+    """Fields that all answers have."""
+    return {
+        "campaign": campaign.definition.name,
+        "seconds": time.perf_counter() - began,
+        "evaluator": campaign.reading,
+    }
 
 
 def _report_maps(
@@ -234,7 +211,8 @@ def _report_maps(
     from codesign.report.paper import save_chart
     from codesign.report.tables import text_line
 
-    name, seconds = campaign.definition.name, time.perf_counter() - began
+    more = _context(campaign, began)
+    name, seconds = more["campaign"], more["seconds"]
     for path in output:
         if is_page:
             decision_map.write_page(planes, path, campaign.exact_results(front))
@@ -244,7 +222,6 @@ def _report_maps(
             save_chart(decision_map.plane_chart(planes[0]), path, campaign.exact_results(front))
     files = [shown_path(path) for path in output]
     written = {"files": files} if files else {}
-    more = {"campaign": name, "seconds": seconds, "evaluator": campaign.reading}
 
     def answer() -> MapAnswer | MapsAnswer:
         if not is_page:

@@ -190,7 +190,8 @@ def _amount(result: Breakeven, value: float) -> str:
 
 def memory_words(memories: Strings) -> str:
     """Technologies of a design in words."""
-    words = [setting_words("tier1_technology", memory)[1] for memory in memories]
+    places = [memory.split() for memory in memories]
+    words = [" ".join([*x[:-1], setting_words("tier1_technology", x[-1])[1]]) for x in places]
     return " + ".join(words) or "no feasible design"
 
 

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import groupby, product
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +31,10 @@ from codesign.base.files import replacing
 from codesign.base.records import frozen
 from codesign.insight.decisions.recommendation import burdens_of, is_positive
 from codesign.insight.uncertainty.sweep import Sweep
-from codesign.insight.uncertainty.uncertainty_results import CONSTANTS, RangedNumber
+from codesign.insight.uncertainty.uncertainty_results import RangedNumber
+from codesign.search.enumeration import enumerate_front, exact_front
 from codesign.search.enumeration.front_cache import front_path
-from codesign.search.enumeration.within import Trait, Within, designs_within
+from codesign.search.enumeration.within import Trait, Within, designs_within, systems_within
 from codesign.search.problem import Problem
 
 MOST_RIVALS = 120_000
@@ -44,7 +45,7 @@ _LEAST_SHARE, _SMALLEST_SHARE = 1 / 16, 1e-3
 """Share of the ranges that is searched first, and share below which none is. [ours]"""
 _MOST_SPLITS = 3
 """Number of constants at whose ends a box has faces. [ours]"""
-_SAMPLE, _POINTS, _SEED = 256, 6, 0
+_SAMPLE, _FEW, _SEED = 256, 64, 0
 _SAME = 1e-9
 _WRONG_WAY = 0.005
 """Largest share by which the good end of a constant may be worse for some design. [ours]"""
@@ -170,32 +171,21 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
         )
     sample = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
     rows = np.concatenate([rows, sample])
-    base = every.table(rows, sweep.typical)
     listed = []
     unmoved, slack = [], 0.0
-    owners = [number.technology for number in sweep.numbers]
-    for _, places_of in groupby(range(n), lambda k: (owners[k], owners[k] == CONSTANTS and k)):
-        group = list(places_of)
-        if len(group) > 1 and not any(
-            relative_change(base, every.table(rows, _moved(sweep, group, side))).any()
-            for side in (0, 1)
-        ):
+    for place in sweep.moving(rows):
+        low, middle, high = (every.table(rows, _moved(sweep, place, side)) for side in (0, 0.5, 1))
+        change = relative_change(low, high)
+        rises, falls = float(change.max()), float(-change.min())
+        if max(rises, falls) == 0.0:
             continue
-        for place in group:
-            low, middle, high = (
-                every.table(rows, _moved(sweep, [place], side)) for side in (0, 0.5, 1)
-            )
-            change = relative_change(low, high)
-            rises, falls = float(change.max()), float(-change.min())
-            if max(rises, falls) == 0.0:
-                continue
-            if min(rises, falls) > _WRONG_WAY:
-                unmoved.append(sweep.numbers[place])
-                continue
-            slack += min(rises, falls)
-            is_linear = not relative_change((low + high) / 2, middle).any()
-            moves = change[:, : len(problem.objectives)].any(axis=0)
-            listed.append((place, rises > falls, is_linear and moves.sum() < 2, moves))
+        if min(rises, falls) > _WRONG_WAY:
+            unmoved.append(sweep.numbers[place])
+            continue
+        slack += min(rises, falls)
+        is_linear = not relative_change((low + high) / 2, middle).any()
+        moves = change[:, : len(problem.objectives)].any(axis=0)
+        listed.append((place, rises > falls, is_linear and moves.sum() < 2, moves))
     if not listed:
         raise InputError(
             f"no constant with a range moves {' or '.join(problem.deciding_metrics)}; expected an "
@@ -214,22 +204,33 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
         slack=slack,
         unmoved=tuple(unmoved),
     )
-    rng = np.random.default_rng(_SEED)
-    for _ in range(_POINTS):
-        first, second = (np.where(rng.random(len(box)) < 0.5, *box.ends.T) for _ in range(2))
-        third, fourth = np.where(rng.random(len(box)) < 0.5, (first, second), (second, first))
-        points = (np.where(box.is_linear, x, np.nan) for x in (first, second, third, fourth))
-        tables = [box.burdens(sample, box.corner(True, point))[:, :1] for point in points]
-        if relative_change(tables[0] + tables[1], tables[2] + tables[3]).any():
-            return replace(box, is_linear=np.zeros(len(box), dtype=bool))
+    while (interplay := _interplay(box, sample[:_FEW])).any():
+        linear = np.flatnonzero(box.is_linear)
+        box.is_linear[linear[interplay > interplay.max() / 2]] = False
     return box
 
 
-def _moved(sweep: Sweep, places: Sequence[int], side: float) -> FloatArray:
-    """Typical values, with the constants at ``places`` moved to a share of their range."""
+def _interplay(box: Box, rows: IntArray) -> FloatArray:
+    """(t,) share of a product by which the effect of a linear constant depends on the others."""
+    good, bad = (np.where(box.is_linear, box.corner(is_good), np.nan) for is_good in (True, False))
+
+    def products(first: FloatArray, second: FloatArray) -> FloatArray:
+        """Sum of the products at both values of the linear constants, all others good."""
+        tables = [box.burdens(rows, box.corner(True, fixed)) for fixed in (first, second)]
+        return np.asarray(np.sum(tables, axis=0)[:, :1])
+
+    mixed = []
+    for k in np.flatnonzero(box.is_linear):
+        is_moved = np.arange(len(box)) == k
+        mixed.append(products(np.where(is_moved, bad, good), np.where(is_moved, good, bad)))
+    ends = products(good, bad)
+    return np.array([np.abs(relative_change(ends, x)).max() for x in mixed])
+
+
+def _moved(sweep: Sweep, place: int, side: float) -> FloatArray:
+    """Typical values, with one constant moved to a share of its range."""
     values = sweep.typical.copy()
-    moved = list(places)
-    values[moved] = sweep.low[moved] + side * (sweep.high[moved] - sweep.low[moved])
+    values[place] = sweep.low[place] + side * (sweep.high[place] - sweep.low[place])
     return values
 
 
@@ -349,7 +350,12 @@ def _searched(
     if path is not None and path.exists():
         with np.load(path) as stored:
             return Within(stored["rows"], stored["alive"], int(stored["n_bounded"]))
-    within = designs_within(regions, row[0], traits, most, budget)
+    if box.problem.space.pools:
+        worst = box.problem_at(box.corner(is_good=False))
+        find = partial(exact_front, folder=folder) if folder else enumerate_front
+        within = systems_within(regions[0], worst, box.slack, find, row[0], traits, most, budget)
+    else:
+        within = designs_within(regions, row[0], traits, most, budget)
     if path is not None:
         path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(path) as unfinished, unfinished.open("wb") as file:

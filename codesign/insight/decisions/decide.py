@@ -26,7 +26,7 @@ from codesign.base.columns import BoolArray, FloatArray, IntArray, Strings, Valu
 from codesign.base.loop_progress import counted
 from codesign.base.records import frozen
 from codesign.insight.decisions.box import MOST_RIVALS, Box, RivalList, box_of, rivals_over
-from codesign.insight.decisions.recommendation import check_listable, recommended_point
+from codesign.insight.decisions.recommendation import recommended_point
 from codesign.insight.uncertainty.sweep import Sweep
 from codesign.insight.uncertainty.uncertainty_results import RangedNumber
 from codesign.search.enumeration import ExactFront
@@ -45,8 +45,10 @@ _ROUNDING = 1e-13
 _STEPS = 32
 """Steps of the search for a flip along a way, before bisection. [ours]"""
 _BISECTIONS = 30
+_BESIDE = 1.05
+"""Ratio to the design's product up to which designs are evaluated along a curve. [ours]"""
 _MOST_TIES = 40
-_HALVES = 4
+_HALVES = 8
 """Boxes, each half of that before, in which a proof is tried with all rivals. [ours]"""
 _MOST_MATCHES = 400
 """Designs tried as matches of rivals, each for the rival that is the hardest to match. [ours]"""
@@ -140,9 +142,8 @@ def check_decidable(problem: Problem) -> None:
     """Check that decisions of a problem can be proven, before its front is looked for.
 
     Raises:
-        InputError: The space has pools, or the evaluator has no technologies.
+        InputError: The evaluator has no technologies.
     """
-    check_listable(problem)
     Sweep(problem, problem.deciding_metrics)
 
 
@@ -245,6 +246,7 @@ class _Leads:
 
     def __init__(self, box: Box, rows: IntArray, tolerance: float, lead: float = 0.0) -> None:
         self.box, self.tolerance = box, tolerance
+        self._exact: dict[tuple[Way, bytes], tuple[BoolArray, FloatArray]] = {}
         self._group(rows)
         self._group(self.rows[self._can_lead(lead)[self.group]])
 
@@ -307,13 +309,10 @@ class _Leads:
         moved = np.zeros((len(tied), 2, *base.shape))
         for i, k in enumerate(counted(tied.tolist(), "bounds of constants")):
             reach = box.ends[k] - fixed[k]
-            values = fixed.copy()
-            values[k] += reach[np.abs(reach).argmax()]
+            values, farthest = fixed.copy(), reach[np.abs(reach).argmax()]
+            values[k] += farthest
             change = box.burdens(rows, box.corner(is_good, values)) - base
-            moved[i] = (
-                np.nan_to_num(change, nan=0.0)
-                * (reach / reach[np.abs(reach).argmax()])[:, None, None]
-            )
+            moved[i] = np.nan_to_num(change, nan=0.0) * (reach / farthest)[:, None, None]
         return base, moved
 
     def count_groups(self, has: BoolArray) -> tuple[BoolArray, BoolArray]:
@@ -323,10 +322,27 @@ class _Leads:
             self.group[~has], minlength=n
         ) > 0
 
+    def values_at(self, way: Way, share: float) -> FloatArray:
+        """(k,) constants at a share of a way."""
+        values = self.box.typical
+        for k, side in way:
+            values[k] += share * (self.box.ends[k, side] - values[k])
+        return values
+
     def products(self, way: Way, shares: FloatArray) -> FloatArray:
         """(s, g) products at shares of a way; infinite where a limit is broken."""
         change = sum((self.moved[k, side] for k, side in way), np.zeros(self.base.shape))
         tables = self.base + shares[:, None, None] * change
+        if not self.box.is_linear[[k for k, _ in way]].all():
+            key = way, shares.tobytes()
+            if key not in self._exact:
+                near = np.any(tables[:, :, 0] <= _BESIDE * tables[:, :1, 0], axis=0)
+                rows = self.rows[self.first_row[near]]
+                points = (self.values_at(way, share) for share in shares.tolist())
+                self._exact[key] = near, np.stack([self.box.burdens(rows, x) for x in points])
+            near, exact = self._exact[key]
+            tables[:] = np.inf
+            tables[:, near] = exact
         is_kept = (tables[:, :, 1:] <= _ROUNDING).all(axis=2)
         return np.where(is_kept, tables[:, :, 0], np.inf)
 
@@ -355,9 +371,7 @@ class _Leads:
                 low = middle
         products = np.where(lacks, self.products(way, np.array([high]))[0], np.inf)
         rival = np.flatnonzero((self.group == products.argmin()) & ~row_has)[0]
-        values = self.box.typical
-        for k, side in way:
-            values[k] += high * (self.box.ends[k, side] - values[k])
+        values = self.values_at(way, high)
         problem, rows = self.box.problem_at(values), self.rows[[rival, 0]]
         observed = problem.evaluate(rows, problem.deciding_metrics).objectives
         numbers = self.box.numbers

@@ -12,7 +12,7 @@ that excludes a design from all these fronts excludes it from the map.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -24,7 +24,6 @@ from codesign.base.records import frozen
 from codesign.insight.decisions.box import Box, box_of, relative_change
 from codesign.insight.decisions.decide import DecidedDesign
 from codesign.insight.decisions.memory_kinds import technology_columns
-from codesign.insight.decisions.recommendation import check_listable
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS, RangedNumber
 from codesign.search.enumeration import ExactFront
 from codesign.search.problem import Problem
@@ -67,7 +66,7 @@ class DecisionPlane:
     Attributes:
         strips: Rectangles of the plane, in order of x, then of y.
         rows: (n, d) designs that strips name.
-        memories: Technologies of each design, the fastest first.
+        memories: Technologies of each design, the fastest first; in a system after their pool.
         shares: Share of the plane by memories, the largest first.
         is_linear: True if products are linear and additive wherever that was checked.
         n_fronts: Number of exact fronts.
@@ -110,7 +109,6 @@ def plane_of(
         InputError: A constant has no range or moves nothing, the space has no memories, or no
             design is feasible somewhere in the plane.
     """
-    check_listable(problem)
     columns = _memory_columns(problem)
     box = box_of(problem, front.representatives())
     places = [_place(box, name, flag) for name, flag in zip(names, ("--x", "--y"), strict=True)]
@@ -200,14 +198,20 @@ def _place(box: Box, name: str, flag: str) -> int:
     return names.index(name)
 
 
-def _memory_columns(problem: Problem) -> IntArray:
+def _memory_columns(problem: Problem) -> dict[str, list[int]]:
+    """Columns of a choice of off-chip memories, by pool; of a single machine by ""."""
+    columns_by_pool: dict[str, list[int]] = {}
     library = (
         problem.evaluator.technologies() if problem.evaluator.offers("replace_library") else {}
     )
     for columns in technology_columns(problem.space, library).values() if library else ():
         values = problem.space.parameters[columns[0]].values
         if len(values) > 1 and all(library[str(x)].place == "off-chip" for x in values):
-            return np.array(columns)
+            name = problem.space.names[columns[0]]
+            pool = next((x for x in problem.space.pools if name.startswith(f"{x}_")), "")
+            columns_by_pool.setdefault(pool, columns)
+    if columns_by_pool:
+        return columns_by_pool
     raise InputError(
         f"space {problem.space.name!r} has no choice of off-chip memories; expected a parameter "
         "with several technologies"
@@ -222,7 +226,7 @@ class _Search:
         box: Box,
         rows: IntArray,
         find: Callable[[Problem], ExactFront],
-        columns: IntArray,
+        columns: Mapping[str, Sequence[int]],
     ) -> None:
         self.box, self.find, self.columns = box, find, columns
         self.rows = rows[:0]
@@ -253,10 +257,10 @@ class _Search:
         self._forms = np.concatenate([self._forms.reshape(3, -1, forms.shape[2]), forms], axis=1)
         self.rows = np.concatenate([self.rows, rows])
         designs = space.decode(self.rows)
-        names = [space.names[column] for column in self.columns]
+        names = [(x, space.names[k]) for x, columns in self.columns.items() for k in columns]
         self.memories = [
-            tuple(dict.fromkeys(str(design[name]) for name in names if design[name] is not None))
-            for design in designs
+            tuple(dict.fromkeys(f"{x} {d[name]}".strip() for x, name in names if d[name]))
+            for d in designs
         ]
 
     def products(self, points: FloatArray) -> FloatArray:

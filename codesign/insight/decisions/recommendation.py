@@ -18,7 +18,6 @@ from typing import Literal
 import numpy as np
 
 from codesign.base.columns import FloatArray
-from codesign.base.errors import InputError
 from codesign.base.metrics import Sense, flipped_columns
 from codesign.base.records import frozen
 from codesign.search.pareto import TOLERANCE, fold
@@ -93,18 +92,3 @@ def recommended_point(problem: Problem, points: FloatArray, tolerance: float) ->
     cost = cost_column(problem.objectives)
     listed = np.flatnonzero(fold(points, cost, tolerance) == np.arange(len(points)))
     return int(listed[recommend(points[listed], problem.senses, cost, tolerance).point])
-
-
-def check_listable(problem: Problem) -> None:
-    """Check that the designs of a problem can be listed, before a front is looked for.
-
-    Raises:
-        InputError: The space has pools.
-    """
-    if problem.space.pools:
-        pools = " or ".join(problem.space.pools)
-        raise InputError(
-            f"the systems of {problem.space.name!r} cannot be listed: their front is composed of "
-            "fronts of pools, which omit designs that other constants prefer; expected a campaign "
-            f"of one device, such as the machine of its pool {pools}"
-        )

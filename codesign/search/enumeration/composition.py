@@ -67,7 +67,34 @@ def compose_front(
         UnattainableError: No system keeps the limits.
         JobError: The front's systems evaluate to other numbers than those composed.
     """
-    evaluator = _checked(problem)
+    shared = settings_of(problem)
+    pools = []
+    for name in problem.evaluator.pool_evaluators():
+        rebuild_pool = None if rebuild is None else partial(_rebuilt_pool, rebuild, name)
+        pools.append(_pool_front(problem, name, front_of_pool, rebuild_pool))
+    composition = SystemSearch(problem, pools, shared)
+    archive, n_evaluated = composition.search()
+    if not len(archive):
+        raise UnattainableError(*nearest_miss(problem, pools, composition))
+    front = _front_of(problem, archive, composition, n_evaluated)
+    evaluated = problem.evaluate(front.representatives(), problem.deciding_metrics)
+    if not evaluated.feasible.all() or not (evaluated.objectives == front.objectives).all():
+        worst = int(np.argmax(np.abs(evaluated.objectives - front.objectives).max(axis=1)))
+        raise JobError(
+            f"evaluator {problem.evaluator_name!r} composes other metrics than it evaluates: "
+            f"{front.objectives[worst]} and {evaluated.objectives[worst]}"
+        )
+    return front
+
+
+def settings_of(problem: Problem) -> IntArray:
+    """(s, d) settings of machines and links that keep known constraints; -1 for machines.
+
+    Raises:
+        InputError: An objective or a limit that is not monotone, or a constraint that joins
+            designs of pools.
+    """
+    _checked(problem)
     space = problem.space
     columns = set(_shared_columns(space).tolist())
     names = {space.names[column] for column in columns}
@@ -108,23 +135,7 @@ def compose_front(
     for constraint in known_constraints:
         shared = shared[np.broadcast_to(constraint.expression.violation(values) <= 0, len(shared))]
         values = space.values(shared)
-    pools = []
-    for name in evaluator.pool_evaluators():
-        rebuild_pool = None if rebuild is None else partial(_rebuilt_pool, rebuild, name)
-        pools.append(_pool_front(problem, name, front_of_pool, rebuild_pool))
-    composition = SystemSearch(problem, pools, shared)
-    archive, n_evaluated = composition.search()
-    if not len(archive):
-        raise UnattainableError(*nearest_miss(problem, pools, composition))
-    front = _front_of(problem, archive, pools, shared, n_evaluated)
-    evaluated = problem.evaluate(front.representatives(), problem.deciding_metrics)
-    if not evaluated.feasible.all() or not (evaluated.objectives == front.objectives).all():
-        worst = int(np.argmax(np.abs(evaluated.objectives - front.objectives).max(axis=1)))
-        raise JobError(
-            f"evaluator {problem.evaluator_name!r} composes other metrics than it evaluates: "
-            f"{front.objectives[worst]} and {evaluated.objectives[worst]}"
-        )
-    return front
+    return shared
 
 
 def _checked(problem: Problem) -> Evaluator:
@@ -208,13 +219,17 @@ def _pool_front(
         limited = {limit for x in of_pool.constraints for limit in x.expression.names}
         places = [x.where for x in problem.constraints if x.expression.names & limited]
         raise UnattainableError(f"pool {name}: {error}", places[0] if places else None) from None
-    pool = problem.space.pools[name]
-    columns = [
-        problem.space.names.index(pool.full_name(parameter)) for parameter in pool.space.names
-    ]
-    metrics = tuple(objective.metric for objective in of_pool.objectives)
+    return pool_front(problem, name, front.objectives, front.counts, front.representatives())
+
+
+def pool_front(
+    problem: Problem, name: str, points: FloatArray, counts: IntArray, rows: IntArray
+) -> PoolFront:
+    """Designs of a pool with their points, halved again and again."""
+    pool, metrics = problem.space.pools[name], pool_problem(problem, name).objectives
+    columns = np.array([problem.space.names.index(pool.full_name(x)) for x in pool.space.names])
     return PoolFront(
-        name, metrics, np.array(columns), front.objectives, front.counts, front.representatives()
+        name, tuple(x.metric for x in metrics), columns, points, counts, rows
     ).ordered()
 
 
@@ -252,6 +267,7 @@ class SystemSearch:
     def __init__(self, problem: Problem, pools: Sequence[PoolFront], shared: IntArray) -> None:
         self._problem = problem
         self._pools = pools
+        self._settings = shared
         columns = problem.space.columns(shared)
         self._shared = {
             problem.space.names[column]: columns[problem.space.names[column]].lookup(float)
@@ -406,8 +422,7 @@ class SystemSearch:
         ]
         objectives, feasible = self.evaluate(shared, values)
         survivors = np.flatnonzero(feasible)
-        survivors = survivors[~dominated_by(self._incumbents, objectives[survivors])]
-        survivors = survivors[~dominated_by(self._archive.points, objectives[survivors])]
+        survivors = survivors[self._is_wanted(objectives[survivors])]
         shared, rows_of_pools = (
             shared[survivors],
             [rows_of_pool[survivors] for rows_of_pool in rows_of_pools],
@@ -433,27 +448,35 @@ class SystemSearch:
         for pool, place in zip(self._pools, starts_of_pools, strict=True):
             numbers = numbers * len(pool.values) + place
             weights = weights * pool.counts[place]
-        self._archive.add(objectives[survivors], numbers, weights)
+        self._add(objectives[survivors], numbers, weights)
+
+    def _is_wanted(self, objectives: FloatArray) -> BoolArray:
+        wanted = ~dominated_by(self._incumbents, objectives)
+        wanted[wanted] = ~dominated_by(self._archive.points, objectives[wanted])
+        return wanted
+
+    def _add(self, objectives: FloatArray, numbers: IntArray, weights: IntArray) -> None:
+        self._archive.add(objectives, numbers, weights)
+
+    def rows_of(self, numbers: IntArray) -> IntArray:
+        """(n, d) systems by their numbers."""
+        sizes = (self._n_shared, *(len(pool.values) for pool in self._pools))
+        settings, *places = np.unravel_index(numbers, sizes)
+        rows = self._settings[settings]
+        for pool, place in zip(self._pools, places, strict=True):
+            rows[:, pool.columns] = pool.rows[place]
+        return rows
 
 
 def _front_of(
-    problem: Problem,
-    archive: Archive,
-    pools: Sequence[PoolFront],
-    shared: IntArray,
-    n_evaluated: int,
+    problem: Problem, archive: Archive, composition: SystemSearch, n_evaluated: int
 ) -> ExactFront:
-    numbers = np.concatenate(archive.members)
     point = np.repeat(np.arange(len(archive)), [len(group) for group in archive.members])
-    digits = np.unravel_index(numbers, (len(shared), *(len(pool.values) for pool in pools)))
-    rows = shared[digits[0]]
-    for pool, place in zip(pools, digits[1:], strict=True):
-        rows[:, pool.columns] = pool.rows[place]
     size = problem.space.size
     return ExactFront(
         objectives=archive.points,
         counts=archive.counts,
-        rows=rows,
+        rows=composition.rows_of(np.concatenate(archive.members)),
         point=point,
         n_designs=size,
         n_evaluated=n_evaluated,

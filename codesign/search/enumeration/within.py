@@ -5,14 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.errors import InfeasibleError
 from codesign.base.loop_progress import LoopProgress
 from codesign.base.records import frozen
+from codesign.search.enumeration.composition import (
+    SystemSearch,
+    pool_front,
+    pool_problem,
+    settings_of,
+)
 from codesign.search.enumeration.decomposition import Part
+from codesign.search.enumeration.front import ExactFront, dominated_by
+from codesign.search.enumeration.pool_front import PoolFront
 from codesign.search.enumeration.walk import PartialFront, Walk
 from codesign.search.problem import Problem
 
@@ -144,3 +154,65 @@ def designs_within(
             walk.search(start, stop)
             loop.done = stop
     return Within(walk.rows, walk.alive, walk.n_bounded)
+
+
+class _SystemCollection(SystemSearch):
+    """A search that collects every system in a region, up to a number of them."""
+
+    def __init__(self, region: Region, pools: Sequence[PoolFront], most: int, budget: int) -> None:
+        problem, self._reaches = region
+        super().__init__(problem, pools, settings_of(problem))
+        self._most, self._budget = most, budget
+        self.numbers = np.empty(0, np.int64)
+
+    def _is_wanted(self, objectives: FloatArray) -> BoolArray:
+        self._budget -= len(objectives)
+        return self._reaches(objectives)
+
+    def _add(self, objectives: FloatArray, numbers: IntArray, weights: IntArray) -> None:
+        self.numbers = np.concatenate([self.numbers, numbers])
+        if len(self.numbers) > self._most or self._budget < 0:
+            raise _TooManyError
+
+
+def systems_within(
+    region: Region, worst: Problem, slack: float, find: Callable[[Problem], ExactFront],
+    row: IntArray, traits: Sequence[Trait], most: int, budget: int,
+) -> Within:  # fmt: skip
+    """The systems in a region that count wherever constants are in a range.
+
+    A design of a pool is left out if another one with the constants at their bad ends dominates it
+    at their good ends. In every system, the other one is then as good over the whole range.
+
+    Args:
+        region: The problem with the constants at their good ends, and the region.
+        worst: The problem with the constants at their bad ends.
+        slack: Share by which bad ends may be better than good ones.
+        find: Function that returns the exact front of a pool's problem.
+        row: (d,) a system.
+        traits: All are given up where there are too many systems.
+        most: Number of systems, or of designs of a pool, beyond which traits are given up.
+        budget: Number of partial designs of a pool, or of systems, beyond which they are.
+    """
+    problem, pools = region[0], []
+    within = Within(np.empty((0, len(row)), np.int64), np.zeros(len(traits), dtype=bool), 0)
+    with suppress(_TooManyError):
+        for name in problem.evaluator.pool_evaluators():
+            machines, barriers = pool_problem(problem, name), np.empty((0, 0))
+            with suppress(InfeasibleError):
+                barriers = find(pool_problem(worst, name)).objectives
+            reaches = partial(_is_undominated, barriers + slack * np.abs(barriers))
+            every, first = [Trait("", np.empty(0, np.int64))], row[: len(machines.space.names)]
+            walk = _Collection([(machines, reaches)], first, every, most, budget)
+            walk.search(0, walk.decomposition.n_roots)
+            points = machines.evaluate(walk.rows, machines.deciding_metrics).objectives
+            ones = np.ones(len(points), np.int64)
+            pools.append(pool_front(problem, name, points, ones, walk.rows))
+        systems = _SystemCollection(region, pools, most, budget)
+        systems.search()
+        within = Within(systems.rows_of(systems.numbers), ~within.alive, 0)
+    return within
+
+
+def _is_undominated(barriers: FloatArray, points: FloatArray) -> BoolArray:
+    return ~dominated_by(barriers, points)

@@ -5,18 +5,12 @@ from functools import cache
 import numpy as np
 import pytest
 
-from codesign import api
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.insight.decisions.box import rivals_over
-from codesign.insight.decisions.decide import (
-    check_decidable,
-    decide,
-    decide_front,
-    traits_of,
-)
+from codesign.insight.decisions.decide import decide, decide_front, traits_of
 from codesign.insight.decisions.recommendation import recommend
 from codesign.models.memtech import Range, load_library
 from codesign.models.workload import Request
@@ -95,17 +89,64 @@ def test_a_decision_is_proven_up_to_the_flip_on_paper(exponent, memory, share):
     assert decided.decisions[0].share == pytest.approx(share, abs=1e-6)
 
 
+class _Dollars(_Watts):
+    """100 GB of flash with a markup and a board of 250 USD, or 100 GB of LPDDR6."""
+
+    metrics = (_Watts.metrics[0], Metric("usd", "minimize", "USD", "Price."))
+    markup = 1.0
+
+    def evaluate(self, designs, metrics=None):
+        """Price by the prices of both memories, in USD/GB."""
+        flash, lpddr = (1e11 * self._library[key].price.typical for key in ("hbf", "lpddr6"))
+        has_flash, lanes = (designs[name].lookup(float) for name in ("flash", "lanes"))
+        usd = np.where(has_flash == 1, flash * self.markup + 250.0, lpddr)
+        return Evaluation({"rate": lanes, "usd": usd * lanes**1.5})
+
+    def constant_ranges(self, metrics):
+        """The markup."""
+        return {"markup": Range(low=0.9, typical=1.0, high=1.1)}
+
+    def replace_library(self, library):
+        """The evaluator of other memories."""
+        return _Dollars(library)
+
+    def replace_constants(self, values):
+        """The evaluator of another markup."""
+        evaluator = _Dollars(self._library)
+        evaluator.markup = values["markup"]
+        return evaluator
+
+
+@pytest.mark.parametrize(
+    ("flash", "lpddr", "verdict", "flip"),
+    [
+        # LPDDR6 is preferred by 2 % where 100 GB of it cost less than 550 / 1.02 USD.
+        ((3.0, 3.0, 3.0), (3.6, 6.0, 12.0), "flips by one", {"lpddr6 price": 5.5e-9 / 1.02}),
+        # 100 (3 + 0.4 s) (1 + 0.1 s) + 250 USD are 612 USD at s = 0.84493.
+        (
+            (2.6, 3.0, 3.4), (6.0, 6.0, 6.0), "flips by two",
+            {"hbf price": 3.337972e-9, "markup": 1.084493},
+        ),
+    ],
+)  # fmt: skip
+def test_a_flip_by_prices_is_where_paper_says_also_if_they_multiply(flash, lpddr, verdict, flip):
+    library = dict(_LIBRARY)
+    for key, prices in (("hbf", flash), ("lpddr6", lpddr)):
+        ends = zip(("low", "typical", "high"), prices, strict=True)
+        price = Range(**{name: 1e-9 * usd for name, usd in ends})
+        library[key] = library[key].model_copy(update={"price": price})
+    space = parse_space("parameters:\n  flash: [0, 1]\n  lanes: [1, 2]\n")
+    problem = build_problem(space, _Dollars(library), ["maximize rate", "minimize usd"], ())
+    decision = decide_front(problem, enumerate_front(problem), _TOLERANCE).decisions[0]
+    assert (decision.value, decision.verdict) == ((1,), verdict)
+    changes = {str(change.number): change.value for change in decision.flip.changes}
+    assert changes == pytest.approx(flip, rel=1e-6)
+
+
 def test_a_problem_without_a_range_that_matters_is_refused():
     problem = _planted("flash: [1]\n  lanes: [1, 2]")
     with pytest.raises(InputError, match="no constant with a range moves rate or watts"):
         decide_front(problem, enumerate_front(problem), _TOLERANCE)
-
-
-def test_a_system_is_refused_before_its_front_is_looked_for():
-    system = api.load_campaign("system-osworld").problem
-    with pytest.raises(InputError, match="constants prefer; expected a campaign of one device"):
-        check_decidable(system)
-    check_decidable(_planted())
 
 
 def test_objectives_that_are_not_positive_are_refused():
@@ -140,8 +181,8 @@ def _margin(decided, rows, values, trait):
     return float(products[has].min() / (products[~has].min() * (1 + _TOLERANCE)))
 
 
-def test_every_flip_is_where_all_designs_say_that_it_is():
-    decided, rows = _small()
+def check_flips(decided, rows):
+    """Compare all designs just before and just behind every flip."""
     box = decided.rivals.box
     places = {number: k for k, number in enumerate(box.numbers)}
     pairs = zip(decided.decisions, traits_of(decided.problem), strict=True)
@@ -156,7 +197,11 @@ def test_every_flip_is_where_all_designs_say_that_it_is():
             assert (_margin(decided, rows, values, trait) > 1.0) == is_flipped, decision.name
 
 
-def _check_proven(decided, rows):
+def test_every_flip_is_where_all_designs_say_that_it_is():
+    check_flips(*_small())
+
+
+def check_proven(decided, rows):
     """Compare all designs at random points of the share of each range that is proven."""
     rng = np.random.default_rng(1)
     for decision, trait in zip(decided.decisions, traits_of(decided.problem), strict=True):
@@ -170,7 +215,7 @@ def _check_proven(decided, rows):
 
 
 def test_what_is_proven_holds_at_random_points_by_all_designs():
-    _check_proven(*_small())
+    check_proven(*_small())
 
 
 def test_a_decision_with_too_many_rivals_is_given_up_and_the_box_made_smaller():
@@ -180,7 +225,7 @@ def test_a_decision_with_too_many_rivals_is_given_up_and_the_box_made_smaller():
     assert 0 < fewer.share < max(share for share, _, _ in fewer.wider)
     smaller = decide(fewer, _TOLERANCE)
     assert max(decision.share for decision in smaller.decisions) > fewer.share
-    _check_proven(smaller, rows)
+    check_proven(smaller, rows)
     with pytest.raises(InputError, match="more than 0 designs match the recommended one"):
         rivals_over(box, row, most=0)
 

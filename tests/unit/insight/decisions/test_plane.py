@@ -5,7 +5,6 @@ import csv
 import numpy as np
 import pytest
 
-from codesign import api
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation
 from codesign.insight.decisions.box import product_of
@@ -18,7 +17,8 @@ from codesign.report.svg import draw
 from codesign.search.enumeration import enumerate_front
 from codesign.search.problem_builder import build_problem
 from codesign.space import parse_space
-from tests.unit.insight.decisions.test_breakeven import _Idle, _planted, _problem
+from tests.unit.insight.decisions.test_breakeven import _Idle, _planted, _problem, system_problem
+from tests.unit.insight.decisions.test_decide import check_flips, check_proven
 
 _LIBRARY = load_library()
 _X, _Y = "hbm3e_8h.background_power", "hbf.background_power"
@@ -87,14 +87,35 @@ def test_a_memory_that_wins_at_no_corner_and_not_at_typical_constants_is_found()
 
 def test_the_map_is_that_of_all_designs_at_random_points():
     x, y = "hbm4_12h.access_energy", "lpddr6.access_energy"
-    problem = _problem(_LIBRARY)
-    rows = problem.space.rows(np.arange(problem.space.size))
-    rows = rows[problem.admits(rows)]
-    plane = _plane(problem, x, y)
+    plane = _plane(_problem(_LIBRARY), x, y)
     assert len(plane.shares) == 2
+    _check_map(plane, _every_row(plane.problem), x, y)
+
+
+def test_decisions_and_the_map_of_systems_are_those_of_all_systems():
+    problem = system_problem(memories=("hbf", "lpddr6"))
+    decided, rows = decide_front(problem, enumerate_front(problem)), _every_row(problem)
+    assert [decision.share for decision in decided.decisions[:4]] == [1.0] * 4
+    check_flips(decided, rows)
+    check_proven(decided, rows)
+    x, y = "hbf.background_power", "lpddr6.access_energy"
+    plane = _plane(problem, x, y)
+    assert ("prefill lpddr6", "decode hbf") in plane.shares
+    _check_map(plane, rows, x, y)
+
+
+def _every_row(problem):
+    rows = problem.space.rows(np.arange(problem.space.size))
+    return rows[problem.admits(rows)]
+
+
+def _check_map(plane, rows, x, y):
+    """Compare all designs at random points of the map."""
+    problem = plane.problem
     sweep = Sweep(problem, problem.deciding_metrics)
     names = [f"{number.technology}.{number.number}" for number in sweep.numbers]
     names_of_tiers = [name for name in problem.space.names if name.endswith("technology")]
+    pools = [name.split("tier")[0].replace("_", " ") for name in names_of_tiers]
     rng = np.random.default_rng(3)
     for strip in rng.choice(np.array(plane.strips, dtype=object), 30):
         values = sweep.typical.copy()
@@ -104,8 +125,10 @@ def test_the_map_is_that_of_all_designs_at_random_points():
         products = product_of(problem, observed.objectives)
         products[~observed.feasible] = np.inf
         has = np.array([
-            tuple(dict.fromkeys(design[name] for name in names_of_tiers if design[name]))
-            == plane.memories_at(strip)
+            tuple(dict.fromkeys(
+                f"{pool}{design[name]}"
+                for pool, name in zip(pools, names_of_tiers, strict=True) if design[name]
+            )) == plane.memories_at(strip)
             for design in problem.space.decode(rows)
         ])  # fmt: skip
         assert products[has].min() <= products.min() * (1 + PRECISION)
@@ -128,14 +151,11 @@ def test_a_constant_that_spans_no_plane_is_refused(x, y, message):
         _plane(_planted("hbm3e_8h, hbf"), x, y)
 
 
-def test_a_space_without_memories_a_plane_without_designs_and_a_system_are_refused():
+def test_a_space_without_memories_or_a_plane_without_designs_is_refused():
     with pytest.raises(InputError, match="has no choice of off-chip memories; expected a param"):
         _plane(_crossed("hbf"), _X, _Y)
     with pytest.raises(InputError, match="expected looser limits"):
         _plane(_crossed(limits=["watts <= 90"]), _X, _Y)
-    system = api.load_campaign("system-osworld").problem
-    with pytest.raises(InputError, match="prefer; expected a campaign of one device"):
-        plane_of(system, None, (_X, _Y), enumerate_front)
 
 
 def test_the_pairs_of_a_page_are_those_whose_changes_flip_decisions_first():

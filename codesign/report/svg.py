@@ -90,7 +90,7 @@ class _Scale:
             with np.errstate(divide="ignore", invalid="ignore"):
                 numbers = np.log10(numbers)
         shares = (numbers - self.low) / (self.high - self.low)
-        return np.asarray(self.begin + shares * (self.end - self.begin))
+        return self.begin + shares * (self.end - self.begin)
 
 
 @dataclass

@@ -217,12 +217,10 @@ class Session:
             objectives = np.maximum(observed.violations, 0.0).sum(axis=1)
             of_space = [np.maximum(values, 0.0) for values in self._space.violations(rows).values()]
             total = objectives + np.sum(of_space, axis=0) if of_space else objectives
-            excess = np.asarray(np.nan_to_num(total, nan=np.inf))
+            excess = np.nan_to_num(total, nan=np.inf)
             valid = np.flatnonzero(excess <= 0)
             changed = (rows != row).sum(axis=1)
-            order = np.argsort(
-                np.asarray(changed * 1000.0 + np.abs(rows - row).sum(axis=1)), kind="stable"
-            )
+            order = np.argsort(changed * 1000.0 + np.abs(rows - row).sum(axis=1), kind="stable")
             if len(valid):
                 nearest = rows[next(i for i in order if excess[i] <= 0)]
                 before = row[0]

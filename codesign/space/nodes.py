@@ -118,7 +118,7 @@ class Product(Fold):
         return 1.0
 
     def step(self, total: FloatArray, position: int, operand: FloatArray) -> FloatArray:
-        return np.asarray(total / operand if self.are_divisors[position] else total * operand)
+        return total / operand if self.are_divisors[position] else total * operand
 
 
 _FOLDED: dict[str, tuple[float, Callable[[FloatArray, FloatArray], FloatArray]]] = {

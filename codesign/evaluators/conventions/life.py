@@ -132,7 +132,7 @@ class LifeCount(PlainCount):
         """Everything that an operator makes, what the lowering sends to the cache too."""
         table = self.table
         output_elements = table.output_elements_per_request + table.kv_written_elements_per_request
-        return np.asarray(self.batch * output_elements * self.rows_share)
+        return self.batch * output_elements * self.rows_share
 
     def _queries(self) -> FloatArray:
         table = self.table
@@ -177,7 +177,7 @@ class LifeCount(PlainCount):
     def activations(self) -> tuple[FloatArray, FloatArray]:
         read = (
             self._factor("reads")
-            * np.asarray(self.batch * self.table.input_elements_per_request * self.rows_share)
+            * (self.batch * self.table.input_elements_per_request * self.rows_share)
             + self._factor("rereads") * self._outputs()
         )
         written = self._factor("writes") * self._outputs()

@@ -87,9 +87,9 @@ class Decoding:
         if self.speculation is None:
             return stored
         drafts = self.speculation.draft.stored_bytes(load)
-        return np.asarray(stored + np.where(self.draft_length == 0, 0.0, drafts))
+        return stored + np.where(self.draft_length == 0, 0.0, drafts)
 
     def memory_excess(self, load: Load) -> FloatArray:
         """Stored bytes over the memory of the instance, minus one; above 0 they do not fit."""
         memory = load.n_devices * self.target.machine.capacity_bytes
-        return np.asarray(self.stored_bytes(load) / memory - 1.0)
+        return self.stored_bytes(load) / memory - 1.0

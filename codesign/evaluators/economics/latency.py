@@ -148,7 +148,7 @@ class ForwardPass:
         shape, precision = self.shape, self.precision
         cached = shape.n_layers * shape.kv_elements * shape.attended(load.context_tokens)
         weights = shape.stored_parameters * np.asarray(precision.weight_bytes)
-        return np.asarray(weights + cached * precision.kv_bytes * load.batch)
+        return weights + cached * precision.kv_bytes * load.batch
 
     def _candidates(self, load: Load) -> Iterator[tuple[_Candidate, list[FloatArray]]]:
         """Every split that is tried, and the time of its pass for every number of queries."""
@@ -171,7 +171,7 @@ class ForwardPass:
                 blocks = [
                     Parts(
                         *(
-                            np.asarray(a + b * (1.0 / shape.n_layers))
+                            a + b * (1.0 / shape.n_layers)
                             for a, b in zip(
                                 self._feedforward(stage, layout, work), work.rest, strict=True
                             )
@@ -184,7 +184,7 @@ class ForwardPass:
                     pass_times = []
                     for work, block in zip(works, blocks, strict=True):
                         times = attention.parts(work.tokens)
-                        read = np.asarray(times.read_s + block.read_s)
+                        read = times.read_s + block.read_s
                         time = np.maximum(read, times.arithmetic_s + block.arithmetic_s)
                         time += times.network_s
                         time += block.network_s
@@ -209,7 +209,7 @@ class ForwardPass:
         read = weights / stage.devices / machine.bytes_per_s
         work = 2.0 * shape.unembedding_parameters / stage.devices / machine.flop_per_s
         # Experts that some token of the pass needs, as a share (Eq. 22).
-        met = 1.0 - np.asarray((1.0 - 1.0 / shape.sparsity) ** tokens) if shape.is_mixture else 1.0
+        met = 1.0 - (1.0 - 1.0 / shape.sparsity) ** tokens if shape.is_mixture else 1.0
         return _StepWork(tokens, met, Parts(network, read, work * tokens))
 
     def _reductions(
@@ -258,7 +258,7 @@ class ForwardPass:
         context = shape.attended(load.context_tokens)
         cached = shape.kv_elements * context * self.precision.kv_bytes
         scores = shape.score_flop * context / stage.devices
-        stored = np.asarray(shape.attention_parameters * self.precision.weight_bytes / memory)
+        stored = shape.attention_parameters * self.precision.weight_bytes / memory
         if context:
             # Queries of one request share a read of its cache.
             everywhere = stage.devices * machine.bytes_per_s
@@ -309,7 +309,7 @@ class ForwardPass:
         read = read + (shape.n_up_matrices * up + down) * routed
         work = shape.routed_parameters / shape.sparsity + shape.shared_parameters
         rate = stage.devices * machine.flop_per_s
-        return Parts(network, read, np.asarray(2.0 * work / rate * load.tokens))
+        return Parts(network, read, 2.0 * work / rate * load.tokens)
 
 
 def _collapsed(values: FloatArray) -> FloatArray:

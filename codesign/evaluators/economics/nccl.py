@@ -68,7 +68,7 @@ class Fabric:
     def nodes(self, n_devices: FloatArray) -> FloatArray:
         """Nodes that so many devices fill."""
         # Powers and quotients of whole numbers miss them by rounding; a node is not full early.
-        return np.asarray(np.ceil(np.maximum(n_devices, 1.0) / self.node_size - 1e-9))
+        return np.ceil(np.maximum(n_devices, 1.0) / self.node_size - 1e-9)
 
 
 @frozen
@@ -87,7 +87,7 @@ class Collective:
         """The cheapest protocol's time for messages; 0 for groups of one rank."""
         best: FloatArray | None = None
         for latency, per_byte in zip(self.latency_s, self.seconds_per_byte, strict=True):
-            time = np.asarray(per_byte * message_bytes)
+            time = per_byte * message_bytes
             time += latency
             best = time if best is None else np.minimum(best, time, out=best)
         assert best is not None  # there are protocols
@@ -115,6 +115,6 @@ def collective(
     for protocol in PROTOCOLS:
         steps = further * (passes * protocol.within_s)
         steps = steps + doublings * (passes * protocol.between_s)
-        latency.append(np.asarray(steps + several * protocol.base_s))
-        seconds.append(np.asarray(per_byte * (1.0 / protocol.bandwidth_share)))
+        latency.append(steps + several * protocol.base_s)
+        seconds.append(per_byte * (1.0 / protocol.bandwidth_share))
     return Collective(latency, seconds)

@@ -99,7 +99,7 @@ class ForecastMachine:
 
 def demand(work: PassWork, efficiencies: Efficiencies) -> Demand:
     """The sums over the operators in Eqs. 1 and 2."""
-    return Demand(*(np.asarray(row.sum(axis=-1)) for row in operator_demand(work, efficiencies)))
+    return Demand(*(row.sum(axis=-1) for row in operator_demand(work, efficiencies)))
 
 
 def operator_demand(work: PassWork, efficiencies: Efficiencies) -> Demand:

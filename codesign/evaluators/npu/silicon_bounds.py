@@ -94,7 +94,7 @@ class SiliconBounds(SiliconMetrics):
         return np.asarray(
             np.fmax.reduce(
                 [
-                    np.asarray(cut.stacks.n_dies * np.fmin(cut.stacks.base_mm2, RETICLE_MM2)) + mask
+                    cut.stacks.n_dies * np.fmin(cut.stacks.base_mm2, RETICLE_MM2) + mask
                     for _, cut, mask in self._cuts
                 ]
             )

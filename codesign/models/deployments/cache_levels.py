@@ -108,7 +108,7 @@ class CachedTurns:
 
     def total(self, values: FloatArray) -> FloatArray:
         """(n,) sum over the turns of a session of (q, n) values, the same for batches of any n."""
-        return np.asarray(sum_of(tuple(self.classes.turns[:, None] * values)))
+        return sum_of(tuple(self.classes.turns[:, None] * values))
 
     def session_s(self, times: TurnCosts, other_s: FloatArray) -> FloatArray:
         """(n,) least time of a machine for a session, its answers included.

@@ -341,4 +341,4 @@ def _parents(history: Observations) -> IntArray:
     if history.feasible.any():
         return history.front
     order = np.argsort(scaled_excess(history), kind="stable")[:_LEAST_EXCESS]
-    return np.asarray(order[~history.failed[order]])
+    return order[~history.failed[order]]

@@ -87,7 +87,7 @@ class Scale:
         """Observations as the model sees them."""
         raw, stretch = self._stretched(values)
         compressed = np.minimum(raw, self.knee) + self.width * stretch
-        return np.asarray((compressed - self.intercept) / self.slope)
+        return (compressed - self.intercept) / self.slope
 
     def log_density(self, values: FloatArray) -> float:
         """Logarithm of what a density gains if observations replace values on this scale."""
@@ -107,7 +107,7 @@ class Scale:
         raw = np.minimum(compressed, self.knee) + self.width * np.expm1(beyond)
         if not self.sign:
             return np.asarray(raw)
-        return np.asarray(self.sign * np.exp(np.minimum(self.sign * raw, _LARGEST_EXPONENT)))
+        return self.sign * np.exp(np.minimum(self.sign * raw, _LARGEST_EXPONENT))
 
     def expected_shortfall(
         self,
@@ -192,11 +192,11 @@ def _negative_shortfall(
     mean = _mean_of_exponential(-center, spread)
     gap = (-center - np.log(np.maximum(np.negative(bound), _TINY))) / spread
     value = mean * ndtr(gap + spread) + bound * ndtr(gap)
-    return np.asarray(np.where(np.less(bound, 0.0), np.maximum(value, 0.0), bound + mean))
+    return np.where(np.less(bound, 0.0), np.maximum(value, 0.0), bound + mean)
 
 
 def _mean_of_exponential(center: FloatArray, spread: FloatArray) -> FloatArray:
-    return np.asarray(np.exp(np.minimum(center + 0.5 * spread**2, _LARGEST_EXPONENT)))
+    return np.exp(np.minimum(center + 0.5 * spread**2, _LARGEST_EXPONENT))
 
 
 _SHORTFALLS = {0: _normal_shortfall, 1: _positive_shortfall, -1: _negative_shortfall}

@@ -112,7 +112,7 @@ class ServedRequests:
         """(r,) whether both times are within their limits; of one token only the first counts."""
         tpot = np.nan_to_num(self.time_per_output_token_s, nan=0.0)
         is_in_time = self.time_to_first_token_s <= first_token_s
-        return np.asarray(is_in_time & (tpot <= output_token_s))
+        return is_in_time & (tpot <= output_token_s)
 
     def utilization(self, pool: PoolLoad) -> FloatArray:
         """(machines,) part of the makespan in which each machine of a pool ran steps."""

@@ -31,7 +31,7 @@ def probability_of_wait(load: FloatArray, machines: FloatArray) -> FloatArray:
         next_blocked = load * blocked / (count + load * blocked)
         blocked = np.where(count <= machines, next_blocked, blocked)
     busy = np.minimum(load / machines, 1.0)
-    return np.asarray(blocked / (1.0 - busy * (1.0 - blocked)))
+    return blocked / (1.0 - busy * (1.0 - blocked))
 
 
 def mean_wait_s(arrivals_per_s: float, pool_per_s: FloatArray, machines: FloatArray) -> FloatArray:
@@ -59,5 +59,5 @@ def _tail_and_share(
 ) -> tuple[FloatArray, FloatArray]:
     """(n,) mean wait of a request that waits, infinite where machines do not keep up, and share."""
     with np.errstate(divide="ignore"):
-        tail_s = np.asarray(_SERVICES_ALIKE / np.maximum(pool_per_s - arrivals_per_s, 0.0))
+        tail_s = _SERVICES_ALIKE / np.maximum(pool_per_s - arrivals_per_s, 0.0)
     return tail_s, probability_of_wait(arrivals_per_s * machines / pool_per_s, machines)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.campaigns import Reading
 from codesign.base.columns import JsonObject
+from codesign.base.records import stated_values
 from codesign.insight.decisions.breakeven import PRECISION, Goal
 from codesign.insight.decisions.decide import Verdict
 from codesign.insight.decisions.plane import PRECISION as PLANE_PRECISION
@@ -205,7 +206,7 @@ class ValueFrontEntry(Entry):
     @classmethod
     def describe(cls, front: ValueFront, problem: Problem) -> Self:
         """The entry of a front."""
-        design = front.design and {k: v for k, v in front.design.items() if v is not None}
+        design = front.design and stated_values(front.design)
         return cls.read(front, design=design, objectives=_natural(problem, front.objectives))
 
 
@@ -348,7 +349,7 @@ class MapsAnswer(Answer):
 
 def _design(problem: Problem, row: Any) -> JsonObject:
     (design,) = problem.space.decode(row[None, :])
-    return {name: value for name, value in design.items() if value is not None}
+    return stated_values(design)
 
 
 def _natural(problem: Problem, objectives: Any) -> dict[str, float]:

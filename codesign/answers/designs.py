@@ -12,6 +12,7 @@ from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.uncertainty import Uncertainty
 from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject
 from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
+from codesign.base.records import stated_values
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.explanation.distance import Measure
 from codesign.search.problem import Problem
@@ -88,7 +89,7 @@ class FrontDistance(Entry):
             (design,) = problem.space.decode(rows[[place]])
             values = problem.flipped(front[place]).tolist()
             fields = {
-                "dominator": {key: value for key, value in design.items() if value is not None},
+                "dominator": stated_values(design),
                 "objectives": dict(zip(problem.objective_names, values, strict=True)),
             }
         return cls(improvement=measure.kind, regret=regret, n_dominating=len(places), **fields)
@@ -146,7 +147,7 @@ class EvaluateAnswer(Answer, version=2):
             space=evaluated.space.name,
             **evaluated.inputs,
             profile=evaluated.reading.get("profile"),
-            design={name: value for name, value in evaluated.design.items() if value is not None},
+            design=stated_values(evaluated.design),
             derived=evaluated.derived,
             feasible=evaluated.is_feasible,
             violations=evaluated.violations,

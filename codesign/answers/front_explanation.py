@@ -10,6 +10,7 @@ import numpy as np
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.campaigns import Reading
 from codesign.base.columns import FloatArray, IntArray, JsonObject
+from codesign.base.records import stated_values
 from codesign.insight.explanation import FrontExplanation
 from codesign.insight.explanation.absence import Absence, Broken, Miss
 from codesign.insight.explanation.prices import Move, Price
@@ -270,7 +271,7 @@ class _Entries:
     def design(self, row: IntArray) -> JsonObject:
         """Values of the parameters that the design has."""
         (decoded,) = self.problem.space.decode(np.atleast_2d(row))
-        return {name: value for name, value in decoded.items() if value is not None}
+        return stated_values(decoded)
 
     def absence(self, absence: Absence) -> AbsentEntry:
         """A value that the front does not have."""

@@ -11,6 +11,7 @@ from pydantic import Field
 from codesign.answers.answer import Answer, Design, Entry
 from codesign.base.columns import Strings
 from codesign.base.metrics import Metric
+from codesign.base.records import stated_values
 from codesign.models.hardware.device import Device
 from codesign.models.memtech import MemoryTechnology
 from codesign.models.workload.reuse import ReuseSummary
@@ -126,10 +127,7 @@ class SpaceAnswer(Answer):
             constraints=[constraint.text for constraint in space.constraints],
             pools=pools,
             links=links,
-            designs={
-                name: {key: value for key, value in design.items() if value is not None}
-                for name, design in space.designs.items()
-            },
+            designs={name: stated_values(design) for name, design in space.designs.items()},
         )
 
 

@@ -1,11 +1,14 @@
-"""Records that never change."""
+"""Records that never change, and what is stated of one."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform
 
 Class = TypeVar("Class")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 
 
 @dataclass_transform(frozen_default=True, field_specifiers=(field,))
@@ -20,3 +23,8 @@ def frozen(cls: type[Class]) -> type[Class]:
         Point(x=2.0)
     """
     return dataclass(frozen=True)(cls)
+
+
+def stated_values(values: Mapping[Key, Value | None]) -> dict[Key, Value]:
+    """The values that are not None, by their keys."""
+    return {key: value for key, value in values.items() if value is not None}

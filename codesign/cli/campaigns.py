@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.base.errors import InputError, JobError
+from codesign.base.records import stated_values
 from codesign.cli import completion
 from codesign.cli.output import AsJson, report, say, terminal_width
 from codesign.cli.sampling import Samples, Seed, sampling
@@ -82,7 +83,7 @@ def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
 
     from codesign.base.schema import sentence_of
 
-    values = {key: value for key, value in flags.items() if value is not None}
+    values = stated_values(flags)
     try:
         return type(execution).model_validate(execution.model_dump() | values)
     except ValidationError as error:

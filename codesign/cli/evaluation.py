@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.base.errors import InputError, check_known
-from codesign.base.records import frozen
+from codesign.base.records import frozen, stated_values
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import (
@@ -117,7 +117,7 @@ def evaluate(
         title, result = _campaign_evaluation(loaded, subject)
     else:
         strays = {"--folder": folder, "--pick": subject.pick}
-        stray = [name for name, value in strays.items() if value is not None]
+        stray = [*stated_values(strays)]
         _refuse(stray, "it is of a --campaign")
         title, result = _flag_evaluation(subject, question)
     distance = None if campaign is None else _distance(loaded, result)
@@ -167,7 +167,7 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
         raise InputError(f"{repeated[0]!r} is given twice", "--request")
     if "trace" in inputs and inputs.keys() & _TOKENS - {"trace"}:
         raise InputError("expected --workload, or --prompt-tokens and --generated-tokens, got both")
-    inputs |= {key: value for key, value in more.items() if value is not None}
+    inputs |= stated_values(more)
     if not (inputs or path or question.evaluator):
         raise InputError(
             f"expected a model and its work, such as: codesign evaluate {design or 'D1'} "

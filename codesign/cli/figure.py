@@ -11,7 +11,7 @@ import typer
 
 from codesign.base.errors import InfeasibleError, InputError, check_known, mistakes_at
 from codesign.base.files import ending_of
-from codesign.base.records import frozen
+from codesign.base.records import frozen, stated_values
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder, front_to_draw, shown_path
 from codesign.cli.export import check_ended
@@ -82,7 +82,7 @@ def figure(
         options = {
             "--design": design, "--width": drawing.width, "--partial": drawing.partial or None,
         }  # fmt: skip
-        flags = [name for name, value in options.items() if value is not None]
+        flags = [*stated_values(options)]
         if flags:
             raise InputError(f"expected a kind of figure before {words[0]!r}", ", ".join(flags))
         _draw_both(words[0], form or "pdf", output, folder, as_json)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from codesign.base.errors import InputError
+from codesign.base.records import stated_values
 
 Samples = Annotated[
     int | None, typer.Option(min=1, max=100_000, help="Draws from the ranges. [500]")
@@ -21,7 +22,7 @@ def sampling(flag: str, is_on: bool, samples: int | None, seed: int | None) -> d
         InputError: An option of the draws is set, but the option that draws is not.
     """
     flag_values = {"samples": samples, "seed": seed}
-    draws = {name: value for name, value in flag_values.items() if value is not None}
+    draws = stated_values(flag_values)
     if draws and not is_on:
         raise InputError(f"--{next(iter(draws))} is of use only with {flag}")
     return draws

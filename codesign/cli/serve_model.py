@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from math import ceil, inf
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.base.errors import InputError, mistakes_at
-from codesign.base.records import frozen
+from codesign.base.records import frozen, stated_values
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import flag, set_flags
@@ -130,7 +130,9 @@ def serve_model(
     n_machines = count("--machines", machines)
     stores: Mapping[str, int] = store_units(cache)
     if campaign is None:
-        _refuse(_present({"--design": design, "--pick": pick, "--folder": folder}), "--campaign")
+        _refuse(
+            stated_values({"--design": design, "--pick": pick, "--folder": folder}), "--campaign"
+        )
         if model is None or not on:
             expected = "expected MODEL and --on, or --campaign and --design"
             raise InputError(expected, "MODEL" if model is None else "--on")
@@ -142,8 +144,13 @@ def serve_model(
         machine = {"device": on[0], **formats.formats(model), **degrees_of(split)}
         fleet = _devices(machine, n_machines, more, prefill, workload, stream, settings)
     else:
-        strays = _present({"MODEL": model, "--on": on, "--power-limit": power_limit})
-        strays |= _present({"--convention": convention}) | {f"--option {name}" for name in more}
+        flags = {
+            "MODEL": model,
+            "--on": on,
+            "--power-limit": power_limit,
+            "--convention": convention,
+        }
+        strays = {*stated_values(flags), *(f"--option {name}" for name in more)}
         strays.update(*(set_flags(record) for record in (split, formats, prefill)))
         _refuse(strays, "no --campaign")
         named = design_or_pick(design, pick)
@@ -344,7 +351,7 @@ def _stream(
     rate = requests.requests_per_s
     has_file = requests.trace is not None or requests.session is not None
     if not has_file:
-        _refuse(_present({"--sessions-per-s": requests.sessions_per_s}), "--session")
+        _refuse(stated_values({"--sessions-per-s": requests.sessions_per_s}), "--session")
         if (rate is None) != requests.at_once:
             raise InputError(
                 "expected --trace, --session, or the tokens of a request with either "
@@ -360,7 +367,7 @@ def _stream(
             others["--sessions-per-s"] = requests.sessions_per_s
         else:
             others["--trace"] = requests.trace
-        stray = [*set_flags(tokens), *_present(others)]
+        stray = [*set_flags(tokens), *stated_values(others)]
         if stray:
             source = "--session" if requests.session else "--trace"
             raise InputError(f"expected requests of {source} alone, got {', '.join(stray)} too")
@@ -413,13 +420,9 @@ def _service_level(request: RequestFlags) -> LatencyLimits | None:
     return LatencyLimits(first, output)
 
 
-def _present(flags: Mapping[str, object]) -> set[str]:
-    return {name for name, value in flags.items() if value is not None}
-
-
-def _refuse(strays: set[str], expected: str) -> None:
-    if strays:
-        raise InputError(f"expected {expected} with {', '.join(sorted(strays))}")
+def _refuse(strays: Iterable[str], expected: str) -> None:
+    if listed := ", ".join(sorted(strays)):
+        raise InputError(f"expected {expected} with {listed}")
 
 
 def _pool_row(machine: ServingMachine, role: Any, n_machines: int) -> PoolInputs:
@@ -430,8 +433,8 @@ def _pool_row(machine: ServingMachine, role: Any, n_machines: int) -> PoolInputs
         role=role,
         design={
             name: value
-            for name, value in machine.design.items()
-            if name != "batch_size" and value is not None
+            for name, value in stated_values(machine.design).items()
+            if name != "batch_size"
         },
         machines=n_machines,
         devices=n_machines * machine.n_devices,

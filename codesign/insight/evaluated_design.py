@@ -9,7 +9,7 @@ from codesign.base.columns import Fields, JsonObject, Strings, Value, first_valu
 from codesign.base.evaluator import Evaluator, Explanation, PoolAccount, reading_of
 from codesign.base.metrics import Metric
 from codesign.base.notebook import metric_text, table_html
-from codesign.base.records import frozen
+from codesign.base.records import frozen, stated_values
 from codesign.base.schema import Record
 from codesign.search.derived_metrics import DerivedMetric
 from codesign.space import DesignSpace
@@ -163,7 +163,7 @@ class EvaluatedDesign(_LimitedDesign):
 
     def _repr_html_(self) -> str:
         """The design and its metrics in a notebook."""
-        values = {name: value for name, value in self.design.items() if value is not None}
+        values = stated_values(self.design)
         units = {metric.name: metric for metric in self.known_metrics}
         metrics = [
             (name, metric_text(value, units[name]) if name in units else f"{value:.4g}")

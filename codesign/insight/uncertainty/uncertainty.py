@@ -26,7 +26,7 @@ import numpy as np
 
 from codesign.base.columns import Arrays, FloatArray, IntArray, Strings, first_values
 from codesign.base.loop_progress import counted
-from codesign.base.records import frozen
+from codesign.base.records import frozen, stated_values
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.insight.uncertainty.sweep import Sweep, draw
@@ -68,7 +68,7 @@ def design_uncertainty(
     space = evaluated.space
     sweep = Sweep.single(evaluated)
     drawn = draw(sweep.numbers, samples, seed)
-    row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
+    row = space.encode(stated_values(evaluated.design))
     in_space = all(values[0] <= 0 for values in space.violations(row).values())
     observed = [sweep.observe(row, values) for values in counted(drawn, _DRAWS)]
     corners = _Corners.build(sweep, row)
@@ -99,7 +99,7 @@ def design_intervals(evaluated: EvaluatedDesign, samples: int = SAMPLES) -> Arra
         InputError: An evaluator without technologies, no sample.
     """
     space, sweep = evaluated.space, Sweep.single(evaluated)
-    row = space.encode({k: value for k, value in evaluated.design.items() if value is not None})
+    row = space.encode(stated_values(evaluated.design))
     quantiles = metric_quantiles(sweep, row, sweep.metrics, (5, 95), samples)
     return {name: ends for name, (ends,) in quantiles.items() if has_width(ends)}
 

@@ -12,6 +12,7 @@ from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, mod
 
 from codesign.base.errors import InputError, KeyedValueError, describe_unknown
 from codesign.base.plugins import load
+from codesign.base.records import stated_values
 from codesign.base.schema import (
     Document,
     Natural,
@@ -292,7 +293,7 @@ class LanguageModel(Record):
         """Hugging Face's defaults for what a file may leave out."""
         if not isinstance(data, dict):
             return data
-        filled = {key: value for key, value in data.items() if value is not None}
+        filled = stated_values(data)
         heads, hidden = filled.get("num_attention_heads"), filled.get("hidden_size")
         if "num_key_value_heads" not in filled and heads is not None:
             filled["num_key_value_heads"] = heads

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.campaigns import Reading
-from codesign.base.columns import JsonObject
 from codesign.base.records import stated_values
 from codesign.insight.decisions.breakeven import PRECISION, Goal
 from codesign.insight.decisions.decide import Verdict
@@ -55,9 +54,9 @@ class FlipEntry(Entry):
         return cls.read(
             flip,
             changes=[ChangeEntry.describe(change) for change in flip.changes],
-            design=_design(problem, flip.row),
-            objectives=_natural(problem, flip.objectives),
-            beaten=_natural(problem, flip.beaten),
+            design=problem.space.design(flip.row),
+            objectives=problem.natural_values(flip.objectives),
+            beaten=problem.natural_values(flip.beaten),
         )
 
 
@@ -124,8 +123,8 @@ class DecideAnswer(Answer):
         problem, rivals = decided.problem, decided.rivals
         return cls.read(
             decided,
-            design=_design(problem, decided.row),
-            objectives=_natural(problem, decided.objectives),
+            design=problem.space.design(decided.row),
+            objectives=problem.natural_values(decided.objectives),
             decisions=[
                 DecisionEntry.read(
                     decision,
@@ -179,9 +178,9 @@ class MemoriesAnswer(Answer):
         entries = [
             KindEntry.read(
                 regret,
-                design=None if regret.row is None else _design(problem, regret.row),
-                objectives=_natural(problem, regret.objectives),
-                best=_natural(problem, regret.best),
+                design=None if regret.row is None else problem.space.design(regret.row),
+                objectives=problem.natural_values(regret.objectives),
+                best=problem.natural_values(regret.best),
             )
             for regret in kinds
         ]
@@ -207,7 +206,7 @@ class ValueFrontEntry(Entry):
     def describe(cls, front: ValueFront, problem: Problem) -> Self:
         """The entry of a front."""
         design = front.design and stated_values(front.design)
-        return cls.read(front, design=design, objectives=_natural(problem, front.objectives))
+        return cls.read(front, design=design, objectives=problem.natural_values(front.objectives))
 
 
 class ReachEntry(Entry):
@@ -326,7 +325,7 @@ class MapAnswer(Answer):
             y=AxisEntry.read(plane.y),
             shares=[MemoryShare(memories=key, share=area) for key, area in plane.shares.items()],
             designs=[
-                PlaneDesign(memories=memories, design=_design(plane.problem, row))
+                PlaneDesign(memories=memories, design=plane.problem.space.design(row))
                 for memories, row in zip(plane.memories, plane.rows, strict=True)
             ],
             strips=[StripEntry.read(strip) for strip in plane.strips],
@@ -345,12 +344,3 @@ class MapsAnswer(Answer):
     """Pairs that have no map, with the reason."""
     files: Sequence[str]
     """Paths of the files that were written."""
-
-
-def _design(problem: Problem, row: Any) -> JsonObject:
-    (design,) = problem.space.decode(row[None, :])
-    return stated_values(design)
-
-
-def _natural(problem: Problem, objectives: Any) -> dict[str, float]:
-    return dict(zip(problem.objective_names, problem.flipped(objectives).tolist(), strict=True))

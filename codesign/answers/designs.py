@@ -86,11 +86,9 @@ class FrontDistance(Entry):
         if len(places):
             leads = [measure.gaps_between(point[0], front[k]).max() for k in places]
             place = places[int(np.argmax(leads))]
-            (design,) = problem.space.decode(rows[[place]])
-            values = problem.flipped(front[place]).tolist()
             fields = {
-                "dominator": stated_values(design),
-                "objectives": dict(zip(problem.objective_names, values, strict=True)),
+                "dominator": problem.space.design(rows[place]),
+                "objectives": problem.natural_values(front[place]),
             }
         return cls(improvement=measure.kind, regret=regret, n_dominating=len(places), **fields)
 

@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
-import numpy as np
-
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.campaigns import Reading
-from codesign.base.columns import FloatArray, IntArray, JsonObject
-from codesign.base.records import stated_values
+from codesign.base.columns import FloatArray
 from codesign.insight.explanation import FrontExplanation
 from codesign.insight.explanation.absence import Absence, Broken, Miss
 from codesign.insight.explanation.prices import Move, Price
@@ -199,7 +196,7 @@ class ExplainFrontAnswer(Answer):
     def describe(cls, explanation: FrontExplanation, name: str, **fields: Any) -> Self:
         """The answer; objectives in natural sign, derived quantities in coherent SI units."""
         entries = _Entries(explanation)
-        front, prices = explanation.front, explanation.prices
+        problem, front, prices = explanation.problem, explanation.front, explanation.prices
         representatives = front.representatives()
         return cls.read(
             explanation,
@@ -231,22 +228,22 @@ class ExplainFrontAnswer(Answer):
             improvement=explanation.measure.kind,
             absent=[entries.absence(absence) for absence in explanation.absences],
             step=prices.step,
-            reference_point=entries.natural(prices.reference),
+            reference_point=problem.natural_values(prices.reference),
             hypervolume=prices.hypervolume,
             limits=[entries.price(price) for price in prices.items],
             binding=[
-                BoundPoint(objectives=entries.natural(front.objectives[point]), busy=busy)
+                BoundPoint(objectives=problem.natural_values(front.objectives[point]), busy=busy)
                 for point, busy in zip(explanation.kept, explanation.binding, strict=True)
             ],
             range_ends=[
-                RangeEndEntry.read(end, best=entries.natural(end.best))
+                RangeEndEntry.read(end, best=problem.natural_values(end.best))
                 for end in explanation.range_ends
             ],
             knees=[
                 KneeEntry(
                     distance=knee.distance,
-                    objectives=entries.natural(front.objectives[knee.point]),
-                    design=entries.design(representatives[knee.point]),
+                    objectives=problem.natural_values(front.objectives[knee.point]),
+                    design=problem.space.design(representatives[knee.point]),
                 )
                 for knee in explanation.knees
             ],
@@ -264,15 +261,6 @@ class _Entries:
         """Numbers by objective."""
         return dict(zip(self.problem.objective_names, values.tolist(), strict=True))
 
-    def natural(self, objectives: FloatArray) -> dict[str, float]:
-        """Minimized objectives as metrics."""
-        return self.objective_values(self.problem.flipped(objectives))
-
-    def design(self, row: IntArray) -> JsonObject:
-        """Values of the parameters that the design has."""
-        (decoded,) = self.problem.space.decode(np.atleast_2d(row))
-        return stated_values(decoded)
-
     def absence(self, absence: Absence) -> AbsentEntry:
         """A value that the front does not have."""
         return AbsentEntry.read(
@@ -285,13 +273,13 @@ class _Entries:
     def miss(self, miss: Miss) -> MissEntry:
         """The design that comes nearest to the front."""
         return MissEntry(
-            design=self.design(miss.row),
-            objectives=self.natural(miss.objectives),
+            design=self.problem.space.design(miss.row),
+            objectives=self.problem.natural_values(miss.objectives),
             regret=miss.regret,
             lacks_alone=self.objective_values(miss.alone),
             dominated_by=Dominator(
-                design=self.design(miss.dominator),
-                objectives=self.natural(self.front.objectives[miss.point]),
+                design=self.problem.space.design(miss.dominator),
+                objectives=self.problem.natural_values(self.front.objectives[miss.point]),
                 better_by=self.objective_values(miss.better),
             ),
         )
@@ -306,7 +294,9 @@ class _Entries:
             state=price.state,
             least_used=price.used[0],
             most_used=price.used[1],
-            next_point=None if price.next_point is None else self.natural(price.next_point),
+            next_point=None
+            if price.next_point is None
+            else self.problem.natural_values(price.next_point),
             looser=self.move(price.looser),
             tighter=self.move(price.tighter),
         )
@@ -319,6 +309,6 @@ class _Entries:
             hypervolume=move.hypervolume,
             hypervolume_change=move.change,
             hypervolume_per_unit=move.price,
-            best=self.natural(move.best),
+            best=self.problem.natural_values(move.best),
             best_improvement_per_unit=self.objective_values(move.best_change),
         )

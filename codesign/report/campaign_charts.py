@@ -117,7 +117,7 @@ def front_chart(picture: FrontPicture, is_narrow: bool, with_searched: bool = Fa
         is_narrow: One panel below the other, and names without values.
         with_searched: Also the designs that a search evaluated, when the front is exact.
     """
-    objectives = [optimized.metric for optimized in picture.results.problem.objectives]
+    objectives = picture.results.problem.objective_metrics
     pairs: list[tuple[Metric | None, Metric]] = [(x, y) for y, x in combinations(objectives, 2)]
     pairs = pairs or [(None, objectives[0])]
     is_cloud = with_searched or not picture.is_exact

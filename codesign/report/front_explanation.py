@@ -168,7 +168,7 @@ def _binding(explanation: FrontExplanation) -> Section:
     problem = explanation.problem
     first = Counter(next(iter(shares), "") for shares in explanation.binding)
     line = ", ".join(f"{name} {_count(n, 'point')}" for name, n in first.most_common() if name)
-    metrics = [objective.metric for objective in problem.objectives]
+    metrics = problem.objective_metrics
     natural = problem.flipped(explanation.front.objectives[explanation.kept])
     rows = [
         (*(format_metric(float(x), m) for x, m in zip(point, metrics, strict=True)),
@@ -258,7 +258,7 @@ class _Words:
     def __init__(self, explanation: FrontExplanation) -> None:
         self.explanation = explanation
         self.space = explanation.problem.space
-        self.metrics = [objective.metric for objective in explanation.problem.objectives]
+        self.metrics = explanation.problem.objective_metrics
         self.titles = [metric_title(metric) for metric in self.metrics]
 
     def design(self, row: IntArray) -> str:

@@ -72,7 +72,7 @@ def front_lines(
     columns = {
         "#": [str(place + 1) for place in places.tolist()],
         "pick": [picks.get(place, "") for place in places.tolist()],
-        **_numbers(results, positions, [x.metric for x in results.problem.objectives]),
+        **_numbers(results, positions, results.problem.objective_metrics),
         "like it": [f"+{n:,}" if (n := len(folded.folded_under(x))) else "" for x in places],
         "designs": [f"{counts[int(x)]:,}" for x in positions] if counts else [],
     }

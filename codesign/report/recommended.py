@@ -25,7 +25,7 @@ def recommendation_parts(results: Results, folded: FoldedFront) -> tuple[str, st
     points = results.objectives[folded.positions[kept_places]]
     recommendation = recommend(points, problem.senses, cost_column(problem.objectives))
     place = int(kept_places[recommendation.point])
-    metrics = [objective.metric for objective in problem.objectives]
+    metrics = problem.objective_metrics
     natural = problem.flipped(results.objectives[folded.positions])
     values = ", ".join(
         format_metric(float(value), metric)

@@ -94,7 +94,7 @@ def _percent(share: float | None) -> str:
 
 def front_tables(robust_front: RobustFront, results: Results, limit: int | None = None) -> Tables:
     """Share of draws with each design on the front; at most ``limit`` designs."""
-    metrics = [objective.metric for objective in results.problem.objectives]
+    metrics = results.problem.objective_metrics
     designs = robust_front.designs[:limit]
     space = results.problem.space
     words = design_words(

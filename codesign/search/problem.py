@@ -173,9 +173,14 @@ class Problem:
         return tuple(x for x in self.constraints if x.is_limit and x.expression.names <= own_names)
 
     @property
-    def objective_names(self) -> list[str]:
+    def objective_metrics(self) -> list[Metric]:
         """The metric of each objective."""
-        return [objective.metric.name for objective in self.objectives]
+        return [objective.metric for objective in self.objectives]
+
+    @property
+    def objective_names(self) -> list[str]:
+        """The name of each objective's metric."""
+        return [metric.name for metric in self.objective_metrics]
 
     @property
     def senses(self) -> tuple[Sense, ...]:
@@ -185,6 +190,10 @@ class Problem:
     def flipped(self, objectives: FloatArray) -> FloatArray:
         """(..., m) objectives to minimize as values of their metrics, or the other way round."""
         return flipped_columns(objectives, self.senses)
+
+    def natural_values(self, objectives: FloatArray) -> dict[str, float]:
+        """(m,) objectives to minimize as values of their metrics, by name."""
+        return dict(zip(self.objective_names, self.flipped(objectives).tolist(), strict=True))
 
     @property
     def deciding_metrics(self) -> StringTuple:

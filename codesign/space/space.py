@@ -21,6 +21,7 @@ from codesign.base.columns import (
     Value,
 )
 from codesign.base.errors import InputError, ProblemList, check_known, describe_unknown
+from codesign.base.records import stated_values
 from codesign.base.units import Unit
 from codesign.space.components import Component, components_of
 from codesign.space.expression_parser import parse_expression
@@ -332,6 +333,10 @@ class DesignSpace:
         """The designs by parameter name; None where absent."""
         lists = [column.decoded() for column in self.columns(rows).values()]
         return [dict(zip(self.names, values, strict=True)) for values in zip(*lists, strict=True)]
+
+    def design(self, row: IntArray) -> dict[str, Value]:
+        """The design of a (d,) row by parameter name, without what is absent."""
+        return stated_values(self.decode(row[None, :])[0])
 
     def encode(self, design: Mapping[str, object], where: str | None = None) -> IntArray:
         """(1, d) the canonical row of a design given by parameter name.

@@ -200,7 +200,7 @@ _DEFINITION = ("space", "workload", "fixed", "constraints", "budget", "seeds")
 
 def _front_chart(book: Workbook, results: Results, headers: Strings, n_rows: int) -> None:
     """The observations by the first two objectives, on a sheet of its own; none for a single."""
-    metrics = [objective.metric for objective in results.problem.objectives][:2]
+    metrics = results.problem.objective_metrics[:2]
     if len(metrics) < 2 or not n_rows:
         return
     above, along = metrics

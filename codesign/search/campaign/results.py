@@ -71,7 +71,7 @@ class Results:
 
     def _repr_html_(self) -> str:
         """The front in a notebook: a figure, and the objectives of its designs."""
-        metrics = [objective.metric for objective in self.problem.objectives]
+        metrics = self.problem.objective_metrics
         rows = (
             [metric_text(float(self.metrics[metric.name][position]), metric) for metric in metrics]
             for position in self.front().tolist()
@@ -198,11 +198,10 @@ class Results:
 
     def design(self, position: int) -> JsonObject:
         """The present parameters of one design, as ``codesign evaluate`` takes them."""
-        design = self.problem.space.decode(self.rows[position : position + 1])[0]
+        design = self.problem.space.design(self.rows[position])
         return {
             name: list(value) if isinstance(value, tuple) else value
             for name, value in design.items()
-            if value is not None
         }
 
 

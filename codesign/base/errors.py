@@ -15,11 +15,14 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import TypeVar
 
 from codesign.base.records import frozen
+
+Entry = TypeVar("Entry")
 
 _MOST_CHARACTERS = 200
 """Characters of a name that is repeated in a message and compared with the known ones."""
@@ -174,6 +177,12 @@ def check_known(
     """
     if got not in known:
         raise UnknownNameError(kind, got, map(str, known), where)
+
+
+def known_entry(kind: str, got: str, known: Mapping[str, Entry], where: str | None = None) -> Entry:
+    """The entry of a name, which must be among the known ones; see :func:`check_known`."""
+    check_known(kind, got, known, where)
+    return known[got]
 
 
 class InfeasibleError(InputError):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.base.errors import InputError, check_known
+from codesign.base.errors import InputError, known_entry
 from codesign.base.records import frozen, stated_values
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
@@ -182,8 +182,7 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
     if path is not None:
         values = file.choose(design)
     elif design is not None:
-        check_known("design", design, space.designs, f"space {space.name}")
-        values = space.designs[design]
+        values = known_entry("design", design, space.designs, f"space {space.name}")
     _check_design({**values, **pairs}, space)
     with naming(
         {
@@ -343,8 +342,7 @@ class _DesignFile:
         if not self.designs:
             raise InputError("holds no design", self.source)
         design_name = next(iter(self.designs)) if name is None else name
-        check_known("design", design_name, self.designs, self.source)
-        design = self.designs[design_name]
+        design = known_entry("design", design_name, self.designs, self.source)
         if not isinstance(design, dict):
             raise InputError(f"expected parameters with values, got {design!r}", self.source)
         # As a space file has it, with a source beside the values; or the values alone.

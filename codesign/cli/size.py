@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.base.errors import InputError, check_known
+from codesign.base.errors import InputError, check_known, known_entry
 from codesign.base.records import frozen
 from codesign.cli.flag_records import flag_names, set_flags
 from codesign.cli.flags import check_figure, count, naming, numbers
@@ -461,8 +461,7 @@ def _vary(question: SizeQuestion, workload: Fields, settings: JsonObject, as_jso
     from codesign.report import size_tables
 
     study, axis = question.study, question.study.vary or ""
-    check_known("axis", axis, scaling.AXES, "--vary")
-    varied = scaling.AXES[axis]
+    varied = known_entry("axis", axis, scaling.AXES, "--vary")
     # GenZ varies numbers of an accelerator that nobody measured, so bounds are the default.
     settings = {"profile": "ideal", **settings} | ({"offload": True} if axis == "offload" else {})
     devices = named_devices(question.on or [str(scaling.REFERENCE_FILE)])

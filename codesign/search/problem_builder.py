@@ -13,8 +13,8 @@ from codesign.base.errors import (
     InputError,
     ProblemList,
     UnusableValueError,
-    check_known,
     describe_unknown,
+    known_entry,
 )
 from codesign.base.evaluator import Evaluator, LinkDescription, PoolDescription, checked_evaluator
 from codesign.base.metrics import Metric
@@ -196,8 +196,8 @@ def read_sense(text: str, where: str | None) -> tuple[str, str]:
 def _read_objective(text: str, is_known: Iterable[Metric], where: str | None) -> Objective:
     sense, name = read_sense(text, where)
     metrics = {metric.name: metric for metric in is_known}
-    check_known("metric", name, metrics, where)
-    return Objective(metrics[name], "minimize" if sense == "minimize" else "maximize", where)
+    metric = known_entry("metric", name, metrics, where)
+    return Objective(metric, "minimize" if sense == "minimize" else "maximize", where)
 
 
 def _objective_problems(

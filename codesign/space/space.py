@@ -20,7 +20,7 @@ from codesign.base.columns import (
     StringTuple,
     Value,
 )
-from codesign.base.errors import InputError, ProblemList, check_known, describe_unknown
+from codesign.base.errors import InputError, ProblemList, describe_unknown, known_entry
 from codesign.base.records import stated_values
 from codesign.base.units import Unit
 from codesign.space.components import Component, components_of
@@ -379,8 +379,7 @@ class DesignSpace:
         values: dict[str, object] = {}
         for name, machine in machines.items():
             pool = self.pools[name]
-            check_known(f"design of pool {name}", str(machine), pool.space.designs, where)
-            named = pool.space.designs[str(machine)]
+            named = known_entry(f"design of pool {name}", str(machine), pool.space.designs, where)
             values |= {pool.full_name(key): value for key, value in named.items()}
         return values
 

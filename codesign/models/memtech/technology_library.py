@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 
 from codesign.base.catalog import Catalog
-from codesign.base.errors import InputError, check_known
+from codesign.base.errors import InputError, known_entry
 from codesign.base.resources import find, listed
 from codesign.base.schema import parse_document, parse_record, read_text
 from codesign.models.memtech.technology import Level, MemoryTechnology
@@ -61,8 +61,7 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
     def __getitem__(self, name: str) -> MemoryTechnology:
         if name in self._broken:
             raise self._broken[name]
-        check_known("memory technology", name, self._technologies)
-        return self._technologies[name]
+        return known_entry("memory technology", name, self._technologies)
 
     def __contains__(self, name: object) -> bool:
         return name in self._technologies

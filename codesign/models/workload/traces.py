@@ -7,7 +7,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from codesign.base.errors import check_known
+from codesign.base.errors import known_entry
 from codesign.base.schema import Record, read_records
 
 _FILE = Path(__file__).parent / "traces.yaml"
@@ -42,5 +42,4 @@ def load_trace(name: str) -> Trace:
     Raises:
         UnknownNameError: No such trace; the nearest is offered.
     """
-    check_known("trace", name, _traces())
-    return _traces()[name]
+    return known_entry("trace", name, _traces())

@@ -90,6 +90,7 @@ _PROBLEM = SimpleNamespace(
         SimpleNamespace(metric=METRICS["tdp_watts"], sense="minimize"),
     ),
     constraints=(),
+    objective_metrics=[METRICS["throughput_tokens_per_s"], METRICS["tdp_watts"]],
     objective_names=["throughput_tokens_per_s", "tdp_watts"],
     provenance=lambda: {"space": "small", "evaluator": {"name": "npu"}},
 )

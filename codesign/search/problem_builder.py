@@ -13,6 +13,7 @@ from codesign.base.errors import (
     InputError,
     ProblemList,
     UnusableValueError,
+    check_known,
     describe_unknown,
     known_entry,
 )

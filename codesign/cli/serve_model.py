@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import field, replace
 from math import ceil, inf
 from pathlib import Path
@@ -130,9 +130,7 @@ def serve_model(
     n_machines = count("--machines", machines)
     stores: Mapping[str, int] = store_units(cache)
     if campaign is None:
-        _refuse(
-            stated_values({"--design": design, "--pick": pick, "--folder": folder}), "--campaign"
-        )
+        _refuse({"--design": design, "--pick": pick, "--folder": folder}, "--campaign")
         if model is None or not on:
             expected = "expected MODEL and --on, or --campaign and --design"
             raise InputError(expected, "MODEL" if model is None else "--on")
@@ -144,15 +142,10 @@ def serve_model(
         machine = {"device": on[0], **formats.formats(model), **degrees_of(split)}
         fleet = _devices(machine, n_machines, more, prefill, workload, stream, settings)
     else:
-        flags = {
-            "MODEL": model,
-            "--on": on,
-            "--power-limit": power_limit,
-            "--convention": convention,
-        }
-        strays = {*stated_values(flags), *(f"--option {name}" for name in more)}
-        strays.update(*(set_flags(record) for record in (split, formats, prefill)))
-        _refuse(strays, "no --campaign")
+        own = {"MODEL": model, "--on": on, "--power-limit": power_limit, "--convention": convention}
+        strays = [flag for record in (split, formats, prefill) for flag in set_flags(record)]
+        strays += [f"--option {name}" for name in more]
+        _refuse({**own, **dict.fromkeys(strays, "")}, "no --campaign")
         named = design_or_pick(design, pick)
         model, stream, fleet, cached = _designs(
             campaign, named, folder, n_machines, request, requests, settings, lengths
@@ -280,7 +273,7 @@ def _devices(
     with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):
         serving = serving_machine(evaluator, design, limits, stream, fraction)
         if prefill.prefill_machines is None:
-            _refuse(set(set_flags(prefill)), "--prefill-machines")
+            _refuse(dict.fromkeys(set_flags(prefill), ""), "--prefill-machines")
             return _Members(
                 evaluator.options.profile, [(serving, "serve", n_machines)], CacheLink()
             )
@@ -351,7 +344,7 @@ def _stream(
     rate = requests.requests_per_s
     has_file = requests.trace is not None or requests.session is not None
     if not has_file:
-        _refuse(stated_values({"--sessions-per-s": requests.sessions_per_s}), "--session")
+        _refuse({"--sessions-per-s": requests.sessions_per_s}, "--session")
         if (rate is None) != requests.at_once:
             raise InputError(
                 "expected --trace, --session, or the tokens of a request with either "
@@ -420,8 +413,8 @@ def _service_level(request: RequestFlags) -> LatencyLimits | None:
     return LatencyLimits(first, output)
 
 
-def _refuse(strays: Iterable[str], expected: str) -> None:
-    if listed := ", ".join(sorted(strays)):
+def _refuse(flags: Mapping[str, object], expected: str) -> None:
+    if listed := ", ".join(sorted(stated_values(flags))):
         raise InputError(f"expected {expected} with {listed}")
 
 

@@ -349,8 +349,9 @@ _SPOKEN_RULES: dict[str, Callable[[Any], str]] = {
     "storage_priority": lambda value: "data spread evenly"
     if value == "equal" else f"{setting_words('storage_priority', value)[1]} nearest",
     "dataflow": lambda value: setting_words("dataflow", value)[1],
-    "bandwidth_priority": lambda value: "bandwidth shared evenly"
-    if value == "equal" else f"bandwidth first to {value}",
+    "bandwidth_priority": lambda value: {
+        "equal": "bandwidth shared evenly", "shared": "bandwidth shared freely"
+    }.get(value, f"bandwidth first to {value}"),
 }  # fmt: skip
 
 
@@ -468,7 +469,8 @@ _SETTING_VALUES = {
     "storage_priority": OPERANDS | {"equal": "spread evenly", "written": "what is written"},
     "dataflow": {"ws": "weight-stationary", "os": "output-stationary", "is": "input-stationary"},
     "bandwidth_priority": {"equal": "all evenly", "matrix": "matrix array",
-                           "vector": "vector unit"},
+                           "vector": "vector unit", "shared": "none, shared freely"},
+    "score_path": {"on_chip": "on-chip memory", "local": "local buffer"},
 }  # fmt: skip
 
 

@@ -529,7 +529,7 @@ def _offsets(frame: _Frame, mark: Label) -> list[tuple[float, float]]:
     """Places of a text around its point, the best first."""
     around: list[tuple[float, float]] = [(1, -0.35), (-1, -0.35), (0, -1), (0, 1)]
     around += ((dx, dy) for dy in (-1, 1) for dx in (1, -1))
-    rings = [(dx * r, dy * r) for r in (12, 28, 48, 74, 106, 144) for dx, dy in around]
+    rings = [(dx * r, dy * r) for r in (12, 28, 48, 74, 106, 144, 190) for dx, dy in around]
     if not mark.is_line:
         return rings
     along = [share * frame.width for share in (0.06, 0.25, 0.5, 0.75)]

@@ -184,7 +184,7 @@ def sure_words(results: Results, pick: Fields, omitted: Sequence[str]) -> list[s
         worse = "none" if ranges["best"] > _NEARLY_ALL else percent(1.0 - ranges["best"])
         lines.append(
             f"{ranges['samples']} draws over their ranges: it keeps its limits in {within}; "
-            f"in {worse} of them another choice is better in every objective."
+            f"in {worse} is another choice better in every objective."
         )
     for verdict in pick.get("verdicts", ()):
         name = verdict["reading"][:1].upper() + verdict["reading"][1:]

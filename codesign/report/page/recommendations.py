@@ -112,7 +112,6 @@ def recommendation_document(
         "alternatives": alternatives,
         "sentence": recommendation_words(results, folded) if picks else "",
         "figures": metrics,
-        "tolerance": folded.tolerance,
         "cost": names[cost],
     }
     if judge is None or not picks:
@@ -164,10 +163,8 @@ def _judged(
         document["ranges"] = {
             "samples": spread.samples,
             "numbers": spread.n_numbers,
-            "n": len(rows),
             "kept": float(spread.feasible_share[i]),
             "best": float(spread.non_dominated_share[i]),
-            "n_keeping": int((worst.excess <= 0).sum()),
             "beyond": float(worst.excess[i]) if np.isfinite(worst.excess[i]) else None,
             "limit": words.get(worst.limits[i], worst.limits[i]),
             "intervals": {name: ends[i].tolist() for name, ends in spread.intervals.items()},

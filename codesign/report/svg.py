@@ -300,7 +300,8 @@ def _axes(frame: _Frame) -> Iterable[str]:
                 route = _route([(frame.left, y), (frame.right, y)])
                 yield _tag("path", d=route, stroke="var(--grid)")
             hue = "ink" if panel.y.names else "quiet"
-            yield text_element(frame.left - 5.0, y + 3.5, text, "end", hue, _SMALL)
+            top = y + 3.5 - 6.0 * text.count("\n")
+            yield text_element(frame.left - 5.0, top, text, "end", hue, _SMALL)
         if panel.y.title:
             x = frame.left - _widest_tick(panel.y, frame.height) - 12.0
             y = frame.top + frame.height / 2

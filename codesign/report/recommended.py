@@ -47,7 +47,7 @@ def recommendation_parts(results: Results, folded: FoldedFront) -> tuple[str, st
                 f"{metric_title(metric)}"
                 for factor, metric in zip(factors, metrics, strict=True)
             )  # fmt: skip
-            worse = f"{100 * regret / (1 + regret):.2g} %"
+            worse = f"{100 * regret / (1 + regret):.2g} %" if regret > 0.0005 else "not"
             is_ratio = reason.startswith("the most ")
             words = f"less {reason.removeprefix('the most ')}" if is_ratio else "worse in total"
             changes = f"{changes}, {worse} {words}"

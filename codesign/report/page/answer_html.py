@@ -181,7 +181,8 @@ def sure_words(results: Results, pick: Fields, omitted: Sequence[str]) -> list[s
         )  # fmt: skip
         lines.append(f"Worst case of all {ranges['numbers']} uncertain constants: {worst}.")
         within = "all" if ranges["kept"] > _NEARLY_ALL else percent(ranges["kept"])
-        worse = "none" if ranges["best"] > _NEARLY_ALL else percent(1.0 - ranges["best"])
+        beaten = ranges["kept"] - ranges["best"]
+        worse = percent(beaten) if beaten > 1.0 - _NEARLY_ALL else "none"
         lines.append(
             f"{ranges['samples']} draws over their ranges: it keeps its limits in {within}; "
             f"in {worse} is another choice better in every objective."
@@ -215,7 +216,7 @@ def answer_html(
         f"<li>{escape(x)}</li>" for x in sure_words(results, first, document.get("omitted", ()))
     )
     heading = f"Recommended: {first['reason'] if first['key'] == 'best' else document['rule']}"
-    instead = "".join(f"<li>{escape(x[:1].upper() + x[1:])}</li>" for x in document["alternatives"])
+    instead = "".join(f"<li>{escape(x)}</li>" for x in document["alternatives"])
     position = first["position"]
     names = [
         name for name in document["figures"]

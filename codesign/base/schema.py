@@ -34,7 +34,7 @@ from codesign.base.errors import (
     reraised_as_value_error,
 )
 from codesign.base.records import frozen
-from codesign.base.text import CONTROL, one_line
+from codesign.base.text import CONTROL, one_line, shown_path
 from codesign.base.units import parse_quantity
 
 KeyPath = tuple[str | int, ...]
@@ -290,7 +290,7 @@ def read_text(path: Path | str, most_nodes: int = MOST_NODES) -> tuple[str, str]
     Raises:
         InputError: The file cannot be read, or is far longer than ``most_nodes`` nodes are.
     """
-    source = _display_path(Path(path))
+    source = one_line(shown_path(Path(path)))
     most_bytes = most_nodes * _MOST_BYTES_PER_NODE
     try:
         with Path(path).open("rb") as file:  # not its size first: a pipe has none
@@ -369,13 +369,6 @@ def overlaid(document: Document, base: Document) -> Document:
     if problems:
         raise InputError(problems)
     return replace(document, data=data, base=base)
-
-
-def _display_path(path: Path) -> str:
-    try:
-        return one_line(str(path.resolve().relative_to(Path.cwd())))
-    except (ValueError, OSError):
-        return one_line(str(path))
 
 
 def _yaml_problem(error: Exception) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
 
 CONTROL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
@@ -95,3 +96,11 @@ def _escaped(error: UnicodeError) -> tuple[str, int]:
 
 
 codecs.register_error(ESCAPE, _escaped)
+
+
+def shown_path(path: Path) -> str:
+    """A path as the user would write it: from the working folder if it is in there."""
+    try:
+        return str(path.resolve().relative_to(Path.cwd()))
+    except (ValueError, OSError):  # no folder that leads there, or too long a name
+        return str(path)

@@ -12,6 +12,7 @@ import typer
 
 from codesign.base.errors import InputError, JobError
 from codesign.base.records import stated_values
+from codesign.base.text import shown_path
 from codesign.cli import completion
 from codesign.cli.output import AsJson, report, say, terminal_width
 from codesign.cli.sampling import Samples, Seed, sampling
@@ -259,14 +260,6 @@ def _nothing_feasible(results: Results) -> str:
     space = results.problem.space
     words = design_words(space, space.decode(results.rows[done[[nearest]]]))[0]
     return f"{problem}: {most_broken(violations)}. The nearest breaks {', '.join(broken)}: {words}"
-
-
-def shown_path(path: Path) -> str:
-    """A path as the user would write it: from the working folder if it is in there."""
-    try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except ValueError:
-        return str(path)
 
 
 def pareto(

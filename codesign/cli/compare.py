@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.base.errors import MissingExtraError
+from codesign.base.text import shown_path
 from codesign.cli import completion
 from codesign.cli.campaigns import (
     AcceptChanges,
@@ -18,7 +19,6 @@ from codesign.cli.campaigns import (
     Timeout,
     Workers,
     execution_of,
-    shown_path,
 )
 from codesign.cli.output import AsJson, report, say
 

@@ -10,7 +10,8 @@ import typer
 
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, check_known
-from codesign.cli.campaigns import Folder, Name, Workers, shown_path
+from codesign.base.text import shown_path
+from codesign.cli.campaigns import Folder, Name, Workers
 from codesign.cli.output import AsJson, report
 from codesign.cli.tolerance import Tolerance, share
 

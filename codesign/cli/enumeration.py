@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from codesign.base.files import ending_of
+from codesign.base.text import shown_path
 from codesign.cli.campaigns import (
     ExecutorName,
     Folder,
@@ -19,7 +20,6 @@ from codesign.cli.campaigns import (
     Workers,
     limit_of,
     load_with,
-    shown_path,
 )
 from codesign.cli.output import AsJson, report, terminal_width
 from codesign.cli.tolerance import Tolerance, share

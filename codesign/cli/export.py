@@ -12,7 +12,7 @@ from codesign.base.errors import InfeasibleError, InputError, UnknownNameError
 from codesign.base.files import ending_of
 from codesign.base.records import frozen
 from codesign.cli import completion
-from codesign.cli.campaigns import Folder, Name, shown_path
+from codesign.cli.campaigns import Folder, Name
 from codesign.cli.flag_records import flag
 from codesign.cli.output import AsJson, report_files, say
 from codesign.cli.picking import Pick, design_or_pick
@@ -92,26 +92,16 @@ def export(
         )
         paths = list(written.paths)
         notes += written.notes
-        notes += [subject.place_words] if subject.place is not None else []
+        notes += place_notes(subject)
         notes += [subject.standing] if subject.is_folded else []
-        if subject.evaluated.broken:
-            say(f"warning: {subject.title} breaks {', '.join(subject.evaluated.broken)}")
     else:
         # People choose from a page; programs get every design.
         scope = scope or ("folded" if chosen_format == "markdown" else "front")
-        if scope != "all" and not len(results.front()):
-            raise InfeasibleError(
-                f"none of {len(results):,} evaluated designs keeps every limit, so there is no "
-                "front; --scope all writes them as they are",
-                results.definition.name,
-            )
-        if not len(results.rows):
-            raise InputError("no design has been evaluated yet", results.definition.name)
+        check_evaluated(results, scope != "all", "; --scope all writes them as they are")
         notes += [f"the designs of {results.front_words}"] if scope != "all" else []
         write = plugins.load("exports", chosen_format)
         paths = [write(results, output, scope)]
-    campaign.list_files(paths)
-    report_files(ExportAnswer, as_json, [shown_path(path) for path in paths], notes)
+    report_files(ExportAnswer, as_json, campaign, paths, notes)
 
 
 def _format(form: str | None, output: Path | None, format_names: list[str]) -> str:
@@ -142,6 +132,28 @@ def _check_selection(
         raise InputError(f"{form} holds one design; it has no --scope", "--scope")
     if output is None:
         raise InputError("expected --output, the file to write")
+
+
+def place_notes(design: ChosenDesign) -> list[str]:
+    """What to note of a design's place on the front; a warning of the limits that it breaks."""
+    if design.evaluated.broken:
+        say(f"warning: {design.title} breaks {', '.join(design.evaluated.broken)}")
+    return [] if design.place is None else [design.place_words]
+
+
+def check_evaluated(results: Results, has_front: bool, hint: str = "") -> None:
+    """Refuse results without a design, or without a front where they are to have one.
+
+    Raises:
+        InputError: No design has been evaluated.
+        InfeasibleError: None of them keeps every limit.
+    """
+    name = results.definition.name
+    if not len(results.rows):
+        raise InputError("no design has been evaluated yet", name)
+    if has_front and not results.feasible.any():
+        problem = f"none of {len(results):,} evaluated designs keeps every limit"
+        raise InfeasibleError(f"{problem}, so there is no front{hint}", name)
 
 
 def check_ended(results: Results, asked_as: str, is_wanted: bool, do: str, where: str) -> list[str]:

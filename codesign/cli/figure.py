@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.base.errors import InfeasibleError, InputError, check_known, mistakes_at
+from codesign.base.errors import InputError, check_known, mistakes_at
 from codesign.base.files import ending_of
 from codesign.base.records import frozen, stated_values
 from codesign.cli import completion
-from codesign.cli.campaigns import Folder, front_to_draw, shown_path
-from codesign.cli.export import check_ended
+from codesign.cli.campaigns import Folder, front_to_draw
+from codesign.cli.export import check_ended, check_evaluated, place_notes
 from codesign.cli.flag_records import flag
 from codesign.cli.flags import quantity
-from codesign.cli.output import AsJson, report_files, say
+from codesign.cli.output import AsJson, report_files
 from codesign.cli.picking import Pick, design_or_pick
 
 if TYPE_CHECKING:
@@ -105,9 +105,7 @@ def figure(
         results = campaign.results()
     notes = check_ended(results, name, drawing.partial, "draw", "the figure says so too")
     if design_shown is not None:
-        notes += [design_shown.place_words] if design_shown.place is not None else []
-        if design_shown.evaluated.broken:
-            say(f"warning: {design_shown.title} breaks {', '.join(design_shown.evaluated.broken)}")
+        notes += place_notes(design_shown)
     file = figure_name if design is None else f"{figure_name}-{design.replace(' ', '-')}"
     path = output or campaign.folder / f"{file}.{ending}"
     if figure_name == "all":
@@ -125,8 +123,7 @@ def figure(
             if figure_name != "system"
             else (save_design_chart(figure_name, design_shown, path, width_mm),)
         )
-    campaign.list_files(written)
-    report_files(FigureAnswer, as_json, [shown_path(path) for path in written], notes)
+    report_files(FigureAnswer, as_json, campaign, written, notes)
 
 
 def _draw_both(
@@ -147,8 +144,7 @@ def _draw_both(
         save_chart(convergence_chart(results), place / f"convergence.{form}", results),
         _save_front(campaign, results, place / f"front.{form}", None),
     ]
-    campaign.list_files(written)
-    report_files(FigureAnswer, as_json, [shown_path(path) for path in written])
+    report_files(FigureAnswer, as_json, campaign, written)
 
 
 def _check_together(name: str, design: str | None, ending: str, output: Path | None) -> None:
@@ -182,15 +178,9 @@ def _draw_campaign(
     from codesign.report.campaign_charts import convergence_chart
     from codesign.report.paper import save_chart
 
-    if not len(results.rows):
-        raise InputError("no design has been evaluated yet", results.definition.name)
+    check_evaluated(results, figure_name == "front")
     if figure_name == "convergence":
         return save_chart(convergence_chart(results), path, results, width_mm)
-    if not results.feasible.any():
-        raise InfeasibleError(
-            f"none of {len(results):,} evaluated designs keeps every limit, so there is no front",
-            results.definition.name,
-        )
     return _save_front(campaign, results, path, width_mm)
 
 

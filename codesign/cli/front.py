@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from codesign.base.errors import InputError
-from codesign.cli.campaigns import Folder, Name, Workers, shown_path
+from codesign.base.text import shown_path
+from codesign.cli.campaigns import Folder, Name, Workers
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.tolerance import Tolerance, share
 

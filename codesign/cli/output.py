@@ -16,7 +16,7 @@ import typer
 
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
-from codesign.base.text import printable
+from codesign.base.text import printable, shown_path
 from codesign.cli.heartbeat import heartbeat
 
 if TYPE_CHECKING:
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from codesign.answers.answer import Answer
     from codesign.answers.campaigns import ExportAnswer, FigureAnswer
     from codesign.base.columns import JsonObject
+    from codesign.search.campaign import Campaign
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
 
@@ -130,12 +131,15 @@ def print_tables(tables: Iterable[RenderableType]) -> None:
 def report_files(
     record: type[ExportAnswer | FigureAnswer],
     as_json: bool,
-    files: Sequence[str],
+    campaign: Campaign,
+    paths: Sequence[Path],
     notes: Sequence[str] = (),
 ) -> None:
-    """Print the report of a command that wrote files, with what is to note of them."""
+    """Print the report of a command that wrote a campaign's files, and list them as its own."""
     from codesign.report.tables import text_line
 
+    campaign.list_files(paths)
+    files = list(map(shown_path, paths))
     lines = [*(f"wrote {file}" for file in files), *(f"note: {note}" for note in notes)]
     more = {"notes": notes} if notes else {}
     report(as_json, lambda: record(files=files, **more), lambda: map(text_line, lines))

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli.campaigns import Folder, Name, shown_path
+from codesign.base.text import shown_path
+from codesign.cli.campaigns import Folder, Name
 from codesign.cli.heartbeat import describe_by
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.tolerance import Tolerance, share

@@ -8,7 +8,8 @@ import typer
 
 from codesign.base.columns import StringList
 from codesign.base.errors import check_known
-from codesign.cli.campaigns import Folder, Workers, shown_path
+from codesign.base.text import shown_path
+from codesign.cli.campaigns import Folder, Workers
 from codesign.cli.output import print_tables, say
 from validation.commands.study_page import Output, check_output
 

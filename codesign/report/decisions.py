@@ -103,7 +103,7 @@ def tables(decided: DecidedDesign, results: Results, seconds: float, reading: Fi
             values = ", ".join(_value(decision.name, x) for x in decision.as_good[:_MOST_VALUES])
             cells.append(f"equal: {values}")
         verdict = VERDICTS[decision.verdict]
-        if decision.share < 1.0:
+        if 0.0 < decision.share < 1.0:
             verdict += f"; holds over {100 * decision.share:.2g} % of all ranges (proven)"
         table.add_row(
             decision.name.replace("_", " "),
@@ -292,7 +292,7 @@ def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
         yield f"{number_title(number)} is typical: no end of its range is good for all designs."
     if untied := rivals.box.untied:
         yield (
-            f"The comparison is not linear in {len(untied)} of the constants: proofs take their "
+            f"Constants in which the comparison is not linear: {len(untied)}. Proofs take their "
             "best values for a rival, and their worst for a design that matches it."
         )
     yield (

@@ -90,7 +90,7 @@ def sections(explanation: FrontExplanation) -> list[Section]:
             ),
         ),
         Section("Values on no design of the front, and why", tuple(words.absences())),
-        Section("What each limit costs", tuple(words.prices()), (words.prices_table(),)),
+        Section("What each limit costs", tuple(words.prices())),
         Section("Knees", tuple(words.knees())),
         *([_binding(explanation)] if any(explanation.binding) else []),
         *([_range_ends(explanation)] if explanation.range_ends else []),
@@ -431,24 +431,6 @@ class _Words:
     def _amount(self, price: Price, value: float) -> str:
         return f"{value:.4g} {unit_text(price.limit.unit)}".rstrip()
 
-    def prices_table(self) -> TextTable:
-        """One line per limit."""
-        slight = f"< {100 * self.explanation.tolerance:g} % in all"
-        rows = [
-            (
-                price.limit.text,
-                unit_text(price.limit.unit) or "–",
-                *(slight if move.change and not self._matters(move) else f"{move.price:.4g}"
-                  for move in (price.looser, price.tighter)),
-            )
-            for price in self.explanation.prices.items
-        ]  # fmt: skip
-        return TextTable(
-            "Shadow prices: hypervolume per unit of the limit",
-            ("limit", "unit", "gained if looser", "lost if tighter"),
-            rows,
-        )
-
     # Knees
 
     def knees(self) -> Iterator[str]:
@@ -480,18 +462,4 @@ class _Words:
                 else:
                     words = self.exchange(objectives[knee.point], objectives[neighbor])
                     line += f"; the next more expensive one has {words}"
-                line += self._rates(objectives[knee.point], objectives[neighbor], cost)
             yield line + "."
-
-    def _rates(self, point: FloatArray, neighbor: FloatArray, cost: int) -> str:
-        """Change between two points per unit of the cost, such as a dollar; may be empty."""
-        metric = self.metrics[cost]
-        change = self.explanation.problem.flipped(point - neighbor)
-        return "".join(
-            f", {format_metric(abs(float(change[j] / change[cost])), objective_metric, digits=3)} "
-            f"{title} per {_STEP_UNITS.get(metric.unit, metric.unit or 'unit')}"
-            for j, (objective_metric, title) in enumerate(
-                zip(self.metrics, self.titles, strict=True)
-            )
-            if j != cost and (point[j] - neighbor[j]) * (point[cost] - neighbor[cost]) < 0
-        )

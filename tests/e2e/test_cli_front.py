@@ -102,7 +102,6 @@ def test_the_terminal_and_the_page_tell_the_same(folder, capsys):
         "Regret of a design: the largest factor",
         "capacity: loosening it by the step changes nothing",
         "shoreline <= 66 mm (with the evaluator's limit shoreline): does not bind",
-        "Shadow prices: hypervolume per unit of the limit",
         "Knees",
     ):
         assert part in out, part

@@ -14,7 +14,7 @@ box. The recommended design need not: the limits that it breaks are reported sep
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, product
 from pathlib import Path
@@ -42,11 +42,12 @@ was found along any constant, or at the ends of any two."""
 _SEED = 0
 _NEAR = 1e-9
 _ROUNDING = 1e-13
-_STEPS = 32
+_STEPS = 16
 """Steps of the search for a flip along a way, before bisection. [ours]"""
 _BISECTIONS = 30
-_BESIDE = 1.05
-"""Ratio to the design's product up to which designs are evaluated along a curve. [ours]"""
+_BESIDE, _MOST_BESIDE, _MOST_TRIED = 1.05, 2000, 12
+"""Along a curve, designs up to this ratio to the design's product are evaluated, if there are not
+more than that; of ways of two constants, the nearest. [ours]"""
 _MOST_TIES = 40
 _HALVES = 8
 """Boxes, each half of that before, in which a proof is tried with all rivals. [ours]"""
@@ -218,9 +219,10 @@ def decide(rivals: RivalList, tolerance: float) -> DecidedDesign:
         for i in alive.tolist():
             proven = share * bounds.proven_share(traits[i].has(bounds.rows, row))
             shares[i] = max(shares[i], proven)
+    leads.masks = [leads.count_groups(trait.has(leads.rows, row)) for trait in traits]
     decisions = [
-        _decision(leads, trait, share)
-        for trait, share in zip(counted(traits, "decisions"), shares.tolist(), strict=True)
+        _decision(leads, i, traits[i], shares.tolist()[i])
+        for i in counted(list(range(len(traits))), "decisions")
     ]
     observed = problem.evaluate(rivals.rows[:1], problem.deciding_metrics)
     return DecidedDesign(
@@ -242,7 +244,12 @@ class _Leads:
 
     Args:
         lead: Share by which a group must be preferred to the design somewhere in the box.
+
+    Attributes:
+        masks: For each decision, groups that have a design with it, and that have one without it.
     """
+
+    masks: Sequence[tuple[BoolArray, BoolArray]] = ()
 
     def __init__(self, box: Box, rows: IntArray, tolerance: float, lead: float = 0.0) -> None:
         self.box, self.tolerance = box, tolerance
@@ -329,47 +336,68 @@ class _Leads:
             values[k] += share * (self.box.ends[k, side] - values[k])
         return values
 
-    def products(self, way: Way, shares: FloatArray) -> FloatArray:
-        """(s, g) products at shares of a way; infinite where a limit is broken."""
+    @cached_property
+    def pair_leads(self) -> dict[Way, FloatArray]:
+        """(t,) lead of rivals for each decision at the end of each way of two constants."""
+        ways = product(range(len(self.box)), (0, 1))
+        pairs = ((way, then) for way, then in combinations(ways, 2) if way[0] != then[0])
+        ends = ((pair, self.products(pair, np.ones(1), is_exact=False)) for pair in pairs)
+        return {
+            pair: np.concatenate([self.margin(end, *mask) for mask in self.masks])
+            for pair, end in ends
+        }
+
+    def products(self, way: Way, shares: FloatArray, is_exact: bool = True) -> FloatArray:
+        """(s, g) products at shares of a way; infinite where a limit is broken.
+
+        Args:
+            is_exact: False if changes by constants shall be linear and add up.
+        """
         change = sum((self.moved[k, side] for k, side in way), np.zeros(self.base.shape))
         tables = self.base + shares[:, None, None] * change
-        if not self.box.is_linear[[k for k, _ in way]].all():
+        near = np.any(tables[:, :, 0] <= _BESIDE * tables[:, :1, 0], axis=0)
+        is_curve = is_exact and not self.box.is_linear[[k for k, _ in way]].all()
+        if is_curve and near.sum() <= _MOST_BESIDE:
             key = way, shares.tobytes()
             if key not in self._exact:
-                near = np.any(tables[:, :, 0] <= _BESIDE * tables[:, :1, 0], axis=0)
                 rows = self.rows[self.first_row[near]]
                 points = (self.values_at(way, share) for share in shares.tolist())
                 self._exact[key] = near, np.stack([self.box.burdens(rows, x) for x in points])
             near, exact = self._exact[key]
             tables[:] = np.inf
             tables[:, near] = exact
-        is_kept = (tables[:, :, 1:] <= _ROUNDING).all(axis=2)
+        excesses = np.moveaxis(tables, 2, 0)[1:]
+        is_kept = np.logical_and.reduce([excess <= _ROUNDING for excess in excesses])
         return np.where(is_kept, tables[:, :, 0], np.inf)
 
     def margin(self, products: FloatArray, has: BoolArray, lacks: BoolArray) -> FloatArray:
         """(s,) relative lead of the best design without a decision, less the tolerance."""
+        # The design has the decision, so no group matters that is worse throughout.
+        close = np.flatnonzero(products.min(axis=0) <= products[:, 0].max())
+        products, has, lacks = products[:, close], has[close], lacks[close]
         best = products[:, has].min(axis=1, initial=np.inf)
         rival = products[:, lacks].min(axis=1, initial=np.inf) * (1.0 + self.tolerance)
         with np.errstate(invalid="ignore"):
             margin = (best - rival) / self.base[0, 0]
         return np.where(np.isnan(margin), -np.inf, margin)
 
-    def flip(self, way: Way, has: BoolArray, lacks: BoolArray, row_has: BoolArray) -> Flip | None:
-        """The first flip along a way."""
-        shares = np.linspace(0.0, 1.0, _STEPS + 1)
-        flipped = np.flatnonzero(self.margin(self.products(way, shares), has, lacks) > _NEAR)
+    def flip(self, way: Way, trait: int, row_has: BoolArray, is_exact: bool = True) -> Flip | None:
+        """The first flip of a decision along a way."""
+        shares, (has, lacks) = np.linspace(0.0, 1.0, _STEPS + 1), self.masks[trait]
+        products = self.products(way, shares, is_exact)
+        flipped = np.flatnonzero(self.margin(products, has, lacks) > _NEAR)
         if not len(flipped):
             return None
         high = float(shares[flipped[0]])
         low = float(shares[max(flipped[0] - 1, 0)])
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            products = self.products(way, np.array([middle]))
+            products = self.products(way, np.array([middle]), is_exact)
             if self.margin(products, has, lacks)[0] > _NEAR:
                 high = middle
             else:
                 low = middle
-        products = np.where(lacks, self.products(way, np.array([high]))[0], np.inf)
+        products = np.where(lacks, self.products(way, np.array([high]), is_exact)[0], np.inf)
         rival = np.flatnonzero((self.group == products.argmin()) & ~row_has)[0]
         values = self.values_at(way, high)
         problem, rows = self.box.problem_at(values), self.rows[[rival, 0]]
@@ -436,27 +464,23 @@ def _share(room: FloatArray, loss: FloatArray) -> FloatArray:
     return np.where(room >= 0, room / np.maximum(loss, 1e-300), 0.0)
 
 
-def _decision(leads: _Leads, trait: Trait, proven_share: float) -> Decision:
+def _decision(leads: _Leads, number: int, trait: Trait, proven_share: float) -> Decision:
     """A decision with the smallest change that flips it."""
     problem, row = leads.box.problem, leads.rows[0]
     row_has = trait.has(leads.rows, row)
     ties = leads.rows[(leads.group == 0) & ~row_has][:_MOST_TIES]
-    has, lacks = leads.count_groups(row_has)
     ways = list(product(range(len(leads.box)), (0, 1)))
-    flips = [leads.flip((way,), has, lacks, row_has) for way in ways]
+    flips = [leads.flip((way,), number, row_has) for way in ways]
     breaks = sorted(filter(None, flips), key=lambda flip: flip.share)
     flip: Flip | None = breaks[0] if breaks else None
     verdict: Verdict = "flips by one"
     if proven_share == 1.0:
         verdict = "holds everywhere"
     elif flip is None:
-        pairs = [(way, then) for way, then in combinations(ways, 2) if way[0] != then[0]]
-        ends = (leads.margin(leads.products(pair, np.ones(1)), has, lacks)[0] for pair in pairs)
-        flips = [
-            leads.flip(pair, has, lacks, row_has)
-            for pair, lead in zip(pairs, ends, strict=True)
-            if lead > _NEAR
-        ]
+        pairs = (pair for pair, ends in leads.pair_leads.items() if ends[number] > _NEAR)
+        linear = ((leads.flip(pair, number, row_has, is_exact=False), pair) for pair in pairs)
+        nearest = sorted((flip.share, pair) for flip, pair in linear if flip)
+        flips = [leads.flip(pair, number, row_has) for _, pair in nearest[:_MOST_TRIED]]
         flip = min(filter(None, flips), key=lambda flip: flip.share, default=None)
         verdict = "flips by two" if flip else "holds in part"
     return Decision(

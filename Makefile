@@ -72,7 +72,11 @@ site: $(READY) ## Build the documentation in build/site, with every link checked
 bench: $(READY) ## Measure the evaluator
 	$(BIN)/python -m validation bench
 
-validate: $(READY) ## Compare with simulation, publications and measurements (long)
+validate: $(READY) ## Compare with simulation, publications, measurements and AISimulate (long)
+	python3 -m venv build/aisimulate && build/aisimulate/bin/pip install --quiet 'aisimulate>=0.13,<0.14'
+	build/aisimulate/bin/python -I validation/studies/aisimulate_program.py \
+		validation/studies/data/aisimulate_questions.csv > build/aisimulate.csv
+	mv build/aisimulate.csv validation/studies/data/aisimulate.csv
 	$(BIN)/python -m validation
 
 gallery: $(READY) ## Draw the pictures of the documentation anew, and the example report

@@ -39,7 +39,7 @@ from validation.studies.study import Study, comparison, median_promise, summariz
 _REPOSITORY = Path(__file__).parents[2]
 MEMORY_FRACTION = 0.9
 """Part of the memory that serving engines take for weights and KV cache (vLLM's default)."""
-_GENZ = {"compute_efficiency": 0.6, "memory_efficiency": 0.7, "link_efficiency": 0.75}
+GENZ = {"compute_efficiency": 0.6, "memory_efficiency": 0.7, "link_efficiency": 0.75}
 """Shares of the datasheet that GenZ measured on an H100 SXM (section IV-E); its tool takes any."""
 TARGETS = {"TTFT": 0.12, "TPOT": 0.10, "throughput": 0.10}
 """Median errors that are promised."""
@@ -224,7 +224,7 @@ def _evaluator(
 ) -> PlatformEvaluator:
     request = PlatformRequest(model=model, prompt_tokens=prompt, generated_tokens=output)
     stated_options: JsonObject = (
-        _GENZ if profile == "genz" else {"engine": engine, "overlap": overlap}
+        GENZ if profile == "genz" else {"engine": engine, "overlap": overlap}
     )
     if profile == "fitted" and power_limit is not None:
         stated_options = stated_options | {"power_limit": power_limit}

@@ -40,9 +40,12 @@ from validation.studies.request_cases import (
     find_model,
     number_of,
 )
+from validation.studies.requests import GENZ
 from validation.studies.study import DATA, Study, comparison, median_promise, promise, summarize
 
 THROUGHPUT_FILE = DATA / "throughput.csv"
+PEER_FILE = DATA / "aisimulate.csv"
+"""Answers of AISimulate 0.13 to ``aisimulate_questions.csv``; ``make validate`` asks them anew."""
 GROUP = "output tokens/s"
 TARGET = 0.10
 """Median error that is promised, and the largest bias of a degree of tensor parallelism."""
@@ -158,7 +161,8 @@ class SaturatedCase:
         request = PlatformRequest(
             model=self.model, prompt_tokens=self.prompt, generated_tokens=self.generated
         )
-        options = PlatformOptions.model_validate({"profile": profile, "engine": self.record})
+        choice = GENZ if profile == "genz" else {"engine": self.record}
+        options = PlatformOptions.model_validate({"profile": profile, **choice})
         return PlatformEvaluator(request, options, devices={self.device.key: self.device})
 
 
@@ -178,10 +182,11 @@ def compare(path: Path | str) -> Study:
     """
     rows: JsonRows = []
     reasons: Counter[str] = Counter()
+    peers = {row["id"]: row["tokens_per_s"] for row in read_rows(PEER_FILE)[0]}
     for row in read_rows(path, _NEEDED)[0]:
         try:
             case = read_case(row)
-            rows.append(_compared(case))
+            rows.append(_compared(case, float(peers.get(row["id"]) or "nan")))
         except (LeftOutError, CodesignError) as error:
             reasons[str(error)] += 1
     left_out = [f"{n:,} rows left out: {reason}." for reason, n in reasons.items()]
@@ -224,8 +229,9 @@ def read_case(row: Row) -> SaturatedCase:
     )
 
 
-def _compared(case: SaturatedCase) -> JsonObject:
+def _compared(case: SaturatedCase, aisimulate: float) -> JsonObject:
     ours, bound = case.predict(), case.predict("ideal")
+    genz = case.predict("genz")
     return comparison(
         {
             "what": str(case),
@@ -241,6 +247,8 @@ def _compared(case: SaturatedCase) -> JsonObject:
         case.tokens_per_s,
         ours,
         roofline=bound,
+        genz_error=genz / case.tokens_per_s - 1.0,
+        aisimulate_error=aisimulate / case.tokens_per_s - 1.0 if aisimulate > 0 else None,
         command=case.command(),
         source=case.source,
     )
@@ -258,7 +266,10 @@ def _parallel_label(row: Fields) -> str:
 
 
 def _summary(rows: Rows) -> JsonRows:
+    shared = [row for row in rows if row["aisimulate_error"] is not None]
     kinds: list[tuple[Rows, Callable[[Fields], str]]] = [
+        (shared, lambda row: "rows of all three"),
+        (shared, lambda row: f"rows of all three, {row['kind']}, {row['release']}"),
         (rows, lambda row: "all"),
         (rows, lambda row: f"{row['kind']}, {row['release']}"),
         (_dense(rows), lambda row: f"dense, {_parallel_label(row)}"),
@@ -271,6 +282,9 @@ def _summary(rows: Rows) -> JsonRows:
             line = summarize(name, _errors(members))
             bounds = np.array([row["roofline"] / row["reference"] - 1.0 for row in members])
             line["roofline_absolute_error"] = float(np.median(np.abs(bounds)))
+            for peer in ("genz", "aisimulate") if selected_rows is shared else ():
+                errors = np.abs([row[f"{peer}_error"] for row in members])
+                line[f"{peer}_absolute_error"] = float(np.median(errors))
             summary.append(line)
     return summary
 

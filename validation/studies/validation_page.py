@@ -34,13 +34,14 @@ _SUMMARY = {
     "chip_held_out_absolute_error": "chip held out",
     "measured_time_absolute_error": "measured times",
     "genz_absolute_error": "GenZ",
+    "aisimulate_absolute_error": "AISimulate",
     "infersim_absolute_error": "InferSim",
 }
 _SOME = (
     "law_absolute_error", "roofline_absolute_error", "framework_held_out_absolute_error",
     "held_out_absolute_error", "chip_held_out_absolute_error",
     "measured_time_absolute_error", "genz_absolute_error", "infersim_absolute_error",
-    "genz_error", "infersim_error",
+    "genz_error", "infersim_error", "aisimulate_error", "aisimulate_absolute_error",
 )  # fmt: skip
 """Columns that not every study has: how far others are."""
 _WIDE = ("p95_absolute_error", "largest_absolute_error")
@@ -51,6 +52,7 @@ _ROWS = {
     "ours": "ours",
     "error": "error",
     "genz_error": "GenZ",
+    "aisimulate_error": "AISimulate",
     "infersim_error": "InferSim",
 }
 _TARGETS = {"what": "promise", "target": "target", "measured": "measured", "is_met": "met"}

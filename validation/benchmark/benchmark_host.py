@@ -53,11 +53,10 @@ def _commit() -> str | None:
 
 
 def _git(folder: Path, *arguments: str) -> str:
-    done = subprocess.run(
+    return subprocess.run(
         ["git", "-C", str(folder), *arguments],
         capture_output=True,
         text=True,
         check=True,
         timeout=10,
-    )
-    return done.stdout.strip()
+    ).stdout.strip()

@@ -70,12 +70,9 @@ def problem_of(setting: Setting, phase: Phase) -> Problem:
     choice = definition.evaluator
     space = api.load_space(setting.space or definition.space)
     workload = {**definition.workload, **dict(setting.workload)}
-    evaluator = api.build_evaluator(
-        choice.name, workload, {**choice.options, **dict(setting.options)}
-    )
     return build_problem(
         space.fix({**definition.fixed, **dict(setting.fixed)}),
-        evaluator,
+        api.build_evaluator(choice.name, workload, {**choice.options, **dict(setting.options)}),
         setting.objectives or definition.objectives,
         [f"tdp_watts <= {setting.cap_watts:g}"],
         choice.name,
@@ -130,10 +127,9 @@ class FrontStore:
     def _fronts(self, setting: Setting, phase: Phase) -> Fronts:
         key = (setting, phase)
         if key not in self._varied:
-            place = self.folder and self.folder / setting.campaign(phase) / "variations"
             self._varied[key] = Fronts(
                 problem_of(setting, phase),
-                folder=place,
+                folder=(self.folder and self.folder / setting.campaign(phase) / "variations"),
                 workers=self.workers,
                 rebuild=partial(problem_of, setting, phase),
                 progress=self.progress,

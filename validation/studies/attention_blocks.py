@@ -103,10 +103,9 @@ class _Block:
             table = lower(model, "prefill", self.new_tokens, 1, past_tokens=past)
         else:
             table = lower(model, "decode", 1, 1, context=past + 1.0)
-        attention_rows = np.flatnonzero([group == "attention" for group in table.groups])
         return Stream(
             "",
-            table.take(attention_rows),
+            table.take(np.flatnonzero([group == "attention" for group in table.groups])),
             float(past),
             requests,
             requests,

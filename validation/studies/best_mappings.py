@@ -78,10 +78,9 @@ def mapped_bytes(on_chip_bytes: int, m: int, k: int, n: int) -> float:
     """Least off-chip bytes of a product, by AccelForge."""
     with tempfile.TemporaryDirectory() as folder:
         files = [Path(folder) / name for name in ("machine.yaml", "product.yaml")]
-        product = ScaleSimProduct("product", m, n, k, 1)
         texts = (
             _ARCHITECTURE.format(bits=8 * on_chip_bytes),
-            WORKLOAD.format(item=product, bits="A: 8, W: 8, C: 32"),
+            WORKLOAD.format(item=ScaleSimProduct("product", m, n, k, 1), bits="A: 8, W: 8, C: 32"),
         )
         for file, text in zip(files, texts, strict=True):
             file.write_text(text, encoding="utf-8")

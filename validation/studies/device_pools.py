@@ -52,13 +52,9 @@ def group_metrics(
         batches: Requests that are served together.
         options: How the devices are read.
     """
-    workload = SystemWorkload(
-        model=model, prompt_tokens=tokens[0], generated_tokens=max(tokens[1], 1)
-    )
-    stage = StageRequest(phase, phase, *tokens)
     pool = DevicePool(
-        stage,
-        workload,
+        StageRequest(phase, phase, *tokens),
+        SystemWorkload(model=model, prompt_tokens=tokens[0], generated_tokens=max(tokens[1], 1)),
         MachineOptions(platform=options or PlatformOptions(device_files=DEVICE_FILES)),
     )
     n = len(batches)

@@ -171,8 +171,7 @@ def predict(experiment: Experiment) -> ServedRequests:
         max_batched_tokens=experiment.degree("max_batched_tokens") * groups,
         plans_ahead=True,
     )
-    room = cache_tokens(evaluator, design, limits, MEMORY_FRACTION)
-    limits = replace(limits, cache_tokens=room)
+    limits = replace(limits, cache_tokens=cache_tokens(evaluator, design, limits, MEMORY_FRACTION))
     arrivals = experiment.arrivals
     longest = int((arrivals.prompt_tokens + arrivals.generated_tokens).max())
     steps = DeviceStepTimes(evaluator, design, limits, longest)

@@ -170,8 +170,7 @@ def _entry(errors: list[float]) -> str:
 
 def main() -> None:
     """Write the shipped file."""
-    text = expected_errors_text()
-    write_text(ERRORS_FILE, text)
+    write_text(ERRORS_FILE, expected_errors_text())
 
 
 if __name__ == "__main__":

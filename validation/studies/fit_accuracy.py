@@ -144,8 +144,7 @@ class LossFit:
     def split(self, constants: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Factors, models, and (3, 2) level, power of size and power of noise of the measures."""
         n, m = len(self.factors), len(self.models)
-        rest = constants[n + m :].reshape(3, len(MEASURES))
-        return constants[:n], constants[n : n + m], rest
+        return constants[:n], constants[n : n + m], constants[n + m :].reshape(3, len(MEASURES))
 
     def predicted(self, constants: FloatArray) -> FloatArray:
         """Losses of all scores."""
@@ -307,8 +306,7 @@ class ConcentrationFit:
     def document(self) -> JsonObject:
         """The constants as the rule's file has them."""
         error = float(np.quantile(np.abs(self.withheld_errors()), QUANTILE))
-        numbers = {"concentration": self.fit(self.scores), "error": error}
-        return _rounded(numbers) | {
+        return _rounded({"concentration": self.fit(self.scores), "error": error}) | {
             "source": f"[fit] to {len(self.scores)} published mixtures of MXFP4 and MXFP8, intel/"
             "auto-round@b9f3d00 docs/auto_scheme_acc.md Table 1; our code"
         }
@@ -321,8 +319,7 @@ def _rounded(values: JsonObject) -> dict[str, float]:
 def main() -> None:
     """Fit and ship the constants."""
     fit = LossFit(usable_scores())
-    constants = fit.fit(np.ones(len(fit.scores), dtype=bool))
-    document = fit.document(constants)
+    document = fit.document(fit.fit(np.ones(len(fit.scores), dtype=bool)))
     document["mixtures"] = ConcentrationFit(document).document()
     text = yaml.safe_dump(document, sort_keys=False, width=100)
     header = "# Written by python -m validation.studies.fit_accuracy\n"

@@ -103,8 +103,7 @@ def run_case(case: Fields) -> JsonObject:
             "onchip_bandwidth": f"{onchip!r} GiB/s",
         }
     ).resolved()
-    device = _device(case["system_numbers"])
-    platform = build_platform(_design(case), {"case": device}, options)
+    platform = build_platform(_design(case), {"case": _device(case["system_numbers"])}, options)
     serving = PlatformServing(request, options, RequestPasses(request, options), platform)
     broken = describe_limits(serving)
     is_prefill = case["stage"] == "prefill"

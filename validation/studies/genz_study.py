@@ -77,8 +77,7 @@ def _gain(claim: Fields) -> float:
 
 def _values(evaluator: PlatformEvaluator, metric: str, **varied: list[int]) -> FloatArray:
     device = next(iter(evaluator.devices))
-    n = len(next(iter(varied.values())))
-    columns = {"device": column_of([device] * n)}
+    columns = {"device": column_of([device] * len(next(iter(varied.values()))))}
     columns |= {name: column_of(list(values)) for name, values in varied.items()}
     return evaluator.evaluate(columns, [metric]).metrics[metric]
 
@@ -123,8 +122,7 @@ def _active(claim: Fields) -> float:
 
 
 def _cache(claim: Fields) -> float:
-    evaluator = _evaluator("h100-sxm", model=claim["model"], use_case="code-generation")
-    request = evaluator.workload
+    request = _evaluator("h100-sxm", model=claim["model"], use_case="code-generation").workload
     tokens = request.prompt + request.n_beams * request.generated
     model = request.language_model
     return kv_elements(model, tokens) / active_parameter_count(model)
@@ -203,7 +201,6 @@ def _targets(
     held = [
         (claim, row) for claim, row in zip(stated, printed, strict=True) if "tolerance" in claim
     ]
-    n_kept = sum(abs(row["error"]) <= claim["tolerance"] for claim, row in held)
     return [
         count_promise(
             f"numbers of the tool's {len(answered)} answers", "within 1e-6", within, len(tool_rows)
@@ -217,7 +214,7 @@ def _targets(
         count_promise(
             "numbers of the paper's text that the tool's conventions explain",
             "within 1 to 7 %, each as stated",
-            n_kept,
+            sum(abs(row["error"]) <= claim["tolerance"] for claim, row in held),
             len(held),
         ),
     ]

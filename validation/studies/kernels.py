@@ -117,17 +117,16 @@ def study_of(table: KernelTable, omitted: Strings, has_folds: bool) -> Study:
     for operator in sorted({*table.words("operator").tolist()} - known_chain):
         count = int((table.words("operator") == operator).sum())
         reasons[f"operator {operator} is not modeled"] += count
-    omitted_rows = [
-        f"{count:,} rows left out: {reason}." for reason, count in reasons.most_common()
-    ]
-    notes = (*_NOTES, _FOLDS) if has_folds else _NOTES
     return Study(
         name="kernels",
         question="How far are the laws of kernels from kernels that others measured?",
         rows=rows,
         summary=summary,
         targets=targets,
-        notes=(*omitted_rows, *notes),
+        notes=(
+            *[f"{count:,} rows left out: {reason}." for reason, count in reasons.most_common()],
+            *((*_NOTES, _FOLDS) if has_folds else _NOTES),
+        ),
     )
 
 
@@ -147,9 +146,8 @@ def _predicted_family(
     if has_folds:
         predictions["ours"] = cross_validated_s(family, family_rows)
         if family.case is not None:
-            frameworks = family_rows.words("framework")
             predictions["framework held out"] = cross_validated_s(
-                family, family_rows, fold_of_row=frameworks
+                family, family_rows, fold_of_row=family_rows.words("framework")
             )
         predictions["device held out"] = _held_out(family, family_rows, device_keys(family_rows))
         predictions["chip held out"] = _held_out(family, family_rows, chip_names(family_rows))
@@ -170,8 +168,7 @@ def _held_out(family: KernelFamily[Any], table: KernelTable, names: StringArray)
             constants = family.fit(table.take(~is_tested))
         except InputError:  # no other device was measured
             continue
-        unseen_s = cross_validated_s(family, table, ~is_tested, constants)
-        seconds[is_tested] = unseen_s[is_tested]
+        seconds[is_tested] = cross_validated_s(family, table, ~is_tested, constants)[is_tested]
     return seconds
 
 

@@ -207,8 +207,7 @@ def _lora(cell: LifeCell) -> float:
              "k_proj": model.num_key_value_heads, "v_proj": model.num_key_value_heads}  # fmt: skip
     matrix = cell.row["matrix"]
     width = heads[matrix] * model.head_dim if matrix in heads else model.intermediate_size
-    elements = np.asarray(float(model.hidden_size * width))
-    return float(lora_merge_ops(elements, rank)) / 1e9
+    return float(lora_merge_ops(np.asarray(float(model.hidden_size * width)), rank)) / 1e9
 
 
 _ROWS: Mapping[str, Callable[[LifeCell], float]] = {
@@ -228,8 +227,7 @@ def _inference(model: str, variant: str) -> Inference:
 
 
 def _model(name: str) -> LanguageModel:
-    bundled = name in list_models()
-    return load_model(name if bundled else str(_FOLDER / "models" / f"{name}.yaml"))
+    return load_model(name if (name in list_models()) else str(_FOLDER / "models" / f"{name}.yaml"))
 
 
 def run() -> Study:

@@ -283,8 +283,7 @@ def _block_note(workload: Fields) -> str:
     layers = request.language_model.num_hidden_layers
     in_layer = operators.count == layers
     macs = float((operators.mac_per_request * operators.count)[in_layer].sum()) / layers
-    array = np.asarray(_space().designs["Base"]["pe_array"], dtype=np.int64)
-    depth, width = array.tolist()
+    depth, width = np.asarray(_space().designs["Base"]["pe_array"], dtype=np.int64).tolist()
     ideal_ms = macs / (depth * width * 1e9) * 1e3
     low, ours, emulated = _BLOCK_MS
     return (

@@ -112,11 +112,8 @@ def _attention(row: Row) -> _Sizes:
 def _layer_operator(row: Row) -> _Sizes:
     """Operators of one layer of one tensor-parallel rank, as Vidur profiles them."""
     name, _, operator = row["model"].rpartition(" ")
-    model, tokens, share = (
-        table_model(find_model(name)),
-        number_of(row, "tokens"),
-        number_of(row, "tp"),
-    )
+    model, tokens = table_model(find_model(name)), number_of(row, "tokens")
+    share = number_of(row, "tp")
     queries = model.num_attention_heads * model.head_dim
     keys = model.num_key_value_heads * model.head_dim
     inner = model.intermediate_size / share

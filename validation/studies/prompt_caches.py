@@ -13,7 +13,7 @@ import numpy as np
 import yaml
 
 from codesign.base.columns import Fields, FloatArray
-from codesign.evaluators.platform import PlatformEvaluator, PlatformRequest
+from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.machine_pools import serving_machine
 from codesign.evaluators.platform.session_sizing import batch_rate
 from codesign.models.deployments.queueing import Arrivals, EngineLimits
@@ -36,7 +36,7 @@ def closed_loop(stated: Fields, row: Fields) -> FloatArray:
     model = workload.language_model
     session = Session.model_validate(stated["session"])
     longest = Arrivals(np.zeros(1), np.array([session.longest_tokens]), np.ones(1, dtype=int))
-    evaluator = PlatformEvaluator(workload)
+    evaluator = PlatformEvaluator(workload, PlatformOptions(link=stated.get("link")))
     design = {name: value for name, value in stated["machine"].items() if name != "model"}
     machine = serving_machine(evaluator, design, _ENGINE, longest, stated["memory_fraction"])
     per_token, layers = 2e-9 * kv_elements_per_token(model), model.num_hidden_layers

@@ -125,8 +125,7 @@ def predict(case: RequestCase, profile: str = "fitted") -> float:
         serving = platform_serving(case, case.prompt, case.batch, profile)
         if case.quantity == "decode tokens/s":
             return float(serving.tokens_per_s_per_device[0])
-        prompts = serving.prefill_requests_per_s / serving.n_devices
-        return float(prompts[0]) * case.prompt
+        return float((serving.prefill_requests_per_s / serving.n_devices)[0]) * case.prompt
     running = running_requests(case)
     step = float(platform_serving(case, case.prompt, running, profile).time_per_output_token_s[0])
     if case.quantity == "TPOT":
@@ -134,8 +133,7 @@ def predict(case: RequestCase, profile: str = "fitted") -> float:
     first = _first_token_s(case, profile, step * case.batch / running)
     if case.quantity == "TTFT":
         return first
-    request = first + (case.output - 1) * step * case.batch / running
-    return case.batch * case.output / request
+    return case.batch * case.output / (first + (case.output - 1) * step * case.batch / running)
 
 
 def is_deployment(case: RequestCase) -> bool:
@@ -149,11 +147,8 @@ def command(case: RequestCase) -> str:
     It is its throughput per device or, of a prefill, its prompts per second times their tokens
     over the devices.
     """
-    model = Path(case.model)
-    if model.is_absolute() and model.is_relative_to(_REPOSITORY):
-        model = model.relative_to(_REPOSITORY)
     weights, activations, cache = case.formats
-    words = ["codesign size", model.as_posix(), f"--on {case.device.key}"]
+    words = ["codesign size", relative_path(case.model), f"--on {case.device.key}"]
     degrees = {"--tp": case.tensor_parallel, "--ep": case.expert_parallel}
     words += [f"{flag} {degree}" for flag, degree in degrees.items() if degree > 1]
     words += [f"--batch {case.batch}", f"--prompt-tokens {case.prompt}"]
@@ -161,6 +156,14 @@ def command(case: RequestCase) -> str:
     words += [f"--weight-format {weights}"] if weights != activations else []
     words += [f"--kv-format {cache}"] if cache != activations else []
     return " ".join([*words, *(["--option overlap=true"] if case.overlap else [])])
+
+
+def relative_path(path: str) -> str:
+    """A path of ours from the root of the repository; a name as it is."""
+    inside = Path(path)
+    return (
+        inside.relative_to(_REPOSITORY).as_posix() if inside.is_relative_to(_REPOSITORY) else path
+    )
 
 
 def _first_token_s(case: RequestCase, profile: str, steps_s: float) -> float:

@@ -106,8 +106,7 @@ def machines_for(prompt_chip: str, token_chip: str, trace: str) -> tuple[int, in
     prefill = _metrics(prompt_chip, "prefill", (tokens[0], 0), [1])
     alone = _metrics(stated["reference"], "decode", tokens, [1])
     decode = _metrics(token_chip, "decode", tokens, batches)
-    longest_s = stated["slowdown"] * float(alone["time_per_output_token_s"][0])
-    best = fastest_batch(decode, longest_s)
+    best = fastest_batch(decode, (stated["slowdown"] * float(alone["time_per_output_token_s"][0])))
     rates = (
         float(prefill["throughput_tokens_per_s"][0]) / tokens[0],
         float(decode["throughput_tokens_per_s"][best]) / tokens[1],

@@ -203,8 +203,7 @@ def requests_per_s(
     """
     stated = claims()["splitwise"]
     means, degree = stated["traces"][trace], stated["tensor_parallel"]
-    model = model_file(stated["model"])
-    workload = SystemWorkload(model=model, **means)
+    workload = SystemWorkload(model=model_file(stated["model"]), **means)
     evaluator = SystemEvaluator(workload, SystemOptions(platform=EAGER)).join_pools(
         [PoolDescription(name, name, _DESIGN) for name in ("prefill", "decode")],
         [LinkDescription("link", "prefill", "decode")],

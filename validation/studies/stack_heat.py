@@ -109,8 +109,7 @@ def _covered(
     """(ny, nx) area that a rectangle covers of each cell."""
     shares = []
     for (begin, length), n, size in zip((along, across), cells, size_mm, strict=True):
-        edges = np.arange(n + 1) * size
-        shares.append(np.diff(np.clip(edges, begin, begin + length)))
+        shares.append(np.diff(np.clip((np.arange(n + 1) * size), begin, begin + length)))
     return np.outer(shares[1], shares[0])
 
 

@@ -79,8 +79,7 @@ def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]
         sections.append(_table("Promises", _TARGETS, study.targets).terminal_table())
     for note in study.notes:
         # Up to the first period after a lower-case word, which no abbreviation ends in.
-        words = " ".join(note.split())
-        first, *_ = re.split(r"(?<=[a-z)\d]\.) (?=[A-Z])", words, maxsplit=1)
+        first, *_ = re.split(r"(?<=[a-z)\d]\.) (?=[A-Z])", " ".join(note.split()), maxsplit=1)
         sections.append(text_line(f"Note: {first}"))
     if study.notes:
         sections.append(text_line("The notes in full: --json, or --write FILE."))
@@ -126,12 +125,11 @@ def store_findings(studies: Sequence[Study], path: Path, command: str) -> list[P
         else:
             figure = folder / f"{study.name}.png"
             written.append(save_predictions(study.rows, study.question, figure))
-    sections = [section for study in studies for section in _parts(study, folder.name)]
     finding = Finding(
         "Validation",
         "Our numbers beside others', residuals as they are.",
         command,
-        sections,
+        [section for study in studies for section in _parts(study, folder.name)],
         {study.name: study.question for study in studies},
     )
     return [*written, finding.store(path)]

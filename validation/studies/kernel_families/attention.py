@@ -25,7 +25,7 @@ from validation.studies.kernel_families.family import KernelFamily
 from validation.studies.kernel_families.rows import (
     Reasons,
     find_reasons,
-    multiplies,
+    multiplies_fp8,
 )
 from validation.studies.kernel_table import KernelTable
 
@@ -111,11 +111,10 @@ def shape_roofline_s(shape: Attention, rates: DeviceRates) -> FloatArray:
 
 def multiplies_8_bits(table: KernelTable) -> BoolArray:
     """(q,) whether the products are of 8 bits: the input is, or the cache is on recent devices."""
-    recent = np.asarray(table.rates.has_fp4) == 1
     is_8 = (table.words("activation_dtype") == "fp8") | (
-        recent & (table.words("kv_dtype") == "fp8")
+        (np.asarray(table.rates.has_fp4) == 1) & (table.words("kv_dtype") == "fp8")
     )
-    return np.asarray(multiplies(table, "fp8") & is_8)
+    return np.asarray(multiplies_fp8(table) & is_8)
 
 
 def shapes(table: KernelTable) -> Attention:

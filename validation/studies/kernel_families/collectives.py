@@ -54,10 +54,9 @@ _LATENCIES = ("start", "step", "peer_step", "fill", "custom_start", "custom_peer
 def left_out(table: KernelTable) -> Reasons:
     """(q,) why a row is not predicted; empty where it is."""
     nodes, links = table["nodes"], links_of_rows(table)
-    linked = device_numbers(table, lambda device: float(device.n_linked))
     more = {
         "nodes is not stated, and the devices do not fit in one": np.isnan(nodes)
-        & ~(table["devices"] <= linked),
+        & ~(table["devices"] <= device_numbers(table, lambda device: float(device.n_linked))),
         "the device's file states no link": np.isnan(links.bandwidth_bytes_per_s),
         "the device's file states no network": (nodes > 1) & np.isnan(links.network_bytes_per_s),
     }

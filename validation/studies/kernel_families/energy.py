@@ -133,15 +133,13 @@ def _gemm(table: KernelTable) -> KernelWork:
 
 
 def _attention(table: KernelTable) -> KernelWork:
-    family = mla if table.words("operator")[0].startswith("mla") else attention
-    shape = family.shapes(table)
+    shape = (mla if table.words("operator")[0].startswith("mla") else attention).shapes(table)
     flop = attention_work_flop(shape)
-    scores = flop / (2 * np.add(shape.head_dim, shape.value_head_dim))
     return KernelWork(
         flop,
         attention_traffic_bytes(shape),
         np.where(np.isnan(_bits(table, "activation_dtype")), np.nan, 16.0),
-        scores,
+        (flop / (2 * np.add(shape.head_dim, shape.value_head_dim))),
     )
 
 

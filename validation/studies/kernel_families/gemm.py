@@ -79,12 +79,12 @@ class _ProductCase:
 def left_out(table: KernelTable) -> Reasons:
     """(q,) why a row is not predicted; empty where it is."""
     problems = np.array([case.problem for case in _cases(table)], dtype=np.str_)
-    is_eager = (table.words("framework") == "vLLM") & np.asarray(
-        table.words("weight_dtype") == "fp8_block128"
-    )
     more = {
         "another row has the same product, measured faster": table.words("fastest") == "0",
-        "the host starts each product, and takes longer than its roofline": is_eager
+        "the host starts each product, and takes longer than its roofline": (
+            (table.words("framework") == "vLLM")
+            & np.asarray(table.words("weight_dtype") == "fp8_block128")
+        )
         & (_roofline_s(table) < EAGER_S),
     }
     reasons = find_reasons(table, ("gemm",), ("m", "n", "k"))
@@ -110,8 +110,7 @@ def _roofline_s(table: KernelTable) -> FloatArray:
 
 def _law(table: KernelTable) -> Callable[[GemmConstants], FloatArray]:
     products = _products(table)
-    bits = np.where(products.is_integer, 16.0, products.activation_bits)
-    rates = looped_rates(table.rates, bits)
+    rates = looped_rates(table.rates, np.where(products.is_integer, 16.0, products.activation_bits))
     return lambda constants: gemm_time_s(products, rates, constants)
 
 

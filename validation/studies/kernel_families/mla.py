@@ -23,7 +23,7 @@ from validation.studies.kernel_families.family import KernelFamily
 from validation.studies.kernel_families.rows import (
     Reasons,
     find_reasons,
-    multiplies,
+    multiplies_fp8,
 )
 from validation.studies.kernel_table import KernelTable
 
@@ -62,14 +62,13 @@ def usable(table: KernelTable) -> BoolArray:
     """
     frameworks, is_decode = table.words("framework"), table.words("operator") == "mla_decode"
     unparted = (frameworks == "TensorRT-LLM") & is_decode
-    unexpanded = table.words("kernel") == "vllm_triton_mla"
-    return np.asarray(~(_is_old(table) & (unparted | unexpanded)))
+    return np.asarray(~(_is_old(table) & (unparted | (table.words("kernel") == "vllm_triton_mla"))))
 
 
 def shapes(table: KernelTable) -> Attention:
     """Shapes of the rows, (q,) each."""
     is_decode = table.words("operator") == "mla_decode"
-    is_8 = multiplies(table, "fp8") & is_decode & (table.words("kv_dtype") == "fp8")
+    is_8 = multiplies_fp8(table) & is_decode & (table.words("kv_dtype") == "fp8")
     return replace(
         attention.shapes(table),
         shares_values=is_decode,

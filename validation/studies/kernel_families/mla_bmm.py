@@ -22,7 +22,7 @@ from validation.studies.kernel_families.family import KernelFamily
 from validation.studies.kernel_families.rows import (
     Reasons,
     find_reasons,
-    multiplies,
+    multiplies_fp8,
 )
 from validation.studies.kernel_table import KernelTable
 
@@ -58,7 +58,7 @@ def shapes(table: KernelTable) -> Absorbing:
         inner=np.where(is_query, _UNROTATED, _LATENT),
         outer=np.where(is_query, _LATENT, _UNROTATED),
         weight_bits=np.where(has_8_bits, 8.0, 16.0),
-        math_bits=np.where(has_8_bits & multiplies(table, "fp8") & ~recent, 8.0, 16.0),
+        math_bits=np.where(has_8_bits & multiplies_fp8(table) & ~recent, 8.0, 16.0),
     )
 
 

@@ -79,8 +79,7 @@ def _skewed(
     while missing := int(total - counts.sum()):  # what rounding and the bound left over
         room = counts[order] < tokens if missing > 0 else counts[order] > 0
         ranked = order[room] if missing > 0 else order[room][::-1]
-        each = max(abs(missing) // len(ranked), 1)
-        next_counts = counts[ranked] + np.sign(missing) * each
+        next_counts = counts[ranked] + np.sign(missing) * max(abs(missing) // len(ranked), 1)
         counts[ranked[: abs(missing)]] = np.clip(next_counts, 0, tokens)[: abs(missing)]
     return np.asarray(counts)
 

@@ -30,10 +30,9 @@ def device_texts(table: KernelTable, text: Callable[[Device], str]) -> StringArr
     return np.array(texts, dtype=np.str_)
 
 
-def multiplies(table: KernelTable, number_format: str) -> BoolArray:
-    """(q,) whether the matrix units of every row's device take a format."""
-    has_format = device_numbers(table, lambda device: float(number_format in device.peak))
-    return np.equal(has_format, 1.0)
+def multiplies_fp8(table: KernelTable) -> BoolArray:
+    """(q,) whether the matrix units of every row's device take 8-bit floating point."""
+    return device_numbers(table, lambda device: float("fp8" in device.peak)) > 0
 
 
 def looped_rates(rates: DeviceRates, multiply_bits: Floats) -> DeviceRates:

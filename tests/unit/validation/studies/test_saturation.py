@@ -9,14 +9,17 @@ import pytest
 
 from codesign.base.errors import InputError
 from codesign.cli import main
+from validation.studies.measured_rows import read_rows
 from validation.studies.request_cases import LeftOutError
 from validation.studies.saturation import (
     MOST_REQUESTS,
+    PEER_FILE,
     THROUGHPUT_FILE,
     compare,
     read_case,
     run,
 )
+from validation.studies.study import DATA
 
 REPOSITORY = Path(__file__).parents[4]
 with THROUGHPUT_FILE.open(encoding="utf-8") as _file:
@@ -52,6 +55,19 @@ def test_dense_models_keep_what_is_promised_and_no_row_beats_its_roofline():
     assert all(kept.values())
     assert len(study.rows) + 45 == len(PUBLISHED)
     assert all(row["reference"] < row["roofline"] for row in study.rows)
+
+
+def test_aisimulate_is_asked_published_rows_at_our_batch_and_may_refuse():
+    questions = read_rows(DATA / "aisimulate_questions.csv")[0]
+    answers = read_rows(PEER_FILE)[0]
+    assert [row["id"] for row in questions] == [row["id"] for row in answers]
+    assert all(bool(row["tokens_per_s"]) != bool(row["refusal"]) for row in answers)
+    for question in questions[::9]:
+        case = read_case(PUBLISHED[question["id"]])
+        stages = case.degrees["--ep"] * case.degrees["--pp"]
+        asked = [int(question[name]) for name in ("isl", "osl", "tp_size", "batch_size")]
+        batch = max(round(case.batch / stages), 1)
+        assert asked == [case.prompt, case.generated, case.degrees["--tp"], batch]
 
 
 def test_every_row_is_read_or_says_why_it_is_left_out():

@@ -57,7 +57,8 @@ snapshots: $(READY) ## Keep the numbers that commands print now; say in the chan
 
 pins: $(READY) ## Write the hashes of all pinned versions, .ci/requirements.txt
 	uv pip compile --quiet --python-version 3.11 --generate-hashes --no-annotate --no-header \
-		--constraint constraints.txt --extra dev pyproject.toml --output-file .ci/requirements.txt
+		--constraint constraints.txt --extra dev --extra mutation pyproject.toml \
+		--output-file .ci/requirements.txt
 
 sbom: $(READY) ## List what the environment consists of, with licences: build/sbom.json, build/licences.md
 	python3 -m venv build/sbom-tools

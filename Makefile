@@ -91,10 +91,11 @@ gallery: $(READY) ## Draw the pictures of the documentation anew, and the exampl
 		&& for kind in roofline breakdown hierarchy; do \
 			$(CURDIR)/$(BIN)/codesign report figure $$kind osworld-prefill --design P1 --format png \
 				--output $(CURDIR)/docs/images/$$kind.png || exit 1; done \
-		&& sed 's/^optimizers: .*/optimizers: [random]/' $(CURDIR)/runs/system-osworld.yaml \
-			> runs/system-osworld.yaml \
-		&& $(CURDIR)/$(BIN)/codesign run system-osworld \
-		&& $(CURDIR)/$(BIN)/codesign report figure system system-osworld --design P1-D1 --format png \
+		&& sed 's/^optimizers: .*/optimizers: [random]/' \
+			$(CURDIR)/runs/problem-system-llama-3.3-70b.yaml > runs/problem-system-llama-3.3-70b.yaml \
+		&& $(CURDIR)/$(BIN)/codesign run problem-system-llama-3.3-70b \
+		&& $(CURDIR)/$(BIN)/codesign report figure system problem-system-llama-3.3-70b \
+			--design P1-D1 --format png \
 			--output $(CURDIR)/docs/images/system.png \
 		&& $(CURDIR)/$(BIN)/codesign report osworld-prefill \
 			--output $(CURDIR)/docs/gallery/osworld-prefill.html \

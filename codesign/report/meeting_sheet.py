@@ -115,15 +115,13 @@ def write_sheet(
     if first is not None:
         if not flips and explainer is not None and explainer.vary:
             flips = [f"“codesign explain decide {results.definition.name}” finds them."]
-        words = list(_reasons(results, answer, first, account, flips))
+        worth = _block("Worth of each limit", _worth(results, judge is not None))
+        words = [*_reasons(results, answer, first, account, flips), *worth]
         pieces.append((_fitted(words, _COLUMN - 20.0, top), _MARGIN, top))
     middle_x = _MARGIN + _COLUMN
     pieces.append((front, middle_x, top))
     below = top + height_of(front) + 6.0
-    last = [
-        *_alternatives(results, answer, account),
-        *_block("Worth of each limit", _worth(results, judge is not None)),
-    ]
+    last = list(_alternatives(results, answer, account))
     pieces.append((_fitted(last, _COLUMN + 20.0, below), middle_x + 8.0, below))
     if account is not None:
         right = middle_x + _COLUMN + 40.0 + _GAP

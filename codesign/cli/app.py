@@ -28,6 +28,7 @@ from codesign.base.errors import (
 from codesign.base.text import ESCAPE, one_line, printable
 from codesign.cli import (
     accuracy,
+    calibrate,
     campaigns,
     catalogue,
     compare,
@@ -100,6 +101,7 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "evaluate": evaluation.evaluate,
     "evaluate timeline": timeline.timeline,
     "size": size.size,
+    "size calibrate": calibrate.calibrate,
     "serve-model": serve_model.serve_model,
     "forecast": forecast.forecast,
     "report": report.report_page,
@@ -296,6 +298,8 @@ def _joined(arguments: list[str]) -> list[str]:
     ``list`` shows one thing if its next word is no kind, or if a name follows the kind. Campaigns
     are listed by the name of their folder, ``runs``, as well.
     """
+    if arguments[:1] == ["calibrate"]:  # what people type
+        arguments = ["size", *arguments]
     if f"{' '.join(arguments[:2])}" in COMMANDS:
         return [" ".join(arguments[:2]), *arguments[2:]]
     if arguments[:2] == ["explain", "front"] and len(arguments) > 2:

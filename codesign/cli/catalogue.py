@@ -225,7 +225,7 @@ def _devices(name: str | None) -> Report:
         device = load_device(name)
         answer = DeviceAnswer.model_construct(
             **dict(device),
-            expected_errors=describe_expected_error(device.key, chip=device.measured_name),
+            expected_errors=describe_expected_error(device),
             rent=rent_words(device.key),
         )
         return lambda: answer, lambda: tables.device_tables(answer)

@@ -184,9 +184,7 @@ def _fitted(question: SizeQuestion) -> SizeAnswer:
         },
         workload=request.model_dump(mode="json", exclude_none=True),
         options=evaluator.options.model_dump(mode="json", exclude_unset=True),
-        notes=describe_expected_error(
-            device.key, evaluator.options.engine, device.measured_name, device.vendor
-        ),
+        notes=describe_expected_error(device, evaluator.options.engine),
     )  # fmt: skip
 
 

@@ -76,9 +76,7 @@ def arrivals_tables(
             "steps after its first token. The rate counts from the first arrival to the last token."
         ),
         *(
-            text_line(
-                " ".join(describe_expected_error(key, engine, load_device(key).measured_name))
-            )
+            text_line(" ".join(describe_expected_error(load_device(key), engine)))
             for key in list_devices()
             if key in [machine["device"] for machine in machines]
         ),

@@ -229,8 +229,7 @@ def fleet_notes(
         )
     if evaluator.profile == "fitted":
         for key in dict.fromkeys(pool.device for pool in entries[0].pools):
-            device, engine = evaluator.devices[key], evaluator.options.engine
-            notes += describe_expected_error(key, engine, device.measured_name, device.vendor)
+            notes += describe_expected_error(evaluator.devices[key], evaluator.options.engine)
     return notes
 
 

@@ -25,6 +25,7 @@ from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.evaluators.platform.serving_rules import ServingRules
 from codesign.evaluators.platform.sharding import RankShare, Sharding
+from codesign.models.hardware.device import Device
 from codesign.models.workload.lowering import lower
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operator_rules import OperatorRule
@@ -42,8 +43,7 @@ class GenzRooflines(Rooflines):
         kept_s = (work.weight_bytes + work.kv_bytes) * s_per_byte
         efficiency = self.options.memory_efficiency or 1.0
         onchip_s = work.onchip_bytes / (self.options.onchip_bandwidth * efficiency)
-        moved_s = kept_s + work.activation_bytes * s_per_byte + onchip_s
-        return np.where(work.mac > 0, moved_s, 0.0)
+        return np.where(work.mac > 0, kept_s + work.activation_bytes * s_per_byte + onchip_s, 0.0)
 
     @property
     def send_warm_up_s(self) -> float:
@@ -107,15 +107,14 @@ class GenzRules(ServingRules):
 
     def sharding(self, model: LanguageModel, platform: Platform) -> Sharding:
         """It rounds the vocabulary and the router's rows down, and splits the router at all."""
-        ranks, tp = platform.attention_ranks, platform.tp
-        vocabulary = np.floor(model.vocab_size / ranks) / model.vocab_size
+        tp = platform.tp
+        vocabulary = np.floor(model.vocab_size / platform.attention_ranks) / model.vocab_size
         router = np.floor(model.hidden_size / tp) / model.hidden_size
-        whole_output = np.ones_like(router)
         return Sharding(
             model,
             platform,
             parts={"vocabulary": vocabulary},
-            shares={"router": RankShare(work=router, input=router, output=whole_output)},
+            shares={"router": RankShare(work=router, input=router, output=np.ones_like(router))},
         )
 
     def expert_loads(self, sharding: Sharding, slices: Sequence[StreamPart]) -> Loads:
@@ -186,7 +185,7 @@ class GenzRules(ServingRules):
         """It takes the stages as balanced."""
         return total_s
 
-    def notes(self, device: str, products: ProductColumns, chip: str | None = None) -> list[str]:
+    def notes(self, device: Device, products: ProductColumns) -> list[str]:
         """Whose conventions these are."""
         return [
             "Profile genz: the conventions of the public tool GenZ-LLM-Analyzer 0.0.16.",

@@ -146,8 +146,7 @@ class LifeCount(PlainCount):
 
     def vector_ops(self) -> FloatArray:
         function = exponential_ops(self.variant)
-        per_output = self._factor("ops") + function * self._factor("exponentials")
-        ops = per_output * self._outputs()
+        ops = (self._factor("ops") + function * self._factor("exponentials")) * self._outputs()
         ops += np.where(self.is_softmax, (SOFTMAX_OPS + function) * self._scores(), 0.0)
         ops += np.where(self.is_qk, SCALE_OPS * self._queries(), 0.0)
         # The reciprocal of each row's sum, one per head and token.
@@ -165,8 +164,7 @@ class LifeCount(PlainCount):
         # The table is read whole; the rows looked up are part of it. Table 1 and 2 have no
         # weights for norms.
         model, gather = self.model, self.roles == "embedding"
-        is_norm = np.isin(self.roles, NORMS)
-        weights = np.where(gather | is_norm, 0.0, super().weights())
+        weights = np.where(gather | np.isin(self.roles, NORMS), 0.0, super().weights())
         table_bytes = model.vocab_size * model.hidden_size * self.activation_bytes
         return np.where(gather, table_bytes, weights)
 
@@ -199,10 +197,9 @@ class LifeCount(PlainCount):
         return moved * self.past_tokens, moved * self.table.tokens_per_request
 
     def dispatches(self) -> FloatArray:
-        is_latent, fused = self.model.is_latent, self.variant.fused
-        scaling = np.where(self.is_qk & (not fused) & (not is_latent), 1.0, 0.0)
-        on_chip = self.is_softmax | self.is_pv
-        inside = np.where(on_chip & fused, 0.0, self._factor("kernels"))
+        fused = self.variant.fused
+        scaling = np.where(self.is_qk & (not fused) & (not self.model.is_latent), 1.0, 0.0)
+        inside = np.where((self.is_softmax | self.is_pv) & fused, 0.0, self._factor("kernels"))
         return inside + scaling
 
 

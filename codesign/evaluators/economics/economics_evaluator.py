@@ -204,18 +204,16 @@ class EconomicsEvaluator(Evaluator):
             draft_format = column_of([self.workload.draft_format] * len(draft_bytes))
             machine = self._machine(designs, draft_format)
             drafts = ElementBytes(draft_bytes, precision.activation_bytes, precision.kv_bytes)
-            draft = ForwardPass(self._draft, machine, drafts)
             decoding = Decoding(
                 target,
-                Speculation(draft, self.workload.acceptance),
+                Speculation(ForwardPass(self._draft, machine, drafts), self.workload.acceptance),
                 draft_length=designs["speculation"].lookup(_length, absent=0.0),
             )
         return _PreparedDesigns(load, decoding, designs["device"].lookup(self._price))
 
     def _price(self, name: str) -> float:
         device = load_device(name)
-        rent = list_rents().get(device.key)
-        return self.options.usd_per_hour(device.name, rent, device.power)
+        return self.options.usd_per_hour(device.name, list_rents().get(device.key), device.power)
 
     def _machine(self, designs: Columns, weights: Column) -> SustainedDevice:
         """One machine of arrays; rates depend on the device and on the format of the weights."""
@@ -305,6 +303,4 @@ def _length(value: Value) -> float:
 
 def _remainder(devices: FloatArray, groups: FloatArray) -> FloatArray:
     """Devices left over; those that are missing for one each if there are too few."""
-    short = np.maximum(groups - devices, 0.0)
-    uneven = devices >= groups
-    return np.where(uneven, np.mod(devices, groups), short)
+    return np.where(devices >= groups, np.mod(devices, groups), np.maximum(groups - devices, 0.0))

@@ -99,8 +99,7 @@ class Points:
 
     def fastest(self) -> int:
         """Position of the point with most tokens per second; the cheapest of equal ones."""
-        order = np.lexsort((self.usd_per_million_tokens, self.token_time_s))
-        return int(order[0])
+        return int(np.lexsort((self.usd_per_million_tokens, self.token_time_s))[0])
 
     def most_valued(self, alpha: float = ALPHA) -> int:
         """Position of the point with the most ``tokens_per_s ** alpha / price`` (Eq. 45)."""

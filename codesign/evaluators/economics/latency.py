@@ -200,8 +200,7 @@ class ForwardPass:
         shape, machine = self.shape, self.machine
         message = shape.hidden_size * self.precision.activation_bytes * tokens / stage.devices
         # Neighbors are on different nodes as soon as the instance has more than one.
-        n_devices = stage.devices * stage.stages
-        nodes = np.minimum(machine.fabric.nodes(n_devices), 2.0)
+        nodes = np.minimum(machine.fabric.nodes(stage.devices * stage.stages), 2.0)
         hop = collective(np.full_like(nodes, 2.0), nodes, machine.fabric, ONE_WAY)
         network = (stage.stages - 1.0) * hop.time_s(message)
         network = network + shape.n_layers * KERNELS_PER_LAYER * KERNEL_S
@@ -261,8 +260,7 @@ class ForwardPass:
         stored = shape.attention_parameters * self.precision.weight_bytes / memory
         if context:
             # Queries of one request share a read of its cache.
-            everywhere = stage.devices * machine.bytes_per_s
-            stored = stored + cached / everywhere * stage.requests
+            stored = stored + cached / (stage.devices * machine.bytes_per_s) * stage.requests
         projected = self._activation_read(devices, shape.qkv_width, shape.hidden_size)
         output = self._activation_read(devices, shape.hidden_size, shape.attention_width)
         return _Attention(
@@ -292,8 +290,7 @@ class ForwardPass:
         targets = np.minimum(shape.n_active_experts, degree)
         routed = load.tokens * (targets / degree)
         width = shape.n_up_matrices * shape.feedforward_width
-        sends = self._reductions(devices, layout, width, shape.hidden_size)
-        network = _network(sends, routed)
+        network = _network(self._reductions(devices, layout, width, shape.hidden_size), routed)
         if shape.is_mixture:
             fabric = self.machine.fabric
             group = collective(targets, fabric.nodes(targets), fabric, ONE_WAY)
@@ -304,8 +301,7 @@ class ForwardPass:
         up = self._activation_read(devices, shape.feedforward_width, shape.hidden_size)
         down = self._activation_read(devices, shape.hidden_size, shape.feedforward_width)
         met = load.experts_met * shape.routed_parameters + shape.shared_parameters
-        memory = stage.devices * machine.bytes_per_s
-        read = met * self.precision.weight_bytes / memory
+        read = met * self.precision.weight_bytes / (stage.devices * machine.bytes_per_s)
         read = read + (shape.n_up_matrices * up + down) * routed
         work = shape.routed_parameters / shape.sparsity + shape.shared_parameters
         rate = stage.devices * machine.flop_per_s

@@ -68,8 +68,7 @@ def serve(
     """
     names = [formats.get(key, DEFAULT_FORMAT) for key in FORMAT_KEYS]
     precision = ElementBytes(*(bits_per_element(name, "plain") / 8 for name in names))
-    shape = shape_of(load_model(workload.model))
-    target = ForwardPass(shape, offer.machine(names[0]), precision)
+    target = ForwardPass(shape_of(load_model(workload.model)), offer.machine(names[0]), precision)
     if not speculates:
         return Decoding(target)
     model = load_model(workload.draft)

@@ -154,5 +154,4 @@ def _absorbed_parameters(model: LanguageModel) -> float:
     queries = heads * dims.kv_lora_rank
     query = width * rank + rank * queries if rank is not None else width * queries
     values = dims.kv_lora_rank * heads * dims.v_head_dim
-    output = heads * dims.v_head_dim * width
-    return float(query + width * dims.kv_lora_rank + values + output)
+    return float(query + width * dims.kv_lora_rank + values + heads * dims.v_head_dim * width)

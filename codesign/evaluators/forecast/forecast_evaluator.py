@@ -231,13 +231,11 @@ class ForecastEvaluator(Evaluator):
         def rate(name: str, share_name: str) -> FloatArray:
             peak, share = self._column(designs, name, np.nan), self._column(designs, share_name, 1)
             _require((peak > 0) & np.isfinite(peak), peak, name, "a finite number above 0")
-            is_share = (share > 0) & (share <= 1)
-            _require(is_share, share, share_name, "more than 0 and at most 1")
+            _require((share > 0) & (share <= 1), share, share_name, "more than 0 and at most 1")
             return peak * share
 
         latency = self._column(designs, _LATENCY, self.options.dispatch_latency_s)
-        is_latency = (latency >= 0) & np.isfinite(latency)
-        _require(is_latency, latency, _LATENCY, "a finite number from 0")
+        _require((latency >= 0) & np.isfinite(latency), latency, _LATENCY, "a finite number from 0")
         return ForecastMachine(
             rate("peak_ops_per_s", "compute_efficiency"),
             rate("bandwidth_bytes_per_s", "memory_efficiency"),

@@ -93,12 +93,11 @@ def explained_forecast(
     for row in rows:
         row["kind"] = row.pop("class")
         row["bound"] = "compute" if row["compute_s"] > row["memory_s"] else "memory"
-    moved = work.total(*READ, *WRITTEN)
     level: LevelRow = {
         "name": "memory",
         "bandwidth_bytes_per_s": np.asarray(machine.bandwidth_bytes_per_s).item(),
         "holds_bytes": forecast.memory_bytes,
-        "traffic_bytes": float(np.asarray(moved)),
+        "traffic_bytes": float(np.asarray(work.total(*READ, *WRITTEN))),
     }
     return Explanation(
         metrics=metrics,

@@ -117,8 +117,7 @@ class Inference:
         lengths = np.asarray(contexts, dtype=np.float64)[:, None]
         lengths = np.minimum(lengths, np.where(slides, most, np.inf))
         slope = (second.values - first.values) / self.tile
-        from_first = (lengths - self.tile)[:, None, :]
-        values = first.values + from_first * slope
+        values = first.values + (lengths - self.tile)[:, None, :] * slope
         if self.tile > 1:
             row = 0  # matrix_ops, the only quantity that grows with the padded context
             padded = np.ceil(lengths / self.tile) * self.tile - self.tile
@@ -132,8 +131,7 @@ class Inference:
         return self._characterized(table, context - 1, batch_size)
 
     def _characterized(self, table: OperatorTable, past: float, batch_size: int) -> PassWork:
-        count = self.rules(table, self.model, self.variant, past, batch_size, self.tile)
-        return count.work()
+        return self.rules(table, self.model, self.variant, past, batch_size, self.tile).work()
 
     def mean_step(self, prompt_tokens: int, generated_tokens: int, batch_size: int = 1) -> PassWork:
         """The mean of the decode steps that follow a prompt; values are (q, o).

@@ -162,18 +162,17 @@ class BestCase:
         """(n,) least relative excess of ``capacity`` and ``shoreline`` of any completion."""
         partial = PartialDesigns(designs, undecided)
         levels = partial.hardware(self._preparation.units).fastest.levels
-        least, part = self._widths(partial)[0], self._part
-        weights = part.weight_elements * least["weight_format"]
+        least = self._widths(partial)[0]
+        weights = self._part.weight_elements * least["weight_format"]
         fixed = self._preparation.fixed_batches
         requests = 1.0 if fixed is None else fixed[0]
         if BATCH_SIZE in designs:
             requests = designs[BATCH_SIZE].lookup(float)
         kv = self._preparation.request_bytes(least["kv_format"])
         capacity = np.maximum(levels.capacity_bytes.sum(axis=0), 1.0)
-        edge_m = self._options.memory_edge_m
         return {
             "capacity": (weights + requests * kv) * ROUNDING / capacity - 1.0,
-            "shoreline": levels.shoreline_m.sum(axis=0) / edge_m - 1.0,
+            "shoreline": levels.shoreline_m.sum(axis=0) / self._options.memory_edge_m - 1.0,
         }
 
     def _case(
@@ -191,7 +190,7 @@ class BestCase:
         smallest, largest = self._batch_range(partial, hardware, least, most)
         levels = hardware.levels
         order = fastest_first(levels.bandwidth_bytes_per_s[1:], levels.capacity_bytes[1:])
-        case = BestInputs(
+        return BestInputs(
             hardware=(hardware if order is None else reordered_tiers(hardware, order)),
             tdp_watts=silicon.tdp_watts,
             cycle_joules=np.where(hardware.stated_tdp_watts > 0, 0.0, silicon.cycle_joules),
@@ -203,8 +202,7 @@ class BestCase:
             largest_batch=largest,
             matrix_share=partial.extremes("bandwidth_priority", self._preparation.matrix_share)[1],
             array=array,
-        )
-        return case, arrays
+        ), arrays
 
     def _widths(
         self, partial: PartialDesigns
@@ -264,8 +262,7 @@ class BestCase:
         flow_code = np.full(partial.n, len(DATAFLOWS))
         if "dataflow" in designs:
             flow_code = positions_of(designs, "dataflow", DATAFLOWS)
-        is_local = (hardware.scores_are_local > 0).astype(np.int64)
-        units = organization, flow_code, is_local
+        units = organization, flow_code, (hardware.scores_are_local > 0).astype(np.int64)
         sizes = len(ORGANIZATIONS), len(DATAFLOWS) + 1, 2
         number, first = distinct(*combined(grid.codes, np.ravel_multi_index(units, sizes)))
         arrays = []
@@ -290,8 +287,8 @@ class BestCase:
         n_passes = self._preparation.pass_.table.n_passes
         sizes, ends = self._preparation.fixed_batches, (case.smallest_batch, case.largest_batch)
         if sizes is None and len(case.array):
-            smallest, largest = np.floor(np.log2(ends[0].min())), np.ceil(np.log2(ends[1].max()))
-            sizes = 2.0 ** np.arange(smallest, largest + 1)
+            largest = np.ceil(np.log2(ends[1].max()))
+            sizes = 2.0 ** np.arange(np.floor(np.log2(ends[0].min())), largest + 1)
         for batch in np.unique(
             np.concatenate([*ends, *([] if sizes is None else [sizes])])
         ).tolist():

@@ -168,8 +168,7 @@ def _choose_over_designs(
                     continue
                 placed = stage.place(ordered, requests, data_bytes, modelling)
                 work_of = (operators, shapes, shape_of, choices.vector_operands)
-                filled = (table, part, totals)
-                port_s = _sums(work_of, placed, groups, i, modelling, filled)
+                port_s = _sums(work_of, placed, groups, i, modelling, (table, part, totals))
                 vector_s = formula_operations.larger(lanes_s, port_s)
                 pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling) + message_s
                 value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)

@@ -146,8 +146,7 @@ class SiliconMetrics:
     def die_mm2(self, unit: PricedAccelerators) -> FloatArray:
         """(n,) area of the base dies and stacked layers of one device that is cut in a way."""
         stacks = unit.stacks
-        layers_mm2 = self._hardware.n_layers * stacks.layer_mm2
-        return stacks.n_dies * (stacks.base_mm2 + layers_mm2)
+        return stacks.n_dies * (stacks.base_mm2 + self._hardware.n_layers * stacks.layer_mm2)
 
     @property
     def area_mm2(self) -> FloatArray:
@@ -165,8 +164,8 @@ class SiliconMetrics:
     @cached_property
     def placement(self) -> Placement:
         """Rectangles of the blocks on the base of one device."""
-        levels, n_dies = self._hardware.levels, self.unit.stacks.n_dies
-        return place(self.plan, levels, n_dies, self.footprint_mm2, self.constants)
+        n_dies = self.unit.stacks.n_dies
+        return place(self.plan, self._hardware.levels, n_dies, self.footprint_mm2, self.constants)
 
     @cached_property
     def sources(self) -> Sources:
@@ -190,10 +189,9 @@ class SiliconMetrics:
         key = np.stack([*rows, *memories, *self._bits, self._filled_rows + np.zeros(len(rows[0]))])
         bytes_of_row = np.ascontiguousarray(key.T, dtype=np.float64).view(f"V{8 * len(key)}")
         _, first, number = np.unique(bytes_of_row.ravel(), return_index=True, return_inverse=True)
-        few = SiliconMetrics(
+        return SiliconMetrics(
             take(hardware, first), self._bits[:, first], self._preparation, key[-1, first]
-        )
-        return few, number
+        ), number
 
     @cached_property
     def tdp_by_component(self) -> Arrays:
@@ -217,8 +215,7 @@ class SiliconMetrics:
     @property
     def block_density_w_per_mm2(self) -> FloatArray:
         few, number = self._distinct
-        densities = block_densities(few.sources, few.placement)
-        return np.asarray(densities.max(axis=0)[number])
+        return np.asarray(block_densities(few.sources, few.placement).max(axis=0)[number])
 
     @cached_property
     def junction_temperature_celsius(self) -> FloatArray:
@@ -385,8 +382,7 @@ def floorplan_rows(silicon: SiliconMetrics) -> list[FloorplanRow]:
     density = dict(zip(placement.names, densities, strict=True))
     shared = float(silicon.sources.spread[0] / silicon.footprint_mm2[0])
     sides = placement.x, placement.y, placement.width, placement.height, placement.stacks
-    places = np.stack(sides)[..., 0].T.tolist()
-    blocks = zip(placement.names, places, strict=True)
+    blocks = zip(placement.names, np.stack(sides)[..., 0].T.tolist(), strict=True)
     rectangles = [
         ("base", 0, [0.0, 0.0, *base, 0.0]),
         *((name, 0, place) for name, place in blocks if place[2] * place[3] > 0),

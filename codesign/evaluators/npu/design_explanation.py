@@ -101,11 +101,10 @@ def _operators(design: DesignMetrics, present: Mapping[int, str]) -> list[Operat
     matrix_joules = np.zeros(len(table))
     matrix_joules[place] = memory_joules + array_joules
     moved[0] += ported
-    lanes_joules = table.vector_ops_per_request * batch * lane_joules
     amounts = [
         *(count * each for each in (joined(seconds[3], vector_s), *seconds, vector_s)),
         2.0 * count * table.mac_per_request * batch,
-        count * (matrix_joules + lanes_joules + joules),
+        count * (matrix_joules + table.vector_ops_per_request * batch * lane_joules + joules),
     ]
     rows = []
     for i, name in enumerate(table.names):
@@ -178,8 +177,7 @@ def _wait(design: DesignMetrics, present: Mapping[int, str]) -> list[OperatorRow
     if (level := _level_at_power_limit(design)) is not None:
         name, bound = f"power_limit_of_{present[level]}", "power"
     amounts = [waiting_s if key in ("time_s", "matrix_s") else 0.0 for key in _AMOUNTS]
-    crossed = dict.fromkeys(present.values(), 0.0)
-    return [_row(name, "wait", 1.0, (bound, bound), amounts, crossed)]
+    return [_row(name, "wait", 1.0, (bound, bound), amounts, dict.fromkeys(present.values(), 0.0))]
 
 
 def _power_note(design: DesignMetrics, present: Mapping[int, str]) -> dict[str, str]:

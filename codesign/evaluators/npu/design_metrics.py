@@ -199,8 +199,7 @@ class DesignMetrics:
     def level_joules(self) -> FloatArray:
         """(l, n) dynamic energy of each memory level in one pass."""
         reads = self.reads * self.placed_levels("read_energy_joules_per_byte")
-        writes = self.writes * self.placed_levels("write_energy_joules_per_byte")
-        return reads + writes
+        return reads + self.writes * self.placed_levels("write_energy_joules_per_byte")
 
     @cached_property
     def pass_joules(self) -> FloatArray:
@@ -208,8 +207,7 @@ class DesignMetrics:
         dynamic = self.level_joules.sum(axis=0)
         compute = self.array_joules + self.vector_joules
         background = self._hardware.background_watts * self.pass_s
-        of_device = dynamic + compute + background + self.link_joules
-        return np.asarray(of_device * self.part.n_devices)
+        return np.asarray((dynamic + compute + background + self.link_joules) * self.part.n_devices)
 
     @property
     def held_requests(self) -> FloatArray:
@@ -310,14 +308,12 @@ class DesignMetrics:
     @cached_property
     def lifetime_years(self) -> FloatArray:
         busy = 1.0 - self.silicon.constants.idle_share
-        wear = self.placed_levels("wear_per_byte")
-        return lifetime_years(self.written_bytes_per_s, wear, busy)
+        return lifetime_years(self.written_bytes_per_s, self.placed_levels("wear_per_byte"), busy)
 
     @cached_property
     def _costs_of_tokens(self) -> Arrays:
-        per_token = 1.0 / self.throughput_tokens_per_s
         return self.silicon.costs_of_tokens(
-            self.energy_joules_per_token, per_token, self.lifetime_years
+            self.energy_joules_per_token, 1.0 / self.throughput_tokens_per_s, self.lifetime_years
         )
 
     def value(self, name: str) -> FloatArray:

@@ -305,8 +305,7 @@ class NpuEvaluator(PhaseMachine):
     def replace_constants(self, values: Mapping[str, float]) -> NpuEvaluator:
         constants = {**self.options.constants, **values}
         options = self.options.model_copy(update={"constants": constants})
-        moved = {**self._moved_constants, **values}
-        return self._changed(_moved_constants=moved, options=options)
+        return self._changed(_moved_constants={**self._moved_constants, **values}, options=options)
 
     def keep_limits(self, limits: Mapping[str, float]) -> NpuEvaluator:
         """The same evaluator; the policy ``best`` chooses batch sizes that keep these limits.
@@ -370,8 +369,7 @@ class NpuEvaluator(PhaseMachine):
         is_compiled = is_worthwhile(n)
         repetition = self.preparation.repetition(designs)
         has_copies = self.preparation.repetition(designs, is_whole=True) > _WORTH_GROUPING
-        chunk = COMPILED_CHUNK if is_compiled else CHUNK
-        size = min(int(chunk * repetition), LARGEST_CHUNK)
+        size = min(int((COMPILED_CHUNK if is_compiled else CHUNK) * repetition), LARGEST_CHUNK)
         for start in range(0, n, size):
             part = slice(start, min(start + size, n))
             columns = taken(designs, part)
@@ -427,8 +425,7 @@ class NpuEvaluator(PhaseMachine):
         """(n,) what is known before any operator is looked at, for models of the metrics."""
         if has_variants(designs):
             return self._group_results(designs, NpuEvaluator.features)
-        prepared = self.preparation.prepared(designs)
-        known_features = features(prepared)
+        known_features = features(self.preparation.prepared(designs))
         best = self.best_case(designs, {}, BOUNDED)
         return known_features | {f"best_{name}": values for name, values in best.items()}
 
@@ -493,8 +490,7 @@ class NpuEvaluator(PhaseMachine):
     def _evaluate_deployed(self, designs: Columns, names: Strings) -> Evaluation:
         def evaluate_group(group: NpuEvaluator, columns: Columns) -> Arrays:
             result = group.evaluate(columns, names)
-            excess = np.full(n_designs(columns), group.excess)
-            limits = {**result.violations, "devices": excess}
+            limits = {**result.violations, "devices": np.full(n_designs(columns), group.excess)}
             return {**result.metrics, **{_LIMIT + name: limits[name] for name in limits}}
 
         values = dict(self._group_results(designs, evaluate_group))

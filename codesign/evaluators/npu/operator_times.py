@@ -76,8 +76,7 @@ class Pass:
         # adds to the KV cache and its own weights move.
         moves = np.logical_or(~table.is_kind("vector"), not options.fused)
         kept = table.kv_written_elements_per_request + table.state_written_bytes_per_request
-        has_traffic = moves | (table.weight_elements + kept > 0)
-        self.positions = np.flatnonzero(has_traffic)
+        self.positions = np.flatnonzero(moves | (table.weight_elements + kept > 0))
         self.table = table.take(self.positions)
         self.moves_activations = moves[self.positions]
         # One weight matrix per head is a set of experts that every token takes.
@@ -151,9 +150,8 @@ class Pass:
         if self.options.softmax == "unpipelined":
             return table.vector_ops_per_request
         scored = table.m_per_request * table.n * table.products_per_request
-        is_scored = table.is_kind("attention_qk") & (table.vector_ops_per_request > 0)
         return np.select(
-            [table.is_softmax, is_scored],
+            [table.is_softmax, table.is_kind("attention_qk") & (table.vector_ops_per_request > 0)],
             [table.score_read_elements_per_request, scored],
             table.vector_ops_per_request,
         )
@@ -207,8 +205,7 @@ class Pass:
 
     def shapes(self, shapes: Sequence[ArrayShape]) -> FloatArray:
         """(9, u, o) the fields of ``Shape`` of arrays with batch sizes."""
-        numbers = self.numbers(shapes)
-        return self.shape_table[:, numbers]
+        return self.shape_table[:, self.numbers(shapes)]
 
     def _least_work(self, shapes: Shape, depth: FloatArray, size: FloatArray) -> LeastWork:
         """(u,) least work of arrays with batch sizes; ``depth`` is (u, 1) and ``size`` (u,)."""

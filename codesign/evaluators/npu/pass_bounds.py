@@ -225,8 +225,7 @@ class PassBounds:
         )
         sent = self._preparation.link.sent_bytes(requests, case.activation_bytes)
         dynamic = (energy + sent * self._options.link_energy) * self._part.n_devices
-        at_rest = hardware.background_watts * self._part.n_devices
-        energy = dynamic + at_rest * pass_s
+        energy = dynamic + hardware.background_watts * self._part.n_devices * pass_s
         return pass_s * ROUNDING, energy * ROUNDING, dynamic * ROUNDING
 
     def _groups_s(
@@ -280,12 +279,10 @@ class PassBounds:
         # Each has all of the room, so what is off chip is so in any placement.
         _, pinned_kv, pinned_weights = pinned_shares((room, room, room), (kv, kv, weights))
         loose_weights, loose_kv = 1.0 - pinned_weights, 1.0 - pinned_kv
-        kv_read = totals.far_kv * case.kv_bytes + totals.far_state
-        kv_written = totals.written_kv * case.kv_bytes + totals.written_state
         return _OffChip(
             totals.far_weights * case.weight_bytes * loose_weights,
-            kv_read * loose_kv,
-            kv_written * loose_kv,
+            (totals.far_kv * case.kv_bytes + totals.far_state) * loose_kv,
+            (totals.written_kv * case.kv_bytes + totals.written_state) * loose_kv,
             loose_weights,
             loose_kv,
         )
@@ -334,8 +331,7 @@ class PassBounds:
         per_byte = np.where(resident_kv > 0, np.minimum(per_byte, by_kv), per_byte)
         capacity = levels.capacity_bytes[1:]
         # The tier that comes first passes on what lives in all others.
-        has_others = (capacity > 0).sum(axis=0) > 1
-        behind = np.where(has_others, np.maximum(resident - capacity, 0.0), 0.0)
+        behind = np.where((capacity > 0).sum(axis=0) > 1, np.maximum(resident - capacity, 0.0), 0.0)
         through = (slowed + behind * per_byte) * inverse(rates)
         fastest = np.where(rates > 0, through, np.inf).min(axis=0)
         beyond = np.maximum(resident - capacity[0], 0.0)
@@ -353,8 +349,7 @@ class PassBounds:
         )
         # Few requests in flight slow down some tiers more than others.
         is_certain = ~orders[1:].any(axis=0) & (self._options.requests_in_flight is None)
-        deeper = np.where(is_certain, in_this_order, in_any_order)
-        return np.asarray(np.maximum(fastest, deeper))
+        return np.asarray(np.maximum(fastest, np.where(is_certain, in_this_order, in_any_order)))
 
     def _summed(self, arrays: Sequence[ArrayChoice], batch: float) -> FloatArray:
         """(t, g, a) least totals of arrays for a batch size, over the dataflows possible."""

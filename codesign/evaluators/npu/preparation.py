@@ -207,8 +207,7 @@ class Preparation:
         if self.phase == "prefill" or len(sizes) == 1:
             # Requests are prefilled one after the other: holding more of them speeds up none.
             return np.zeros(len(capacity), dtype=np.int64)
-        fits = weights + sizes[1:, None] * kv <= capacity
-        return np.asarray(fits.sum(axis=0))
+        return np.asarray((weights + sizes[1:, None] * kv <= capacity).sum(axis=0))
 
     def most_rows(self, sizes: FloatArray) -> FloatArray:
         """(s,) rows of the product with most rows, by batch size."""

@@ -410,6 +410,5 @@ class PreparedDesigns:
         Args:
             vector: Bytes that the vector unit reads and writes on chip.
         """
-        is_staged = self.preparation.modelling.is_staged
-        reads, writes = port_bytes(moved, vector, self.placed, is_staged)
+        reads, writes = port_bytes(moved, vector, self.placed, self.preparation.modelling.is_staged)
         return np.stack(reads), np.stack(writes)

@@ -282,8 +282,7 @@ class DeploymentSearch:
             n_experts = request.language_model.moe_dims.n_routed_experts
             groups = degrees[:, 2]
             degrees = degrees[(n_experts % groups != 0) & (groups >= _COPIED_GROUPS)]
-        has_groups = variant.evaluator.options.has_data_attention
-        groups = np.where(has_groups, degrees[:, 2], 1)
+        groups = np.where(variant.evaluator.options.has_data_attention, degrees[:, 2], 1)
         units = (degrees[:, 1] * groups * variant.waves).astype(np.float64)
         others = self.formats | {"device": variant.device.key}
         alone = variant.evaluator.serving(columns_of(degrees, others, units / variant.waves))
@@ -341,8 +340,7 @@ class DeploymentSearch:
                     users = demand.users or demand.burst or 1
                     at_once, rate = np.full(len(rows), float(users)), users / latency
                 n = np.ceil(at_once / rows.batch - 1e-9)
-                cost = n * rows.n_devices * weights[rows.variant]
-                best = int(np.lexsort((latency, cost))[0])
+                best = int(np.lexsort((latency, n * rows.n_devices * weights[rows.variant]))[0])
                 pool = self._pool(rows, best, int(n[best]))
                 times = float(rows.first_s[best]), float(rows.pace_s[best])
                 joules = float(rows.joules[best])
@@ -371,13 +369,12 @@ class DeploymentSearch:
         n_d = np.maximum(np.ceil(rate * generated * pace_s / second.batch - 1e-9), 1.0)
         cost = n_p * cost_p + n_d * cost_d
         i, j = np.unravel_index(int(np.argmin(cost + 1e-9 * pace_s)), cost.shape)
-        pools = (
-            self._pool(first, int(i), int(n_p[i, j])),
-            self._pool(second, int(j), int(n_d[i, j])),
-        )
         return Deployment(
             "disaggregated",
-            pools,
+            (
+                self._pool(first, int(i), int(n_p[i, j])),
+                self._pool(second, int(j), int(n_d[i, j])),
+            ),
             float(rate[i, j]),
             float(first.first_s[i]),
             float(second.pace_s[j]),
@@ -387,13 +384,12 @@ class DeploymentSearch:
     def _pool(self, rows: Instances, i: int, n_instances: int) -> Pool:
         variant = self.variants[int(rows.variant[i])]
         mixed = variant.mixed
-        degrees = dict(zip(REPLICA_DEGREES, rows.degrees[i].tolist(), strict=False))
         return Pool(
             variant.role,
             variant.device.key,
             n_instances,
             n_instances * int(rows.n_devices[i]),
-            **degrees,
+            **dict(zip(REPLICA_DEGREES, rows.degrees[i].tolist(), strict=False)),
             batch_size=int(rows.batch[i]),
             overlapped_batches=variant.waves,
             chunk_tokens=None if mixed is None else mixed.workload.chunk_tokens,

@@ -113,12 +113,11 @@ def footprint(sharding: Sharding, cached: CachedTokens) -> DeviceFootprint:
     model, platform = sharding.model, sharding.platform
     layers = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
     stored = rank_storage(sharding)
-    ends = np.where(
+    weights = stored.layers * layers + np.where(
         platform.pp > 1,
         np.maximum(stored.embedding, stored.head),
         stored.embedding + stored.head,
     )
-    weights = stored.layers * layers + ends
     per_request = cached.of_prompt + cached.beams * cached.of_beam
     requests = platform.own_requests(platform.batch)
     held = per_request * requests + cached.of_prompt * cached.next_prompts

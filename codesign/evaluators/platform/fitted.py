@@ -24,6 +24,7 @@ from codesign.evaluators.platform.fitted_messages import ROW_BITS, FittedMessage
 from codesign.evaluators.platform.operator_time import OperatorTime
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.serving_rules import ServingRules
+from codesign.models.hardware.device import Device
 from codesign.models.machines.device.absorbing import (
     Absorbing,
     absorbing_case,
@@ -105,12 +106,16 @@ class FittedKernels(FittedMessages):
 
     def times(self, work: Sequence[DeviceWork]) -> list[OperatorTime]:
         """The kernels of a pass, in the order in which they first run."""
-        return [self._launch(group) for group in launches(work)]
+        is_prefill = any(operator.stream and operator.stream.is_prefill for operator in work)
+        phase = "prefill" if is_prefill else "decode"
+        return [self._launch(group, phase) for group in launches(work)]
 
-    def _launch(self, group: Sequence[DeviceWork]) -> OperatorTime:
+    def _launch(self, group: Sequence[DeviceWork], phase: str) -> OperatorTime:
         bounds = [self.bound(operator) for operator in group]
         first = group[0]
         once = _LAWS[first.kernel](self, group)
+        for factor in (phase, first.kernel, f"{first.kernel} {phase}"):
+            once = once * self.platform.time_factors.get(factor, 1.0)
         whole_name = f"{first.kernel}{first.stream.name if first.stream else ''}"
         name = first.name if len(group) == 1 else whole_name
         sums: JsonObject = {
@@ -226,7 +231,7 @@ class FittedRules(ServingRules):
     has_vector_kernels = True
     joins_contexts = True
 
-    def timing_notes(self, device: str, chip: str | None = None) -> StringList:
+    def timing_notes(self, device: Device) -> StringList:
         """Start of kernels, and errors of the laws against measurements."""
         engine = self.options.engine_record
         between = "sampling and scheduling between steps cost nothing"
@@ -242,8 +247,8 @@ class FittedRules(ServingRules):
                 f"Engine {engine.name}: {name} {low} to {high}."
                 for name, (low, high) in engine.ranges.items()
             ),
-            *describe_expected_error(device, self.options.engine, chip),
-            describe_energy_error(device),
+            *describe_expected_error(device, self.options.engine),
+            describe_energy_error(device.key),
         ]
 
     def metric_ranges(
@@ -290,8 +295,7 @@ def attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArr
     stream = scores.stream
     assert stream is not None  # attention belongs to requests
     new = float(stream.table.tokens_per_request)
-    reach = stream.past_tokens + (new + 1) / 2
-    is_whole = float(scores.columns[0]) >= reach - 0.5
+    is_whole = float(scores.columns[0]) >= stream.past_tokens + (new + 1) / 2 - 0.5
     # Only absorbed attention reads the latents, as keys that are values too.
     is_absorbed = kernels.model.is_latent and float(scores.kv_bytes[0]) > 0
     own_new = _own_tokens(platform, stream)
@@ -306,8 +310,7 @@ def attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArr
     if is_latent:
         # Measured kernels multiply the latents of a narrow cache as they are, and convert a
         # prompt's expanded ones before, on devices for which somebody wrote such kernels.
-        has_fp8 = np.asarray(platform.rates.has_fp8) > 0
-        is_narrow = has_narrow_cache & has_fp8 & is_absorbed
+        is_narrow = has_narrow_cache & (np.asarray(platform.rates.has_fp8) > 0) & is_absorbed
         has_own = np.asarray(platform.rates.has_asynchronous_cores) > 0
         is_converted = has_narrow_cache & has_own & (not is_absorbed)
     shape = Attention(
@@ -346,13 +349,11 @@ def index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     platform, operator = kernels.platform, group[0]
     stream = operator.stream
     assert stream is not None  # keys belong to requests
-    new = float(stream.table.tokens_per_request)
-    own_new = _own_tokens(platform, stream)
     shape = Index(
         sequences=platform.own_requests(stream.attention_requests),
-        new_tokens=own_new,
+        new_tokens=_own_tokens(platform, stream),
         context=operator.columns,
-        heads=operator.rows / new,
+        heads=operator.rows / float(stream.table.tokens_per_request),
         head_dim=operator.inner,
     )
     scores_s = kernels.law("mla", index_score_time_s, shape, kernels.rates)

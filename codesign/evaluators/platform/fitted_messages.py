@@ -121,8 +121,9 @@ class FittedMessages(Rooflines):
         nodes: FloatArray | float,
     ) -> FloatArray:
         """(n,) time of one collective among ranks that are in step."""
-        links = self.platform.links
-        return self.law("collectives", collective_time_s, collective, size, ranks, nodes, links)
+        sizes = size, ranks, nodes, self.platform.links
+        time_s = self.law("collectives", collective_time_s, collective, *sizes)
+        return time_s * self.platform.time_factors.get("message", 1.0)
 
     def host_copy_s(self, message: Message) -> FloatArray:
         """(n,) what a collective takes longer than its links need, because its message is large and
@@ -130,8 +131,8 @@ class FittedMessages(Rooflines):
         is_eager = self.options.engine_record.starter == "eager"
         if not is_eager or message.collective in ("dispatch", "combine", "send"):
             return np.zeros_like(message.elements)
-        size, ranks = _message_bytes(message), message.ranks
-        sent, _ = wire_bytes(cast("CollectiveKind", message.collective), size, ranks, 1.0)
+        size = _message_bytes(message)
+        sent, _ = wire_bytes(cast("CollectiveKind", message.collective), size, message.ranks, 1.0)
         rate = self.platform.rates.host_bandwidth_bytes_per_s
         return self.law("engine", engine_host_copy_s, size, sent, rate)
 

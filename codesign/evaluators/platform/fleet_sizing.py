@@ -103,7 +103,7 @@ def simulated_fleet(
     result = served[n_last]
     pools = tuple(pool.times(n) for pool, n in zip(deployment.pools, counts(n_last), strict=True))
     steps = result.time_per_output_token_s
-    fields = {
+    return replace(deployment, pools=pools), {
         "time_to_first_token_s": float(np.percentile(result.time_to_first_token_s, PERCENTILE)),
         "time_per_output_token_s": float(np.nanpercentile(steps, PERCENTILE)),
         "attainment": limits.attainment(result),
@@ -111,7 +111,6 @@ def simulated_fleet(
             np.mean(np.concatenate([result.utilization(pool) for pool in result.pools]))
         ),
     }
-    return replace(deployment, pools=pools), fields
 
 
 def _machines(

@@ -44,11 +44,9 @@ def serving_machine(
     Raises:
         InputError: The machine cannot hold the model, or has no steps; see ``serving_steps``.
     """
-    room = cache_tokens(evaluator, design, limits, memory_fraction)
-    limits = replace(limits, cache_tokens=room)
+    limits = replace(limits, cache_tokens=cache_tokens(evaluator, design, limits, memory_fraction))
     longest = int((arrivals.prompt_tokens + arrivals.generated_tokens).max())
-    columns = design_columns({**design, "batch_size": 1})
-    platform = evaluator.platform(columns)
+    platform = evaluator.platform(design_columns({**design, "batch_size": 1}))
     n_devices = int(platform.n_devices[0])
     watts = float(platform.power_watts[0]) * n_devices
     return ServingMachine(

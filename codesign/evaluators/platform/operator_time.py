@@ -82,7 +82,6 @@ class Rooflines:
             rate = np.maximum(rate, eight_bit_peak(self.platform.rates))
         rate = rate * (self.options.compute_efficiency or 1.0)
         times = roofline_times(2.0 * work.mac, rate, self.memory_s(work))
-        stored = work.weight_bytes + work.kv_bytes
         return OperatorTime(
             name=work.name,
             part=work.part,
@@ -94,7 +93,7 @@ class Rooflines:
             compute_s=work.count * times.compute_s,
             memory_s=work.count * times.memory_s,
             mac=work.count * work.mac,
-            bytes=work.count * (stored + work.activation_bytes),
+            bytes=work.count * (work.weight_bytes + work.kv_bytes + work.activation_bytes),
             joules=np.full_like(times.compute_s, np.nan),
         )
 
@@ -154,7 +153,6 @@ def time_message(
     """A message whose one instance takes ``once_s`` and ``once_joules`` of a device."""
     zero = np.zeros_like(message.elements)
     count = np.broadcast_to(message.count, zero.shape) * (message.ranks > 1)
-    once = np.where(count > 0, once_s, 0.0)
     return OperatorTime(
         name=message.name,
         part="send" if message.collective == "send" else "collective",
@@ -162,7 +160,7 @@ def time_message(
         scope=message.scope,
         is_in_layers=message.is_in_layers,
         count=count.astype(np.float64),
-        time_s=count * once,
+        time_s=count * np.where(count > 0, once_s, 0.0),
         compute_s=zero,
         memory_s=zero,
         mac=zero,

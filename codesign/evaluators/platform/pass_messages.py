@@ -33,12 +33,12 @@ def list_messages(
     products = [stream for stream in streams if stream.has_products]
     tokens = _tokens(platform, products)
     hops = np.maximum(platform.pp - 1, 0)
-    sent, stride = model.hidden_size * tokens, platform.stage_devices
+    sent = model.hidden_size * tokens
     return [
         *_operator_messages(sharding, products),
         *_sequence_messages(sharding, streams),
         *(rules.expert_messages(sharding, products, tokens) if model.is_mixture else []),
-        Message("stage_to_stage", "send", False, hops, sent, platform.pp, stride),
+        Message("stage_to_stage", "send", False, hops, sent, platform.pp, platform.stage_devices),
     ]
 
 

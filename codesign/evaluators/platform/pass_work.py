@@ -85,7 +85,6 @@ def _product(sharding: Sharding, slices: Sequence[StreamPart], rules: ServingRul
     loads = rules.expert_loads(sharding, slices) if is_routed else dense_loads(share, slices)
     moved = (loads.input_elements + loads.output_elements) * platform.activation_bytes
     is_kept = rules.keeps_on_chip(rule, stream)
-    moved_to = "onchip_bytes" if is_kept else "activation_bytes"
     return _work(
         stream,
         i,
@@ -99,7 +98,7 @@ def _product(sharding: Sharding, slices: Sequence[StreamPart], rules: ServingRul
         is_plain=table.parts[i] in sharding.unquantized,
         mac=loads.mac,
         weight_bytes=loads.weights * sharding.weight_bytes(table, i),
-        **{moved_to: moved},
+        **{"onchip_bytes" if is_kept else "activation_bytes": moved},
     )
 
 

@@ -69,9 +69,8 @@ class RequestPasses:
         self.draft = None if draft is None else RequestPasses(draft, options)
         window, sliding = model.sliding_window or np.inf, sliding_share(model)
         suffix = min(float(generated), window)
-        prefix = min(float(prompt), window - suffix)
         self.cached = CachedTokens(
-            of_prompt=(1.0 - sliding) * prompt + sliding * prefix,
+            of_prompt=(1.0 - sliding) * prompt + sliding * min(float(prompt), window - suffix),
             of_beam=(1.0 - sliding) * generated + sliding * suffix,
             beams=request.n_beams,
             next_prompts=int(request.mixed),

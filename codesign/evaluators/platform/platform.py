@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import Column, FloatArray
+from codesign.base.columns import Arrays, Column, FloatArray
 from codesign.base.records import frozen
 from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.models.hardware.collective_times import Link
@@ -21,6 +21,7 @@ class Platform:
         rates: Datasheet numbers that the laws of kernels need.
         devices: Key of each device.
         measured_names: Name under which kernels were measured that correct each device's laws.
+        time_factors: Calibrated factors of each device, by kernel or phase; 1 where absent.
         device_class: Class of each device, whose efficiencies its kernels have.
         fast_capacity: Capacity of a device's memory, bytes.
         slow_bandwidth: Peak bytes per second of the memory behind it; NaN where none is stated.
@@ -46,6 +47,7 @@ class Platform:
     rates: DeviceRates
     devices: Column
     measured_names: Column
+    time_factors: Arrays
     device_class: Column
     fast_capacity: FloatArray
     slow_bandwidth: FloatArray

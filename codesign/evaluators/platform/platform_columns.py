@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -81,6 +82,10 @@ def build_platform(
         ),
         devices=machines.column,
         measured_names=machines.words(lambda device: device.measured_name),
+        time_factors={
+            name: machines.lookup(partial(Device.time_factor, name=name))
+            for name in {name for device in devices.values() for name in device.time_factors}
+        },
         device_class=machines.words(lambda device: device.device_class),
         fast_capacity=machines.number("capacity", "fast_capacity_bytes") * options.usable_memory,
         slow_bandwidth=slow,

@@ -242,14 +242,15 @@ class PlatformEvaluator(Evaluator):
         return absent
 
     def explain(self, designs: Columns) -> Explanation:
-        account = self._ranged_by_links(
-            explain(self.serving(designs), list(PLATFORM_METRICS)), designs
-        )
+        device = self.devices[str(designs["device"].decoded()[0])]
+        account = explain(self.serving(designs), list(PLATFORM_METRICS), device)
+        account = self._ranged_by_links(account, designs, device)
         return account if self.accuracy is None else self.accuracy.added_to(account, designs)
 
-    def _ranged_by_links(self, account: Explanation, designs: Columns) -> Explanation:
+    def _ranged_by_links(
+        self, account: Explanation, designs: Columns, device: Device
+    ) -> Explanation:
         """The account; where no file says how cards reach each other, ranges to one switch."""
-        device = self.devices[str(designs["device"].decoded()[0])]
         is_open = device.link_kind == "pcie" and self.profile == "fitted"
         if not is_open or account.metrics["n_devices"] == 1:
             return account

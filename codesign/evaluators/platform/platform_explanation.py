@@ -13,9 +13,10 @@ from codesign.evaluators.platform.operator_time import OperatorTime
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_serving import PRICES, PlatformServing
 from codesign.models.accounts.rents import listed_rent, rent_words
+from codesign.models.hardware.device import Device
 
 
-def explain(serving: PlatformServing, names: Strings) -> Explanation:
+def explain(serving: PlatformServing, names: Strings, device: Device) -> Explanation:
     """The full account of a batch of one.
 
     Args:
@@ -23,9 +24,7 @@ def explain(serving: PlatformServing, names: Strings) -> Explanation:
     """
     metrics = {name: float(getattr(serving, name)[0]) for name in names}
     options, request = serving.options, serving.request
-    chips = serving.platform.measured_names
-    chip = str(chips.values[chips.codes[0]])
-    notes = serving.rules.notes(serving.device_key, serving.platform.products, chip)
+    notes = serving.rules.notes(device, serving.platform.products)
     notes.append(
         "Collectives hide behind operators where they can."
         if options.overlap
@@ -42,14 +41,14 @@ def explain(serving: PlatformServing, names: Strings) -> Explanation:
     if unquantized and serving.platform.weight_bytes[0] < serving.platform.plain_bytes[0]:
         weights = ", ".join(unquantized).replace("_", " ")
         notes.append(f"Weights that stay in 16 bits, as in published checkpoints: {weights}.")
-    notes += rent_words(serving.device_key, options.device_usd_per_hour)
+    notes += rent_words(device.key, options.device_usd_per_hour)
     if request.mixed:
         notes.append(
             f"Every pass has {request.chunk_tokens} tokens of one prompt and a decode step of the "
             "batch; the batch is taken as given, whatever the rate at which requests come."
         )
-    ranges = dict(serving.rules.metric_ranges(serving.device_key, metrics))
-    rent = listed_rent(serving.device_key)
+    ranges = dict(serving.rules.metric_ranges(device.key, metrics))
+    rent = listed_rent(device.key)
     if rent is not None and options.device_usd_per_hour is None:
         low, high = rent.spread  # the least and the largest rent that is listed
         for name in PRICES:

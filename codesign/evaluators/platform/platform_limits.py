@@ -86,8 +86,7 @@ def _divisors(amount: int) -> str:
 def memory_mistake(serving: PlatformServing) -> Mistake:
     platform = serving.platform
     need = float(serving.memory_used_per_device_bytes[0])
-    room = float(platform.fast_capacity[0])
-    at_hand = room
+    at_hand = float(platform.fast_capacity[0])
     if serving.options.offload and not np.isnan(platform.slow_bandwidth[0]):
         at_hand += float(platform.slow_capacity[0])
     footprint = serving.decode_footprint
@@ -157,8 +156,7 @@ def width_mistake(serving: PlatformServing) -> Mistake:
 def experts_mistake(serving: PlatformServing) -> Mistake:
     model, ep = serving.model, int(serving.platform.ep[0])
     if not model.is_mixture:
-        message = f"{model.name} has no experts; expected 1, got {ep}"
-        return Mistake(message, ("expert_parallel",))
+        return Mistake(f"{model.name} has no experts; expected 1, got {ep}", ("expert_parallel",))
     experts = model.moe_dims.n_routed_experts
     return Mistake(
         f"expected a divisor of the {experts} experts of {model.name}, got {ep}; "
@@ -174,8 +172,8 @@ def layers_mistake(serving: PlatformServing) -> Mistake:
 
 
 def batch_mistake(serving: PlatformServing) -> Mistake:
-    batch, dp = serving.platform.batch[0], int(serving.platform.dp[0])
-    total = round(float(batch) * dp)
+    dp = int(serving.platform.dp[0])
+    total = round(float(serving.platform.batch[0]) * dp)
     nearest = max(round(total / dp), 1) * dp
     return Mistake(
         f"expected a multiple of data_parallel {dp}, got {total}; nearest: {nearest}",

@@ -158,10 +158,9 @@ class PlatformOptions(AccuracyOptions):
     def resolved(self) -> PlatformOptions:
         """These options with the profile's choices filled in."""
         defaults = PROFILES.rules_class(self.profile).defaults
-        defaults_in_force = {
-            name: defaults[name] for name in defaults if getattr(self, name) is None
-        }
-        return self.model_copy(update=defaults_in_force)
+        return self.model_copy(
+            update={name: defaults[name] for name in defaults if getattr(self, name) is None}
+        )
 
     @property
     def engine_record(self) -> Engine:

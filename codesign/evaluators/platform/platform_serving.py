@@ -81,8 +81,7 @@ class PlatformServing:
         return self._footprint(self.passes.decode(self.micro_batch))
 
     def _footprint(self, streams: list[Stream]) -> DeviceFootprint:
-        cached = self.passes.cached
-        kept = self.rules.footprint(self.sharding, cached, lambda: self.work(streams))
+        kept = self.rules.footprint(self.sharding, self.passes.cached, lambda: self.work(streams))
         if self.draft is None:
             return kept
         more = self.draft.decode_footprint
@@ -116,12 +115,6 @@ class PlatformServing:
     def residence(self, footprint: DeviceFootprint) -> Residence:
         """Places of data, and the bandwidth of their reads."""
         return reside(footprint, self.platform, self.options, self.rules.slow_efficiency)
-
-    @property
-    def device_key(self) -> str:
-        """Key of the first platform's device."""
-        devices = self.platform.devices
-        return str(devices.values[devices.codes[0]])
 
     @cached_property
     def _waits(self) -> FloatArray:

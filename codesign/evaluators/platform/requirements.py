@@ -56,9 +56,7 @@ def size_requirements(
         limits: Limits on the two times.
         others: ``batch_size`` and formats of the design.
     """
-    device = next(iter(evaluator.devices))
-    design = design_columns({**others, "device": device})
-    serving = evaluator.serving(design)
+    serving = evaluator.serving(design_columns({**others, "device": next(iter(evaluator.devices))}))
     flop = sum(
         n * 2.0 * float(sum(operator.mac[0] for operator in timed_pass.operators))
         for n, timed_pass in serving.prefill_passes
@@ -95,8 +93,7 @@ def size_steady_state(
         problem = "expected at least 1 with users in a steady state, got 0"
         raise InputError(problem, "generated_tokens")
     needed = size_requirements(evaluator, limits, {**formats, "batch_size": users})
-    device = next(iter(evaluator.devices))
-    design = {**formats, "device": device, "batch_size": users}
+    design = {**formats, "device": next(iter(evaluator.devices)), "batch_size": users}
     serving = evaluator.serving(design_columns(design))
     step_flop = 2.0 * float(sum(operator.mac[0] for operator in serving.decode_pass.operators))
     prompt_flop = needed.flop / users

@@ -28,6 +28,7 @@ from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PROFILES, PlatformOptions
 from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.evaluators.platform.sharding import Sharding
+from codesign.models.hardware.device import Device
 from codesign.models.workload.lowering import lower
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operator_rules import OperatorRule
@@ -162,22 +163,24 @@ class ServingRules:
         """The time of operators and messages."""
         return self.kernels(model, platform, self.options, residence)
 
-    def notes(self, device: str, products: ProductColumns, chip: str | None = None) -> StringList:
-        """Notes on the rules, for one device with measured kernels of a chip."""
+    def notes(self, device: Device, products: ProductColumns) -> StringList:
+        """Notes on the rules, for one device."""
         widened = [
-            f"{device} does not multiply {products.multiplied[0]}: products run in "
+            f"{device.key} does not multiply {products.multiplied[0]}: products run in "
             f"{products.multiply[0]}, the weights keep their format in memory."
         ]
         is_other_half = (products.multiply[0], products.rate[0]) == ("bf16", "fp16")
-        halved = [f"{device} does not multiply bf16: products of 16 bits run in fp16, at its rate."]
+        halved = [
+            f"{device.key} does not multiply bf16: products of 16 bits run in fp16, at its rate."
+        ]
         return [
-            *self.timing_notes(device, chip),
+            *self.timing_notes(device),
             *(widened if products.is_widened[0] else []),
             *(halved if is_other_half else []),
             "A decode step is the mean step of the answer.",
         ]
 
-    def timing_notes(self, device: str, chip: str | None = None) -> StringList:
+    def timing_notes(self, device: Device) -> StringList:
         """Notes on the time of operators, for one device."""
         shares = {
             "compute": self.options.compute_efficiency,

@@ -104,8 +104,7 @@ class DeviceStepTimes:
         layers = tokens_s[fullest] + routed_s[n_tokens] + seconds
         if self._has_host:
             shared, decoding, chunk_s = self._starts_s
-            starts_s = shared + decoding * (step.n_decoding > 0) + chunk_s * n_chunks
-            layers = max(layers, starts_s)
+            layers = max(layers, shared + decoding * (step.n_decoding > 0) + chunk_s * n_chunks)
             layers += self._host_own_s[n_chunks > 0][ceil(step.n_decoding / self._n_groups)]
         return layers + requests_s[step.n_decoding + n_chunks]
 
@@ -124,8 +123,7 @@ class DeviceStepTimes:
     def _decoding(self, requests: FloatArray, context: float) -> Stream:
         """Decoding requests whose newest token is the last of a context."""
         table = self._rules.decode_table(self._model, context, 0.0)
-        past = max(context - 1.0, 0.0)
-        return Stream("", table, past, requests, requests, requests, False)
+        return Stream("", table, max(context - 1.0, 0.0), requests, requests, requests, False)
 
     def _chunk(self, tokens: int, past: int) -> Stream:
         request = np.ones(1)
@@ -253,8 +251,7 @@ def cache_tokens(
         InputError: The weights leave no room.
     """
     _check(evaluator, design)
-    columns = design_columns({**design, "batch_size": 1})
-    serving = evaluator.serving(columns)
+    serving = evaluator.serving(design_columns({**design, "batch_size": 1}))
     platform = serving.platform
     broken = describe_limits(serving, besides="memory")
     if broken:

@@ -139,8 +139,7 @@ def batch_rate(
         token_s = busy_s * batch / answers
         first_s = wait_s + turn_s + chunk_s
         sessions = (reuse.think_s + float(turns @ first_s) + answers * token_s) / busy_s
-    lost = 1.0 - shares[-1, :-1, 0]
-    computed = turns @ new + turns @ (lost * (context - shared * prefix))
+    computed = turns @ new + turns @ ((1.0 - shares[-1, :-1, 0]) * (context - shared * prefix))
     return SessionRate(
         1.0 / busy_s,
         batch,

@@ -141,13 +141,11 @@ def _timed(
         stream.requests for stream in streams if stream.has_products and not stream.is_prefill
     ]
     n_decoding = sum(map(platform.own_requests, decoding), zero)
-    has_prompts = any(stream.is_prefill for stream in streams)
-    host_s = timing.host_own_s(n_decoding, has_prompts=has_prompts)
-    one_send = send / np.maximum(platform.pp - 1, 1)
+    host_s = timing.host_own_s(n_decoding, has_prompts=any(stream.is_prefill for stream in streams))
     return TimedPass(
         operators=operators,
         total_s=started + ends + send + host_s,
-        stage_s=started * share + ends + one_send + host_s,
+        stage_s=started * share + ends + send / np.maximum(platform.pp - 1, 1) + host_s,
         idle_watts=timing.idle_watts(),
         host_s=started - layers + host_s,
     )

@@ -146,8 +146,7 @@ def floorplan(
     host = constants.host_interface_mm2
     inside = sum_of((array + vector + sram, *interfaces)) + links + host
     uncore = constants.uncore_share * inside
-    beside = sum_of(interfaces) + links + host
-    covered = layer_mm2 + beside * (1.0 + constants.uncore_share)
+    covered = layer_mm2 + (sum_of(interfaces) + links + host) * (1.0 + constants.uncore_share)
     covered = np.where(layer_mm2 > 0, covered, 0.0)
     edge = edge_mm(levels.die_edge_m, links + host, constants)
     filler = np.maximum(np.maximum(covered, outline_mm2(edge)) - inside - uncore, 0.0)

@@ -51,8 +51,7 @@ def dies_per_wafer(area_mm2: FloatArray) -> FloatArray:
         640.2
     """
     radius = WAFER_DIAMETER_MM / 2
-    edge = np.pi * WAFER_DIAMETER_MM / np.sqrt(2.0 * area_mm2)
-    return np.pi * radius**2 / area_mm2 - edge
+    return np.pi * radius**2 / area_mm2 - np.pi * WAFER_DIAMETER_MM / np.sqrt(2.0 * area_mm2)
 
 
 def die_yield(area_mm2: FloatArray, constants: Constants) -> FloatArray:
@@ -77,8 +76,7 @@ def die_usd(area_mm2: FloatArray, constants: Constants) -> FloatArray:
 
 def repeated(share: float, times: FloatArray) -> FloatArray:
     """(n,) a share to the power of whole numbers, of which there are few."""
-    table = share ** np.arange(int(np.max(times, initial=0.0)) + 1.0)
-    return table[times.astype(np.int64)]
+    return (share ** np.arange(int(np.max(times, initial=0.0)) + 1.0))[times.astype(np.int64)]
 
 
 def distinct_few(values: FloatArray) -> tuple[FloatArray, IntArray | slice]:

@@ -109,8 +109,7 @@ def sources_of(
     stacked = hardware.layer_bytes * hardware.n_layers
     on_chip = stacked + hardware.planar_sram_bytes
     share = np.divide(stacked, on_chip, out=np.zeros(n), where=on_chip > 0)
-    energies = constants.operation_energies
-    clock = hardware.clock_hz * energies.clock_scale(hardware.clock_hz)
+    clock = hardware.clock_hz * constants.operation_energies.clock_scale(hardware.clock_hz)
     unit_joules = mac_mtransistors(operand_bits[0], operand_bits[1], constants) * (
         constants.active_joules_per_mtransistor * constants.logic_energy_scale
     )
@@ -150,8 +149,8 @@ def temperatures(
 ) -> Temperatures:
     """Temperatures of the blocks of ``n`` bases; NaN for a rectangle without power of its own."""
     mean = sources.mean_celsius(placement.sides_mm.prod(axis=0), constants, cooling)
-    n, n_rectangles = len(mean), len(placement.names)
-    celsius, highest = np.full((n_rectangles, n), np.nan), np.full(n, np.nan)
+    n = len(mean)
+    celsius, highest = np.full((len(placement.names), n), np.nan), np.full(n, np.nan)
     densities, _ = _densities(sources, placement)
     # The same rectangles in each batch, so that a design has the same sums in all of them.
     there = np.flatnonzero([name in sources.blocks for name in placement.names])

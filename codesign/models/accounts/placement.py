@@ -84,8 +84,7 @@ def place(
     strips = _strips(lengths, depths, margins, sides).reshape(4, -1, 4, n)
     names = [f"{level} interface" for level in LEVEL_NAMES[1 : len(tiers) + 1]]
     strip_names = [name for name in (*names, "links", "host interface") for _ in range(4)]
-    per_strip = np.where(unit > 0, 1.0 / np.where(unit > 0, unit, 1.0), 0.0)
-    held = lengths * per_strip[:, None]
+    held = lengths * np.where(unit > 0, 1.0 / np.where(unit > 0, unit, 1.0), 0.0)[:, None]
     inner = _bands(bands, margins, sides)
     n_tiers, n_inner = len(tiers), len(inner[0]) - len(tiers)
     strips[:, :n_tiers] = np.take_along_axis(strips[:, :n_tiers], listed[None, :, None], axis=1)
@@ -148,8 +147,7 @@ def _along_sides(
     shared = np.minimum(ends[:, None], stops) - np.maximum(begins[:, None], starts)
     lengths = np.where(fits, lengths, np.maximum(shared, 0.0))
     depths = np.where(fits, depths, np.where(area > 0, ring, 0.0))
-    margins = np.where(fits, deepest * is_used, ring)
-    return lengths, depths, margins
+    return lengths, depths, np.where(fits, deepest * is_used, ring)
 
 
 def _inner_sides(sides_mm: FloatArray, depth: FloatArray) -> FloatArray:

@@ -58,12 +58,11 @@ class PricedAccelerators:
     @property
     def parts(self) -> Arrays:
         """(n,) dollars by part."""
-        memories = {f"tier{i}": usd for i, usd in enumerate(self.memory_usd, start=1)}
         return {
             "compute dies": self.stacks.base_usd,
             "stacked layers": self.stacks.layers_usd,
             "bonding": self.stacks.bonding_usd,
-            **memories,
+            **{f"tier{i}": usd for i, usd in enumerate(self.memory_usd, start=1)},
             "package": self.package_usd,
             "test and assembly": np.full_like(self.package_usd, self.assembly_usd),
             "assembly losses": self.lost_usd,

@@ -131,8 +131,7 @@ class MemoryLevels:
     @property
     def die_edge_m(self) -> FloatArray:
         """(n,) die sides that all interfaces take, charged by the space or not."""
-        charged, uncharged = self.shoreline_m[1:], self.uncharged_shoreline_m[1:]
-        return sum_of(tuple(charged)) + sum_of(tuple(uncharged))
+        return sum_of(tuple(self.shoreline_m[1:])) + sum_of(tuple(self.uncharged_shoreline_m[1:]))
 
     @property
     def exists(self) -> BoolArray:
@@ -236,10 +235,10 @@ class _GatheredLevels(MemoryLevels):
             properties: (p, u) of ``u`` memories, in the order of the record.
             number: (n,) position of each accelerator's memory among them.
         """
-        table, kinds = vars(self)["_table"], vars(self)["_kinds"]
+        table = vars(self)["_table"]
         return _GatheredLevels(
             np.concatenate([table, properties], axis=1),
-            np.concatenate([(table.shape[1] + number)[None], kinds[1:]]),
+            np.concatenate([(table.shape[1] + number)[None], vars(self)["_kinds"][1:]]),
         )
 
     def reordered_tiers(self, order: IntArray) -> _GatheredLevels:
@@ -437,8 +436,7 @@ def build_accelerators(
                 _Bank(name, count, units), family
             )))  # fmt: skip
         else:
-            nothing = np.zeros((len(_PROPERTIES), 1))
-            tables.append((nothing, np.zeros(n, dtype=np.int64)))
+            tables.append((np.zeros((len(_PROPERTIES), 1)), np.zeros(n, dtype=np.int64)))
 
     begins = np.cumsum([0, *(table.shape[1] for table, _ in tables)])
     kinds = [number + begin for begin, (_, number) in zip(begins, tables, strict=False)]

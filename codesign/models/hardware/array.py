@@ -59,8 +59,7 @@ def column_slots(
         ``max(1, floor(depth / k))`` where columns are packed, else 1.
     """
     slots = np.maximum(1.0, np.floor(depth / np.maximum(k, 1.0)))
-    is_packed = is_per_head & (organization != ORGANIZATIONS.index("systolic"))
-    return np.where(is_packed, slots, 1.0)
+    return np.where(is_per_head & (organization != ORGANIZATIONS.index("systolic")), slots, 1.0)
 
 
 def flattened_cycles(

@@ -176,8 +176,7 @@ def split_over_nodes(
         >>> [part.tolist() for part in split_over_nodes(4, 8, 8)]  # one rank a node
         [1.0, 4.0]
     """
-    per_node = np.clip(np.floor(node_size / stride), 1, n_ranks)
-    n_nodes = np.ceil(n_ranks / per_node)
+    n_nodes = np.ceil(n_ranks / np.clip(np.floor(node_size / stride), 1, n_ranks))
     return np.asarray(n_ranks / n_nodes), np.asarray(n_nodes, dtype=np.float64)
 
 

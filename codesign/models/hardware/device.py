@@ -11,7 +11,15 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import Field, model_validator
 
 from codesign.base.errors import InputError, UnknownNameError
-from codesign.base.schema import Fraction, Record, parse_record, quantity, read_document
+from codesign.base.schema import (
+    Document,
+    Fraction,
+    Record,
+    parse_record,
+    quantity,
+    read_document,
+    unstored_at,
+)
 
 DeviceClass = Literal["gpu", "igpu", "tpu", "npu", "cpu"]
 LinkKind = Literal[
@@ -19,6 +27,10 @@ LinkKind = Literal[
     "pcie-switch", "pcie-bridge", "pcie-host", "pcie-shared",
 ]  # fmt: skip
 Rate = Annotated[float, quantity("FLOP/s")]
+TimeFactor = Literal[
+    "gemm", "attention prefill", "attention decode", "rowwise", "message", "prefill", "decode"
+]  # fmt: skip
+"""Kernels and phases whose times a calibration corrects."""
 
 UNLIMITED_FRACTION = 0.95
 """Part of the peak from which no power limit binds: 0.952 of an H20 in alibaba/InferSim @7505de9,
@@ -39,6 +51,21 @@ SAME_RATE: Mapping[str, Sequence[str]] = _RATES["same_rate"]
 """Formats whose products run at the same rate: any of them in ``peak`` stands for the others."""
 _WIDER: Mapping[str, str] = _RATES["next_wider"]
 """Next wider rate for a product on a device that lacks the rate of its format."""
+
+
+class CalibrationError(Record):
+    """Errors of predictions for a calibrated device, on cases that were not fitted."""
+
+    cases: int
+    """Kernels, or steps of an engine."""
+    median: float
+    """Median factor between measured and predicted times, 1 or more."""
+    median_before: float
+    """The same by the device from which the calibration started."""
+    low: float
+    """Low end of the 90 % interval of measured over predicted times."""
+    high: float
+    """High end."""
 
 
 class Device(Record):
@@ -115,6 +142,10 @@ class Device(Record):
     """Chip whose measured kernels correct the laws of this device's: its die or one for which
     libraries have the same kernels. Files that name one chip share what was measured on any of
     them, and a changed copy of a file keeps it; None: what was measured under this file's name."""
+    time_factors: Annotated[dict[TimeFactor, float], unstored_at({})] = Field(default_factory=dict)
+    """Measured times over those of the laws, as ``codesign calibrate`` fits them."""
+    calibration_error: Annotated[CalibrationError | None, unstored_at(None)] = None
+    """Errors to expect after a calibration; None: the device was not calibrated."""
     also_called: tuple[str, ...] = ()
     """Other names, as published measurements use them."""
     note: str = ""
@@ -132,6 +163,7 @@ class Device(Record):
         numbers = {"bandwidth": self.bandwidth, "capacity": self.capacity}
         numbers |= {f"peak of {name}": rate for name, rate in self.peak.items()}
         numbers |= {"burst_fraction": self.burst_fraction}
+        numbers |= {f"time factor of {name}": value for name, value in self.time_factors.items()}
         # Numbers that need not be stated need a source if they are.
         stated = [
             name
@@ -149,6 +181,7 @@ class Device(Record):
             wrong.append("n_cores is required beside a rate in 16 bits")
         needed = ["peak", "bandwidth", "capacity", *stated]
         needed += ["n_cores"] if self.n_cores else []
+        needed += ["time_factors"] if self.time_factors else []
         needed += ["burst_fraction"] if "burst_fraction" in self.model_fields_set else []
         missing = [name for name in needed if not self.sources.get(name, "").strip()]
         if missing:
@@ -156,6 +189,11 @@ class Device(Record):
         if wrong:
             raise ValueError("; ".join(wrong))
         return self
+
+    def time_factor(self, name: str) -> float:
+        """A factor of ``time_factors``, 1 if none is stated."""
+        factors: Mapping[Any, float] = self.time_factors
+        return factors.get(name, 1.0)
 
     @property
     def sustained_share(self) -> float:
@@ -246,6 +284,25 @@ def load_device(name_or_path: str, where: str | None = None) -> Device:
     if stem is None:
         raise UnknownNameError("device", name_or_path, list_devices(), where)
     return _bundled(stem)
+
+
+def nearest_device(text: str) -> str | None:
+    """Name of the bundled device that a text contains, such as a driver's name of a card.
+
+    Examples:
+        >>> nearest_device("NVIDIA H100 80GB HBM3")
+        'h100-sxm'
+    """
+    inside = [name for name in _names() if name in _folded(text)]
+    return _names()[max(inside, key=len)] if inside else None
+
+
+def device_document(name_or_path: str) -> Document:
+    """The file of a device by its name, by another name, or by its path."""
+    is_path = name_or_path.endswith((".yaml", ".yml"))
+    return read_document(
+        name_or_path if is_path else _FOLDER / f"{load_device(name_or_path).key}.yaml"
+    )
 
 
 @cache

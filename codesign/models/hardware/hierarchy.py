@@ -108,5 +108,4 @@ def inflight_bandwidth_bytes_per_s(
     """
     round_trip = latency_s + chunk_bytes * inverse(bandwidth_bytes_per_s)
     # A level that does not exist has no latency and no bandwidth.
-    sustained = n_in_flight * chunk_bytes * inverse(round_trip)
-    return smaller(bandwidth_bytes_per_s, sustained)
+    return smaller(bandwidth_bytes_per_s, n_in_flight * chunk_bytes * inverse(round_trip))

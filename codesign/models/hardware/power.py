@@ -98,10 +98,8 @@ def thermal_design_watts(
     vector = accelerators.vector_length * lane_watts + accelerators.score_buffer_watts
     # Of a stated TDP the array has what vector unit and memories leave.
     stated = accelerators.stated_tdp_watts
-    remaining_watts = np.maximum(stated - vector - memory.sum(axis=0), 0.0)
-    watts_by_part = {
-        "array": np.where(stated > 0, remaining_watts, array),
+    return {
+        "array": np.where(stated > 0, np.maximum(stated - vector - memory.sum(axis=0), 0.0), array),
         "vector": vector,
         "on_chip": memory[0],
-    }
-    return watts_by_part | {f"tier{i}": memory[i] for i in range(1, len(memory))}
+    } | {f"tier{i}": memory[i] for i in range(1, len(memory))}

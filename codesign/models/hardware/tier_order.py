@@ -60,8 +60,7 @@ def fastest_first(
         is_last: (t, n) tiers that stand behind all others; None: no tier does.
     """
     if is_last is not None:
-        place = np.where(bandwidth > 0, is_last, 2)
-        return np.lexsort((-capacity, -bandwidth, place), axis=0)
+        return np.lexsort((-capacity, -bandwidth, np.where(bandwidth > 0, is_last, 2)), axis=0)
     faster = bandwidth[:-1] > bandwidth[1:]
     is_even = bandwidth[:-1] == bandwidth[1:]
     if (faster | (is_even & (capacity[:-1] >= capacity[1:]))).all():
@@ -106,8 +105,7 @@ def worth_trying(
             belongs_before = (bandwidth[i] >= 2.0 * bandwidth[j]) | (capacity[i] >= capacity[j])
             belongs_before &= write_energy_ratio[i] <= MOST_WRITE_ENERGY_RATIO
             belongs_before |= bandwidth[j] == 0  # else latencies would hide behind an empty place
-            is_quick = wait[i] <= wait[j] + LATENCY_TOLERANCE_S
-            if_before = np.where(is_quick, never, by_latency)
+            if_before = np.where(wait[i] <= wait[j] + LATENCY_TOLERANCE_S, never, by_latency)
             swapped = np.where(belongs_before, if_before, by_bandwidth)
             for row, order in enumerate(orders):
                 if order.index(i) > order.index(j):

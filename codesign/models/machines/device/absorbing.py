@@ -88,8 +88,8 @@ def absorbing_time_s(
     inputs = np.multiply(shape.tokens, shape.inner) * shape.heads
     converted_bytes = np.where(is_8, _CONVERTED_BYTES * inputs, 0.0)
     peak = np.multiply(rates.peak_16bit_flop_per_s, _BITS / np.asarray(shape.math_bits))
-    rows, columns = np.maximum(shape.tokens, _LEAST_ROWS), np.maximum(shape.outer, _TILE)
-    tiles = np.multiply(shape.heads, rows) * columns / _TILE**2
+    rows = np.maximum(shape.tokens, _LEAST_ROWS)
+    tiles = np.multiply(shape.heads, rows) * np.maximum(shape.outer, _TILE) / _TILE**2
     work_s = 2 * tiles * _TILE**2 * np.asarray(shape.inner) / peak
     tile_flop = 2 * np.minimum(rows, _TILE) * _TILE * np.asarray(shape.inner)
     work_s = np.maximum(work_s, tile_flop * rates.n_cores / peak)

@@ -140,8 +140,7 @@ def attention_work_flop(shape: Attention) -> FloatArray:
         768.0
     """
     heads = np.multiply(shape.sequences, shape.query_heads)
-    dims = np.add(shape.head_dim, shape.value_head_dim)
-    return 2 * heads * dims * _keys(shape, 1.0).scores
+    return 2 * heads * np.add(shape.head_dim, shape.value_head_dim) * _keys(shape, 1.0).scores
 
 
 def attention_traffic_bytes(shape: Attention) -> FloatArray:
@@ -190,8 +189,7 @@ def attention_time_s(
     shared_s = all_rows * keys.per_block * score_s / rates.n_cores
     alone_s = keys.most * np.clip(rows, LEAST_ROWS, BLOCK_ROWS) * score_s
     merge_s = constants.merge_cycles * cycle
-    cores = np.maximum(rates.n_cores / blocks, 1.0)
-    splits = np.clip(np.sqrt(alone_s / merge_s), 1.0, cores)
+    splits = np.clip(np.sqrt(alone_s / merge_s), 1.0, np.maximum(rates.n_cores / blocks, 1.0))
     longest_s = alone_s / splits + merge_s * (splits - 1)
     memory_s = memory_time_s(
         _traffic_bytes(shape, keys.read),
@@ -254,5 +252,4 @@ def _traffic_bytes(shape: Attention, read_keys: FloatArray) -> FloatArray:
     queries = np.multiply(shape.query_heads, shape.new_tokens) * dims
     prepared = np.add(shape.query_heads, shape.kv_heads) * shape.new_tokens * shape.head_dim
     moved = queries + np.where(shape.is_prepared, 2 * prepared, 0.0)
-    bits = np.asarray(shape.kv_bits) * cached + _BITS * moved
-    return np.asarray(shape.sequences * bits / 8)
+    return np.asarray(shape.sequences * (np.asarray(shape.kv_bits) * cached + _BITS * moved) / 8)

@@ -92,9 +92,8 @@ def row_time_s(
     """
     moved = np.asarray(rows * row_bytes, dtype=np.float64)
     turns = np.maximum(rows / np.asarray(rates.n_cores), np.minimum(rows, 1.0))
-    cores = turns * row_bytes / constants.row_core
     return constants.row_start + np.maximum(
-        cores, uncached_s(moved, rates, constants, is_cached=True)
+        turns * row_bytes / constants.row_core, uncached_s(moved, rates, constants, is_cached=True)
     )
 
 

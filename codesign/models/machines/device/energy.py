@@ -127,8 +127,7 @@ def burst_under(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
     clocked = (constants.limit - static) * (burst / sustained) ** POWER_EXPONENT
     cap = np.asarray(rates.power_limit_watts) / np.asarray(rates.power_watts)
     room = np.maximum((cap * (static + clocked) - static) / clocked, 1e-3)
-    is_limited = (cap < 1.0) & (burst < CEILING)
-    return burst * np.where(is_limited, room, 1.0) ** (1.0 / POWER_EXPONENT)
+    return burst * np.where((cap < 1.0) & (burst < CEILING), room, 1.0) ** (1.0 / POWER_EXPONENT)
 
 
 def kernel_draw(
@@ -199,14 +198,12 @@ def sustained_time_s(
         Seconds, never fewer than ``time_s``; as many where no limit is stated.
     """
     draw = kernel_draw(time_s, work, rates, constants)
-    clock = sustained_clock(stacked([draw]), constants.board(rates), 0.0, 0.0)
-    return draw.time_at(clock)
+    return draw.time_at(sustained_clock(stacked([draw]), constants.board(rates), 0.0, 0.0))
 
 
 def _joules_per_flop(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
     """Joules of a FLOP in 16 bits at a clock of 1, at which large products draw the limit."""
     watts, sustained = np.asarray(rates.power_watts), np.asarray(rates.sustained_fraction)
-    base = constants.board(rates).base_watts(1.0)
-    room = (constants.limit - PRODUCT_TRAFFIC) * watts - base
+    room = (constants.limit - PRODUCT_TRAFFIC) * watts - constants.board(rates).base_watts(1.0)
     joules = room / (sustained * rates.peak_16bit_flop_per_s)
     return np.where(sustained >= CEILING, np.minimum(joules, UNBOUND_JOULES_PER_FLOP), joules)

@@ -125,8 +125,7 @@ def host_starts_s(
         [0.02, 0.04]
     """
     is_recent = np.asarray(host_bandwidth_bytes_per_s) > _RECENT_HOST_BYTES_PER_S
-    start = np.where(is_recent, constants.host_start, constants.earlier_host_start)
-    return n_kernels * start
+    return n_kernels * np.where(is_recent, constants.host_start, constants.earlier_host_start)
 
 
 def host_own_s(

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from codesign.base.columns import StringList
 from codesign.base.schema import Record, parse_record, read_document
-from codesign.models.hardware.device import list_devices, load_device
+from codesign.models.hardware.device import Device, load_device
 
 ERRORS_FILE = Path(__file__).parent / "expected_errors.yaml"
 
@@ -123,21 +123,12 @@ def measured_chips() -> Mapping[str, tuple[str, ...]]:
     return chips
 
 
-def describe_expected_error(
-    device: str, engine: str = "graphs", chip: str | None = None, vendor: str | None = None
-) -> StringList:
-    """Sentences on the errors of predictions for a device.
-
-    Args:
-        device: Key of the device's file.
-        engine: Serving engine.
-        chip: Whose measured kernels correct its laws; None: its own.
-        vendor: Of the device; None: that of the bundled device.
-    """
-    errors, kernels = measured_errors(), _device_errors(device, measured_errors().kernels)
-    if vendor is None and device in list_devices():
-        vendor = load_device(device).vendor
-    identity = {"vendor": vendor, "device": device, "engine": engine}
+def describe_expected_error(device: Device, engine: str = "graphs") -> StringList:
+    """Sentences on the errors of predictions for a device under a serving engine."""
+    errors = measured_errors()
+    key, chip, calibration = device.key, device.measured_name, device.calibration_error
+    kernels = _device_errors(key, errors.kernels)
+    identity = {"vendor": device.vendor, "device": key, "engine": engine}
     unseen = [name for name, value in identity.items() if value not in errors.seen[name]]
     scope = unseen[0] if unseen else "model"
     words = (
@@ -150,7 +141,15 @@ def describe_expected_error(
         if unseen
         else "Both device and engine were measured"
     )
-    sentences = [
+    sentences = []
+    if calibration is not None:
+        sentences.append(
+            "This device is calibrated: measured times over those predicted "
+            f"{calibration.low:.2f} to {calibration.high:.2f} (90 % interval), "
+            f"{calibration.median - 1.0:.1%} off in the median of {calibration.cases} kernels "
+            "that were not fitted."
+        )
+    sentences += [
         f"Measured times over those predicted, 90 % intervals: {'; '.join(words)}. {basis}: "
         f"each case is predicted without those of its {scope}."
     ]
@@ -159,12 +158,12 @@ def describe_expected_error(
             f"Errors of kernels measured on this device: {_kernel_errors(kernels)}. On any device, "
             f"corrected by other frameworks: {_kernel_errors(errors.unseen_framework)}."
         )
-        if others := errors.other_laboratory.get(device):
+        if others := errors.other_laboratory.get(key):
             sentences[-1] += (
                 " On kernels of another laboratory, of which all but the products set 5 constants: "
                 f"{_kernel_errors(others)}."
             )
-    elif chip is not None and chip in measured_chips():
+    elif chip in measured_chips():
         sentences.append(
             "No kernel was measured on this device; those of its chip correct its laws "
             f"({', '.join(measured_chips()[chip])}). Errors on devices that the fit had not seen, "

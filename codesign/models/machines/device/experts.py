@@ -230,9 +230,8 @@ def rank_load(
         [0.5, 0.5]
     """
     tokens, experts, top_k, ep = map(np.asarray, (tokens, experts, top_k, ep))
-    local, pairs = experts / ep, tokens * top_k / ep
-    even = local * (1 - (1 - top_k / experts) ** tokens)
-    return pairs, np.minimum(even, pairs)
+    pairs = tokens * top_k / ep
+    return pairs, np.minimum(experts / ep * (1 - (1 - top_k / experts) ** tokens), pairs)
 
 
 def experts_case(work: ExpertWork) -> KernelCase:

@@ -148,8 +148,7 @@ class Products:
     @property
     def activation_bytes(self) -> Floats:
         """Bytes of inputs and outputs, each once."""
-        elements = self.k * self.activation_bits + self.n * self.output_bits
-        return self.count * self.m * elements / 8
+        return self.count * self.m * (self.k * self.activation_bits + self.n * self.output_bits) / 8
 
 
 def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
@@ -207,20 +206,18 @@ def gemm_case(products: Products) -> KernelCase:
     are too short for the power limit, which passes of a model meet.
     """
     traffic = np.add(products.weight_bytes, products.activation_bytes)
-    is_bound = products.work_flop / traffic > POWER_LIMITED_FLOP_PER_BYTE
-    formats = (
-        products.weight_bits,
-        products.activation_bits,
-        products.is_weight_converted,
-        products.is_input_quantized,
-        products.is_integer,
-        products.has_fine_scales,
-        products.has_block_scales,
-    )
     return KernelCase(
-        formats,
+        (
+            products.weight_bits,
+            products.activation_bits,
+            products.is_weight_converted,
+            products.is_input_quantized,
+            products.is_integer,
+            products.has_fine_scales,
+            products.has_block_scales,
+        ),
         (np.log2(products.m), np.log2(products.n), np.log2(products.k)),
-        np.where(is_bound, 1.0, 0.0),
+        np.where(products.work_flop / traffic > POWER_LIMITED_FLOP_PER_BYTE, 1.0, 0.0),
     )
 
 
@@ -274,5 +271,4 @@ def _traffic_s(
     """Time of bytes from the memory and of those that the last cache holds."""
     memory_rate = constants.bandwidth * np.asarray(rates.bandwidth_bytes_per_s)
     cache_rate = constants.cache_bytes_per_cycle * np.multiply(rates.n_cores, rates.clock_hz)
-    faster = np.maximum(memory_rate, cache_rate)
-    return memory_bytes / memory_rate + cached_bytes / faster
+    return memory_bytes / memory_rate + cached_bytes / np.maximum(memory_rate, cache_rate)

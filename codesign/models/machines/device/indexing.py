@@ -63,11 +63,11 @@ def index_score_time_s(
         rates: Datasheet numbers of the devices.
         constants: Fitted efficiencies of latent attention on a class of devices.
     """
-    context, new = np.asarray(shape.context), np.asarray(shape.new_tokens)
+    new = np.asarray(shape.new_tokens)
     scores = Attention(
         sequences=shape.sequences,
         new_tokens=new,
-        past_tokens=np.maximum(context - (new + 1) / 2, 0.0),
+        past_tokens=np.maximum(np.asarray(shape.context) - (new + 1) / 2, 0.0),
         query_heads=shape.heads,
         kv_heads=1.0,
         head_dim=shape.head_dim,

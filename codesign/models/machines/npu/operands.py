@@ -38,8 +38,7 @@ def port_operands(table: OperatorTable, is_charged: bool) -> Arrays:
     scores_in = np.where(is_product, table.score_read_elements_per_request, 0.0)
     results = rows * table.n
     # An indexer adds the scores of its heads up in the vector unit.
-    is_scored = is_product & (table.score_written_elements_per_request > 0)
-    scores_out = np.where(is_scored, results, 0.0)
+    scores_out = np.where(is_product & (table.score_written_elements_per_request > 0), results, 0.0)
     first, second = rows * table.k - scores_in, table.k * table.n * repeats
     # A byte of state counts as an element: no format of a state is narrower.
     moved = table.input_elements_per_request + kept + table.state_read_bytes_per_request

@@ -122,8 +122,7 @@ def kv_held_shares(pinned_share: FloatArray, tails: Tails) -> Levels:
         pinned_share: Part of it that is on chip.
         tails: Share of the rest in each deeper tier and below.
     """
-    off_chip = 1.0 - pinned_share
-    return (pinned_share, *products(tier_shares(tails), off_chip))
+    return (pinned_share, *products(tier_shares(tails), 1.0 - pinned_share))
 
 
 def _sustained_bandwidth(design: StageDesign, modelling: Modelling) -> Tiers:
@@ -173,11 +172,10 @@ def operator_cost(
         # What is not pinned is streamed; of the activations, an operator's inputs stay on chip.
         cache, staying = 0.0 * held[2], inputs
     else:
-        stationary = stationary_operand_bytes(operator, shape, placed, weight_bytes)
         re_read, re_read_inputs = blocked_passes(
             shape.rows,
             operator.n,
-            stationary * shape.per_product,
+            stationary_operand_bytes(operator, shape, placed, weight_bytes) * shape.per_product,
             inputs * shape.per_product,
             placed.buffer_bytes,
             design.dataflow,
@@ -314,5 +312,4 @@ def stream_time_s(
     else:
         time = parallel_time_s_at(parts, seconds_per_byte, latency)
         landed = sum_of(parts)
-    landing = smaller(tile, landed) * placed.on_chip_byte_s
-    return time + landing + design.on_chip_latency_s * waits
+    return time + smaller(tile, landed) * placed.on_chip_byte_s + design.on_chip_latency_s * waits

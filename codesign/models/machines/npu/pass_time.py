@@ -191,5 +191,5 @@ def least_in_any_order_s(
     pinned, cycle_s = _most_pinned(design, sizes), inverse(design.clock_hz)
     weights_s = work.weight_elements * design.weight_bytes * (1.0 - pinned[2]) * byte_s
     kv_s = work.kv_elements * design.kv_bytes * (1.0 - pinned[1]) * byte_s
-    shared_s, own_s = work.shared_cycles * cycle_s, work.own_cycles * cycle_s
-    return (larger(shared_s, weights_s) + larger(own_s, kv_s)) * ROUNDING
+    own_s = work.own_cycles * cycle_s
+    return (larger(work.shared_cycles * cycle_s, weights_s) + larger(own_s, kv_s)) * ROUNDING

@@ -101,8 +101,7 @@ def tier_tails(sizes: Three, capacities: Tiers, priority: IntArray) -> tuple[Tai
     activation, kv, weight = sizes
     # Where each kind begins: behind the kinds that are put before it.
     before_activation = where(priority == _KV, kv, where(priority == _WEIGHT, weight, 0.0))
-    weight_last = where(priority == WRITTEN, 0.0, weight)
-    before_kv = where(priority == _KV, 0.0, activation + weight_last)
+    before_kv = where(priority == _KV, 0.0, activation + where(priority == WRITTEN, 0.0, weight))
     # All of the KV cache stands before the weights, or nothing of it.
     kv_first = where(priority == WRITTEN, kv, where(priority == _KV, kv, 0.0))
     before_weight = kv_first + where(priority == _WEIGHT, 0.0, activation)
@@ -181,8 +180,7 @@ def _held_behind(
     n_longest: FloatArray,
 ) -> FloatArray:
     """Bytes in a tier; the first of the slowest tiers also has what exceeds all of them."""
-    is_first = is_longest * (n_longest <= 1.0)
-    return where(beyond > 0, capacity + beyond * is_first, held)
+    return where(beyond > 0, capacity + beyond * (is_longest * (n_longest <= 1.0)), held)
 
 
 def _common_time_s(
@@ -206,8 +204,7 @@ def _tails_of(
     """Share of bytes that lives in each deeper tier and below; an equal spread if ``is_equal``."""
     start, end = where(is_equal, 0.0, before), where(is_equal, total, before + size)
     size = larger(end - start, _TINY)
-    filled = running_sums(capacities[:-1])
-    return _share_beyond(filled, capacities[1:], start, end, size)
+    return _share_beyond(running_sums(capacities[:-1]), capacities[1:], start, end, size)
 
 
 @place_by_place
@@ -218,8 +215,7 @@ def _share_beyond(
     end: FloatArray,
     size: FloatArray,
 ) -> FloatArray:
-    beyond = larger(end - larger(filled, start), 0.0)
-    return where(capacity > 0, smaller(beyond / size, 1.0), 0.0)
+    return where(capacity > 0, smaller(larger(end - larger(filled, start), 0.0) / size, 1.0), 0.0)
 
 
 def own_parts(crossing: Tiers) -> Tiers:

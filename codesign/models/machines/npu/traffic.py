@@ -150,11 +150,9 @@ def blocked_passes(
     row_blocks = _one_at_least(smaller(m * per_row, tiles))
     column_blocks = _one_at_least(smaller(n * per_row, tiles))
     is_os = dataflow == _OS
-    re_read = where(is_os, row_blocks, by_inputs)
-    re_read_inputs = where(is_os, column_blocks, by_stationary)
     return (
-        where(fits | (dataflow == _WS), 1.0, re_read),
-        where(fits | (dataflow == _IS), 1.0, re_read_inputs),
+        where(fits | (dataflow == _WS), 1.0, where(is_os, row_blocks, by_inputs)),
+        where(fits | (dataflow == _IS), 1.0, where(is_os, column_blocks, by_stationary)),
     )
 
 
@@ -203,8 +201,7 @@ def read_off_chip_bytes(
     """
     by_pinning = operand_bytes * ((1.0 - pinned_share) * passes)
     beyond = operand_bytes - smaller(operand_bytes, cache_bytes)
-    by_caching = operand_bytes + beyond * (passes - 1.0)
-    return smaller(by_pinning, by_caching)
+    return smaller(by_pinning, operand_bytes + beyond * (passes - 1.0))
 
 
 def port_bytes(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from codesign.models.hardware.device import list_devices
+from codesign.models.hardware.device import list_devices, load_device
 from codesign.models.machines.device.expected_error import (
     describe_energy_error,
     describe_expected_error,
@@ -15,38 +15,38 @@ from validation.studies.expected_errors import interval
 
 
 def test_seen_devices_and_engines_have_the_errors_of_new_models():
-    interval, kernels = describe_expected_error("a100-sxm-80gb", "eager")
+    interval, kernels = describe_expected_error(load_device("a100"), "eager")
     error = measured_errors().intervals["model"]["first token"]
     assert f"first token {error.low:.2f} to {error.high:.2f} (" in interval
     assert "device and engine were measured" in interval
     assert kernels.startswith("Errors of kernels measured on this device: products ")
     assert "corrected by other frameworks: products " in kernels
-    assert "set 5 constants: products " in describe_expected_error("h100-sxm")[-1]
+    assert "set 5 constants: products " in describe_expected_error(load_device("h100"))[-1]
 
 
 @pytest.mark.parametrize(
     ("place", "scope"),
     [
-        (("h200-sxm", "vllm"), "engine"),
-        (("h100-pcie", "vllm"), "device"),
-        (("arc-pro-b60", "vllm"), "vendor"),
-        (("own-card", "graphs", None, "Groq"), "vendor"),
+        ("h200-sxm", "engine"),
+        ("h100-pcie", "device"),
+        ("arc-pro-b60", "vendor"),
+        ("groq-lpu", "vendor"),
     ],
 )
 def test_the_widest_scope_that_nobody_measured_sets_the_interval(place, scope):
-    interval = describe_expected_error(*place)[0]
+    interval = describe_expected_error(load_device(place), "vllm")[0]
     error = measured_errors().intervals[scope]["output token"]
     assert f"Fewer than 10 cases of this {scope} were measured" in interval
     assert f"output token {error.low:.2f} to {error.high:.2f}" in interval
 
 
 def test_a_device_of_a_measured_chip_has_the_errors_of_devices_with_siblings():
-    kernels = describe_expected_error("h100-pcie", chip="GH100")[1]
+    kernels = describe_expected_error(load_device("h100-pcie"))[1]
     assert "those of its chip correct its laws (h100-sxm, h200-sxm)" in kernels
     assert f"products {measured_errors().unseen_device['gemm'].median:.0%}" in kernels
     assert measured_chips()["GA100"] == ("a100-pcie-80gb", "a100-sxm-80gb")
     unseen = measured_errors().unseen_chip
-    assert f"products {unseen['gemm'].median:.0%}" in describe_expected_error("tpu-v5e")[1]
+    assert f"products {unseen['gemm'].median:.0%}" in describe_expected_error(load_device("tpu-v5e"))[1]
 
 
 def test_an_interval_holds_groups_that_it_was_not_made_of():
@@ -60,7 +60,7 @@ def test_an_interval_holds_groups_that_it_was_not_made_of():
 
 @pytest.mark.parametrize("device", list_devices())
 def test_every_device_has_a_sentence(device):
-    assert all(sentence.endswith(".") for sentence in describe_expected_error(device))
+    assert all(sentence.endswith(".") for sentence in describe_expected_error(load_device(device)))
 
 
 def test_the_shipped_errors_are_measured():

@@ -1,0 +1,54 @@
+"""``codesign calibrate``: a device file from measurements on the user's own card."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from codesign.base.errors import InputError
+from codesign.cli.output import AsJson, report_files
+
+
+def calibrate(
+    measured: Annotated[Path | None, typer.Argument(help="File that the script wrote.")] = None,
+    base: Annotated[str | None, typer.Option(help="A similar device. [by the card's name]")] = None,
+    script: Annotated[
+        Path | None, typer.Option(help="Only write the script that measures.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="File of the device.")] = Path("calibrated.yaml"),
+    as_json: AsJson = False,
+) -> None:
+    """Fit a device to kernels that a script measures on your own card."""
+    import yaml
+
+    from codesign.answers.campaigns import ExportAnswer
+    from codesign.base.files import write_text
+    from codesign.base.resources import read_script
+    from codesign.base.schema import parse_record, read_document
+    from codesign.models.hardware.device import device_document, load_device, nearest_device
+    from codesign.models.machines.device.calibration import calibrate
+    from codesign.models.machines.device.measured_card import MeasuredCard
+
+    if script is not None:
+        write_text(script, read_script())
+        note = f"on the card: python {script} card.json; then: codesign calibrate card.json"
+        report_files(ExportAnswer, as_json, [str(script)], [note])
+        return
+    if measured is None:
+        raise InputError("expected a file of measurements, or --script FILE to measure them")
+    card = parse_record(read_document(measured), MeasuredCard)
+    nearest = base or nearest_device(card.card)
+    if nearest is None:
+        raise InputError(f"expected a device like {card.card!r}, which is not bundled", "--base")
+    device, base_document = load_device(nearest, "--base"), device_document(nearest)
+    document = calibrate(card, device, base_document.data, str(measured))
+    write_text(output, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
+    error = document["calibration_error"]
+    note = (
+        f"{error['cases']} kernels that were not fitted: measured times were off by a factor of "
+        f"{error['median_before']} in the median, are now by {error['median']}, and 90 % of them "
+        f"are {error['low']} to {error['high']} times those predicted"
+    )
+    report_files(ExportAnswer, as_json, [str(output)], [note])

@@ -1,0 +1,149 @@
+"""Kernels that were measured on one card, and their times by the laws.
+
+``codesign calibrate --script`` writes the program that measures them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from codesign.base.columns import Column, FloatArray
+from codesign.base.schema import Record
+from codesign.models.hardware.device import Device
+from codesign.models.machines.device.attention import (
+    Attention,
+    AttentionConstants,
+    attention_case,
+    attention_time_s,
+)
+from codesign.models.machines.device.collectives import CollectiveConstants, collective_time_s
+from codesign.models.machines.device.constants import load_constants
+from codesign.models.machines.device.corrections import KernelCase, correction
+from codesign.models.machines.device.elementwise import (
+    ElementwiseConstants,
+    stream_time_s,
+    vector_start_s,
+    vector_time_s,
+)
+from codesign.models.machines.device.energy import KernelWork, shipped_energy, sustained_time_s
+from codesign.models.machines.device.gemm import GemmConstants, Products, gemm_case, gemm_time_s
+from codesign.models.machines.device.links import link_rates
+from codesign.models.machines.device.rates import DeviceRates, device_rates
+
+SIZES = {"gemm": 3, "attention": 6, "rowwise": 1, "stream": 1, "message": 2}
+"""Numbers that state the shape of a kernel."""
+
+
+class MeasuredKernel(Record):
+    """One kernel."""
+
+    family: Literal["gemm", "attention", "rowwise", "stream", "message"]
+    """Stream: a copy or addition of more bytes than caches hold. Message: an all-reduce."""
+    sizes: tuple[Annotated[float, Field(gt=0)], ...]
+    """``[m, n, k]`` of a product; sequences, new tokens and all tokens of each, query heads, KV
+    heads and their width of attention; bytes of the others, and devices of a message."""
+    role: str = ""
+    """Role of a kernel that works row by row, such as ``norm``."""
+    format: Literal["bf16", "fp8", "fp8+quantize"] = "bf16"
+    """Format of the factors of a product, and whether its time includes quantizing its input."""
+    is_hot: bool = False
+    """True if it ran in a loop for more than half a second, False if the card was rested."""
+    median_us: Annotated[float, Field(ge=0, le=1e7)]
+    """Median time; 0: timed together with the kernel before, as one of a layer."""
+
+    @model_validator(mode="after")
+    def _has_sizes(self) -> Self:
+        if len(self.sizes) != (count := SIZES[self.family]):
+            raise ValueError(f"sizes: expected {count} numbers for {self.family}")
+        return self
+
+
+class MeasuredCard(Record):
+    """Kernels of one card."""
+
+    card: str
+    """Name of the card, as its driver has it."""
+    day: str
+    """Day of the measurements, and versions of the software."""
+    device: dict[str, Any]
+    """Numbers that the driver states, by keys of device files."""
+    kernels: tuple[MeasuredKernel, ...]
+
+    def predicted_us(self, device: Device) -> FloatArray:
+        """(q,) times of what was timed, by the laws."""
+        rates, times = device_rates(lambda number: number(device)), np.zeros(len(self.kernels))
+        for family in {kernel.family for kernel in self.kernels}:
+            rows = {i: row for i, row in enumerate(self.kernels) if row.family == family}
+            times[[*rows]] = _LAWS.get(family, _moving_s)([*rows.values()], device, rates)
+        starts = [i for i, kernel in enumerate(self.kernels) if kernel.median_us]
+        return np.add.reduceat(times, starts) * 1e6
+
+
+Rows = Sequence[MeasuredKernel]
+
+
+def _sizes(rows: Rows) -> FloatArray:
+    return np.transpose([row.sizes for row in rows])
+
+
+def _corrected(family: str, law_s: FloatArray, device: Device, case: KernelCase) -> FloatArray:
+    chips = Column((device.measured_name,), np.zeros(len(law_s), dtype=np.int64))
+    return law_s * correction(family, chips, case)
+
+
+def _gemm_s(rows: Rows, device: Device, rates: DeviceRates) -> FloatArray:
+    is_narrow = np.array([row.format != "bf16" for row in rows])
+    bits = np.where(is_narrow, 8.0, 16.0)
+    m, n, k = _sizes(rows)
+    products = Products(
+        m,
+        n,
+        k,
+        np.where(is_narrow, *map(device.peak_flop_per_s, ("fp8", "bf16"))),
+        weight_bits=bits,
+        activation_bits=bits,
+        is_input_quantized=np.array([row.format == "fp8+quantize" for row in rows]),
+    )
+    law_s = gemm_time_s(products, rates, load_constants("gemm", GemmConstants, device.device_class))
+    burst_s = _corrected("gemm", law_s, device, gemm_case(products)) * device.time_factor("gemm")
+    traffic = np.add(products.weight_bytes, products.activation_bytes)
+    work = KernelWork(products.work_flop, traffic, bits)
+    hot_s = sustained_time_s(burst_s, work, rates, shipped_energy())
+    return np.where([row.is_hot for row in rows], hot_s, burst_s)
+
+
+def _attention_s(rows: Rows, device: Device, rates: DeviceRates) -> FloatArray:
+    sequences, new, tokens, heads, kv_heads, width = _sizes(rows)
+    shape = Attention(sequences, new, tokens - new, heads, kv_heads, width, width)
+    constants = load_constants("attention", AttentionConstants, device.device_class)
+    law_s = attention_time_s(shape, rates, constants)
+    factors = map(device.time_factor, ("attention decode", "attention prefill"))
+    corrected_s = _corrected("attention", law_s, device, attention_case(shape))
+    return corrected_s * np.where(new == 1, *factors)
+
+
+def _moving_s(rows: Rows, device: Device, rates: DeviceRates) -> FloatArray:
+    """(q,) times of kernels that only move data: within a device, or between devices."""
+    constants = load_constants("elementwise", ElementwiseConstants, device.device_class)
+    links = link_rates(lambda number: number(device), device.link_kind or "")
+    message = load_constants("collectives", CollectiveConstants, device.device_class)
+    times = []
+    for row in rows:
+        if row.family == "message":
+            size, devices = row.sizes
+            time_s = collective_time_s("all_reduce", size, devices, 1.0, links, message)
+        elif row.family == "stream":
+            time_s = stream_time_s(row.sizes[0], rates, constants, is_cached=False)
+        else:
+            moved_s = vector_time_s(row.sizes[0], rates, constants, row.role)
+            time_s = vector_start_s(row.role) + moved_s
+        times.append(time_s * device.time_factor(row.family))
+    return np.array(times)
+
+
+_LAWS = {"gemm": _gemm_s, "attention": _attention_s}
+"""Laws of families; :func:`_moving_s` is that of the others."""

@@ -1,0 +1,136 @@
+"""Devices fitted to kernels of one card: rows of an H100, and a card that the script measures."""
+
+import json
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from codesign.base.schema import parse_record, read_document
+from codesign.cli import main
+from codesign.models.hardware.device import load_device
+from codesign.models.machines.device.calibration import conformal_error
+from codesign.models.machines.device.measured_card import MeasuredCard
+from validation.studies.measured_card import CARD_FILE, ROW_BYTES
+from validation.studies.measured_rows import read_rows
+
+SCRIPT = CARD_FILE.parents[3] / "scripts" / "calibrate_gpu.py"
+HOT = ("after 0.8 s", "0.8-9 s")
+"""Loops in which the power limit has taken hold; the others ended before."""
+
+
+def kernel_of(row):
+    """A row of the H100 as the script writes it; None for rows that it does not measure."""
+    shape = re.search(r"gemm (bf16|fp8).* m(\d+) n(\d+) k(\d+)", row["what"])
+    is_hot = any(state in row["device_state"] for state in HOT)
+    kernel = {"family": "gemm", "is_hot": is_hot, "median_us": float(row["median_us"] or 0)}
+    if row["family"] == "gemm":
+        return kernel | {"format": row["format"], "sizes": [int(row[name]) for name in "mnk"]}
+    if shape and (is_hot or "0-0.01 s" in row["device_state"]):
+        return kernel | {"format": shape[1], "sizes": list(map(int, shape.groups()[1:]))}
+    if row["what"] in ROW_BYTES and row["device_state"] == "operands in L2":
+        n_bytes = int(row["tokens"]) * int(row["width"]) * ROW_BYTES[row["what"]]
+        return kernel | {"family": "rowwise", "role": row["what"], "sizes": [n_bytes]}
+    if row["family"] == "memory":
+        return kernel | {"family": "stream", "sizes": [float(row["bytes_moved"])]}
+    return None
+
+
+@pytest.fixture(scope="module")
+def card():
+    """The H100's rows; of several kernels of a shape, the fastest."""
+    fastest = {}
+    rows = filter(None, map(kernel_of, read_rows(CARD_FILE)[0]))
+    for kernel in sorted(rows, key=lambda kernel: kernel["median_us"]):
+        fastest.setdefault(str(kernel | {"median_us": 0}), kernel)
+    device = {"n_cores": 132, "cache": "50 MB", "capacity": "80 GB", "power": "700 W"}
+    kernels = list(fastest.values())
+    return {"card": "NVIDIA H100 HBM3", "day": "2026-11-27", "device": device, "kernels": kernels}
+
+
+@pytest.fixture
+def calibrate(card, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def run(*flags, **changes):
+        (tmp_path / "card.json").write_text(json.dumps(card | changes))
+        return main(["calibrate", "card.json", *flags])
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("base", "least", "most"), [("h100", 1.03, 1.06), ("h200", 1.08, 1.06), ("b200", 1.4, 1.06)]
+)
+def test_kernels_that_were_not_fitted_are_predicted_from_the_right_device_and_from_wrong_ones(
+    calibrate, base, least, most
+):
+    assert calibrate("--base", base) == 0
+    device = load_device("calibrated.yaml")
+    error = device.calibration_error
+    assert error.median_before > least
+    assert error.median < most
+    assert 0.82 < error.low < 1 < error.high < 1.22
+    assert device.bandwidth == pytest.approx(3.35e12, rel=0.08)
+    assert device.capacity == 80e9
+    for name in ("peak", "bandwidth", "kernel_start", "sustained_fraction", "time_factors"):
+        assert device.sources[name].startswith("calibrated on 2026-11-27 from card.json")
+
+
+def test_answers_on_the_fitted_device_quote_its_interval(calibrate, capsys):
+    assert calibrate() == 0
+    assert "kernels that were not fitted: measured" in capsys.readouterr().out
+    words = "size llama-3-8b --on calibrated.yaml --batch 4 --use-case chat"
+    assert main(words.split()) == 0
+    assert "This device is calibrated: measured times" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"kernels": [{"family": "gemm", "sizes": [1, 2], "median_us": 3}]}, "3 numbers for gemm"),
+        ({"kernels": [{"family": "gemm", "sizes": [1, 2, 3]}]}, "median_us"),
+        ({"kernels": [{"family": "stream", "sizes": [1], "median_us": np.nan}]}, "median_us"),
+        ({"kernels": [{"family": "stream", "sizes": [1e9], "median_us": 400}]}, "at least some 36"),
+        ({"card": "Abacus"}, "expected a device like 'Abacus', which is not bundled"),
+    ],
+)
+def test_a_card_that_cannot_be_used_gets_one_line(calibrate, capsys, changes, words):
+    assert calibrate(**changes) == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 1
+    assert words in lines[0]
+
+
+def test_times_in_another_unit_are_refused(calibrate, card, capsys):
+    rows = [row | {"median_us": row["median_us"] / 1e3} for row in card["kernels"]]
+    assert calibrate(kernels=rows) == 2
+    assert "and median_us in microseconds, got times that are off by" in capsys.readouterr().err
+
+
+def test_an_interval_covers_nine_tenths_of_new_errors():
+    rng = np.random.default_rng(3)
+    inside = []
+    for _ in range(400):
+        errors = conformal_error(old := rng.standard_t(3, 30) * 0.05, old)
+        inside.append(errors["low"] <= np.exp(rng.standard_t(3) * 0.05) <= errors["high"])
+    assert 0.86 < np.mean(inside) < 0.95
+
+
+def test_the_script_writes_what_calibrate_reads(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    monkeypatch.chdir(tmp_path)
+    assert main(["calibrate", "--script", "measure.py"]) == 0
+    assert (tmp_path / "measure.py").read_text() == SCRIPT.read_text()
+    command = [sys.executable, "measure.py", "card.json", "--device", "cpu"]
+    subprocess.run(command, check=True, capture_output=True)
+    measured = parse_record(read_document("card.json"), MeasuredCard)
+    assert {kernel.family for kernel in measured.kernels} == {
+        "gemm", "attention", "rowwise", "stream"
+    }  # fmt: skip
+    assert sum(kernel.is_hot for kernel in measured.kernels) == 1
+    assert sum(not kernel.median_us for kernel in measured.kernels) == 16  # two layers of nine
+    assert main(["calibrate"]) == 2
+    assert "--script FILE to measure them" in capsys.readouterr().err

@@ -205,7 +205,8 @@ class Pass:
 
     def shapes(self, shapes: Sequence[ArrayShape]) -> FloatArray:
         """(9, u, o) the fields of ``Shape`` of arrays with batch sizes."""
-        return self.shape_table[:, self.numbers(shapes)]
+        numbers = self.numbers(shapes)  # before the table, to which it adds
+        return self.shape_table[:, numbers]
 
     def _least_work(self, shapes: Shape, depth: FloatArray, size: FloatArray) -> LeastWork:
         """(u,) least work of arrays with batch sizes; ``depth`` is (u, 1) and ``size`` (u,)."""

@@ -72,6 +72,7 @@ INVOCATIONS = {
     "export": [
         "export trial --output front.json",
         "export trial --output sheet.md --format spec-sheet --design 1",
+        "size calibrate --script measure.py",
     ],
     "figure": ["report figure trial --format svg", "report figure convergence trial --format svg"],
     "report": ["report trial"],

@@ -46,7 +46,10 @@ def test_a_device_of_a_measured_chip_has_the_errors_of_devices_with_siblings():
     assert f"products {measured_errors().unseen_device['gemm'].median:.0%}" in kernels
     assert measured_chips()["GA100"] == ("a100-pcie-80gb", "a100-sxm-80gb")
     unseen = measured_errors().unseen_chip
-    assert f"products {unseen['gemm'].median:.0%}" in describe_expected_error(load_device("tpu-v5e"))[1]
+    assert (
+        f"products {unseen['gemm'].median:.0%}"
+        in describe_expected_error(load_device("tpu-v5e"))[1]
+    )
 
 
 def test_an_interval_holds_groups_that_it_was_not_made_of():

@@ -34,7 +34,7 @@ def calibrate(
     if script is not None:
         write_text(script, read_script())
         note = f"on the card: python {script} card.json; then: codesign calibrate card.json"
-        report_files(ExportAnswer, as_json, [str(script)], [note])
+        report_files(ExportAnswer, as_json, None, [script], [note])
         return
     if measured is None:
         raise InputError("expected a file of measurements, or --script FILE to measure them")
@@ -51,4 +51,4 @@ def calibrate(
         f"{error['median_before']} in the median, are now by {error['median']}, and 90 % of them "
         f"are {error['low']} to {error['high']} times those predicted"
     )
-    report_files(ExportAnswer, as_json, [str(output)], [note])
+    report_files(ExportAnswer, as_json, None, [output], [note])

@@ -131,14 +131,15 @@ def print_tables(tables: Iterable[RenderableType]) -> None:
 def report_files(
     record: type[ExportAnswer | FigureAnswer],
     as_json: bool,
-    campaign: Campaign,
+    campaign: Campaign | None,
     paths: Sequence[Path],
     notes: Sequence[str] = (),
 ) -> None:
-    """Print the report of a command that wrote a campaign's files, and list them as its own."""
+    """Print the report of a command that wrote files, and list them as the campaign's."""
     from codesign.report.tables import text_line
 
-    campaign.list_files(paths)
+    if campaign is not None:
+        campaign.list_files(paths)
     files = list(map(shown_path, paths))
     lines = [*(f"wrote {file}" for file in files), *(f"note: {note}" for note in notes)]
     more = {"notes": notes} if notes else {}

@@ -40,7 +40,8 @@ def test_a_machine_that_serves_the_trace_finds_the_same_shares():
     arrivals = trace_arrivals(read_request_trace(TRACE))
     n = len(arrivals)
     arrivals = replace(arrivals, arrival_s=np.arange(n) * 1.0, generated_tokens=np.ones(n, int))
-    for blocks, percent in SHARES.items():
+    for blocks in (1e3, 3e4, 1e12):  # nearly none, in between, and all that are there
+        percent = SHARES[blocks]
         limits = EngineLimits(64, 10**6, int(blocks) * 512)
         served = simulate(Fleet((MachinePool("serve", 1, _Instant(), limits),)), arrivals)
         assert 100 * served.hit_shares.sum() == pytest.approx(percent, abs=0.1)

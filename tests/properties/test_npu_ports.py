@@ -4,6 +4,8 @@ The operands are counted here from the shapes of the products, and from what ele
 read and write; the evaluator and the simulation count bytes in ways of their own.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 
@@ -28,8 +30,11 @@ CASES = [
 ]
 
 
+SPACE = cache(lambda: load_space("memexplorer", {"memtech": load_library().catalog()}))
+
+
 def design(name, dataflow):
-    space = load_space("memexplorer", {"memtech": load_library().catalog()})
+    space = SPACE()
     return dict(space.columns(space.encode({**space.designs[name], "dataflow": dataflow})))
 
 

@@ -61,7 +61,8 @@ def test_a_memory_that_a_design_lacks_takes_no_price_from_it():
     assert not any("states no price" in note for note in without.notes)
 
 
-def test_a_metric_without_a_value_has_a_dash_for_its_interval():
+def test_a_metric_without_a_value_has_a_dash_for_its_interval(monkeypatch):
+    monkeypatch.setattr("codesign.report.exports.sheet_accounts.SAMPLES", 20)
     evaluator = npu(price=None)
     words = {
         name: interval_words(api.evaluate(design=name, evaluator=evaluator))

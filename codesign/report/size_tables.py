@@ -230,6 +230,11 @@ def fleet_notes(
     if evaluator.profile == "fitted":
         for key in dict.fromkeys(pool.device for pool in entries[0].pools):
             notes += describe_expected_error(evaluator.devices[key], evaluator.options.engine)
+            if evaluator.devices[key].link_kind == "pcie":
+                notes.append(
+                    "The device's file does not say how cards on PCIe reach each other: messages "
+                    "pass the host's memory. --option link=pcie-switch states another path."
+                )
     return notes
 
 

@@ -54,6 +54,13 @@ def test_a_demand_is_answered_by_deployments_the_best_first(capsys):
         assert text in shown
 
 
+def test_a_fleet_of_cards_says_that_their_path_is_not_stated(capsys):
+    words = [*SMALL, "--on", "l4", *LIMITS, "--users", "2", "--option", "policies=co-located"]
+    assert "link=pcie-switch" in answer(capsys, *words)["notes"][-1]
+    stated = answer(capsys, *words, "--option", "link=pcie-host")
+    assert not any("link=pcie" in note for note in stated["notes"])
+
+
 def test_a_model_that_is_published_in_fp8_is_sized_in_it(capsys):
     words = ["size", "deepseek-v3", "--on", "h200", "--batch", "64", "--tp", "8"]
     words += ["--prompt-tokens", "100", "--generated-tokens", "10"]

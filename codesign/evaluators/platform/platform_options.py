@@ -127,9 +127,10 @@ class PlatformOptions(AccuracyOptions):
     """Bandwidth of the slow memory, instead of what the device's file says."""
 
     link: Annotated[Annotated[str, AfterValidator(_checked_link)] | None, unstored_at(None)] = None
-    """Path between cards on PCIe, instead of what the device's file says: ``pcie-switch``,
-    ``pcie-bridge`` (of one host or two sockets), ``pcie-host`` (through the host's memory) or
-    ``pcie-shared`` (one path for all cards), also with a generation and lanes: ``pcie5-host``,
+    """Path between cards on PCIe, instead of what the device's file says: ``pcie-switch`` (also two
+    sockets with NCCL_MIN_NCHANNELS=8), ``pcie-bridge`` (two sockets as NCCL takes them by itself),
+    ``pcie-host`` (no peers, through the host's memory) or ``pcie-shared`` (one path for all cards,
+    as on a measured server with L40S). A generation and lanes may be added: ``pcie5-host``,
     ``pcie4x8-switch``."""
     power_limit: Annotated[Annotated[float, quantity("W")] | None, unstored_at(None)] = None
     """Power limit of each device, instead of its board's."""

@@ -44,11 +44,14 @@ COLLECTIVE_KINDS: tuple[DeviceCollective, ...] = (*get_args(CollectiveKind), "cu
 HOSTED = ("pcie", "pcie-host")
 """Kinds of cards on PCIe without access to peers; a file that does not state it counts as one."""
 _BRIDGE_BYTES_PER_S = 24e9
-"""Rate between two sockets, each way: NCCL @069a3d4, src/graph/topo.h, AMD_ZEN34_BW; Intel's have
-22 and 40 there."""
+"""Rate between two sockets, each way, that NCCL plans with (@069a3d4, src/graph/topo.h,
+AMD_ZEN34_BW; Intel's have 22 and 40 there). Told to use more channels, it passes 37.6 to 41.5
+between two EPYC 9005, as through a switch (voipmonitor/rtx6kpro @070506f, pcie-bandwidth.md)."""
 _HOST_BYTES_PER_S = 15.3e9
 """Rate through the host's memory, each way: two RTX PRO 6000 in ai-dynamo/aisimulate 0.13, vLLM
-0.19 [ours: their small messages are not those of peers]."""
+0.19 [ours: their small messages are not those of peers]. Hosts differ: four RTX 4090 pass 12.8
+(tinygrad/open-gpu-kernel-modules, pull request 22), eight RTX 5090 on two Xeon 8480 pass 28
+(NVIDIA/nccl, issue 1639)."""
 _HOSTED_STEP_S = 7e-6
 """Step through the host's memory that carries nothing [ours]: an all-reduce of a kilobyte takes
 those two cards 17.4 us, of which the start is 3."""

@@ -451,6 +451,7 @@ def part_words(space: DesignSpace, design: Fields) -> dict[str, str]:
 
 _SETTING_UNITS = (
     ("clock_hz", "Hz", 1.0),
+    ("peak_ops_per_s", "OP/s", 1.0),
     ("bandwidth_bytes_per_s", "B/s", 1.0),
     ("latency_s", "s", 1.0),
     ("energy_joules_per_byte", "J/bit", 1.0 / 8.0),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from codesign.base.records import frozen
-from codesign.report.labels import format_metric, metric_of, metric_title
+from codesign.report.labels import format_metric, metric_of, metric_title, spoken_codes
 from codesign.search.problem import Constraint, Problem
 
 
@@ -40,7 +40,7 @@ def limit_words(problem: Problem, constraint: Constraint) -> str:
     """``TDP at most 700 W``; a condition that is no limit on one metric as it is written."""
     limit = constraint.expression.limit
     if constraint.bound is None or limit is None:
-        return constraint.text
+        return spoken_codes(constraint.text)
     metric = metric_of(limit.quantity, problem.metrics)
     if limit.quantity == "worst_limit_excess" and not constraint.bound:
         return "limits of each workload kept"

@@ -211,11 +211,6 @@ def paragraphs_html(texts: Sequence[str], role: str = "") -> str:
     return "".join(f"<p{attribute}>{escape(text)}</p>" for text in texts if text)
 
 
-def folded_text(folded: FoldedFront) -> str:
-    """Sentence on the folded designs; empty if there are none."""
-    return f"{folded.summary[0].upper()}{folded.summary[1:]}." if folded.summary else ""
-
-
 def summary_text(results: Results, carried: Carried, folded: FoldedFront) -> str:
     """Origin of the front, in one sentence."""
     n = carried.of_front

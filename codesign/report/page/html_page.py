@@ -227,7 +227,7 @@ def _page_html(
         "question": escape(facts.question_text(results)),
         "description": escape(definition.description),
         "summary": escape(facts.summary_text(results, carried, picture.folded)),
-        "folded": escape(facts.folded_text(picture.folded)),
+        "folded": escape(f"; {picture.folded.summary}".removesuffix("; ")),
         "state": facts.paragraphs_html(state_sentences, "status"),
         "answer": answer_html(page_results, answer, designs),
         "picks": picks_html(page_results, answer, designs),

@@ -366,7 +366,7 @@ def spoken_design(space: DesignSpace, design: Fields) -> str:
         for name, machine_space, machine, count in _machines(space, rest):
             words = spoken_design(machine_space, machine)
             words = " ".join(filter(None, [f"{count}× of" if count else "", words]))
-            sections += [f"{name}: {words}"] if words else []
+            sections += [f"{spaced_name(name)}: {words}"] if words else []
         sections += (f"{name} {words}" for name, words in part_words(space, rest).items())
         return "; ".join(sections)
     varying = varying_names(space)

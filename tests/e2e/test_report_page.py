@@ -474,18 +474,6 @@ def test_the_download_has_the_numbers_of_the_export_to_the_last_digit(page, fold
             assert float(mine[name]) == float(theirs[name])
 
 
-def test_copy_puts_what_is_shown_on_the_clipboard(page):
-    page.fill("#filter", "#1")
-    page.click("#copy")
-    page.wait_for_function(
-        "async () => (await navigator.clipboard.readText()).startsWith('design,')"
-    )
-    lines = page.evaluate("navigator.clipboard.readText()").splitlines()
-    assert lines[0].startswith("design,status,words,")
-    assert lines[1].startswith("#1,") and "front" in lines[1]
-    assert len(lines) == 2
-
-
 def test_a_design_without_charts_says_how_to_get_them(page):
     page.select_option("#scope", "all")
     page.locator("#rows tbody tr").last.locator('button[data-slot="B"]').click()

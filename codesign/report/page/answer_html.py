@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, IntArray
 from codesign.base.metrics import Metric
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report import palette
@@ -365,3 +365,18 @@ def misses_html(results: Results, document: Fields) -> str:
         return ""
     hint = "Compared with the front design that dominates it by the largest margin."
     return f'<p class="hint">{hint}</p>{table_html(head, rows, "Named designs")}'
+
+
+def front_html(document: Fields, places: IntArray) -> str:
+    """Designs of the front as a plain table, for readers without JavaScript."""
+    columns, objectives = document["designs"], [x for x in document["metrics"] if x["objective"]]
+    rows = (
+        [
+            str(place + 1),
+            words_cell(columns["words"][place]),
+            *(columns["texts"][x["name"]][place] for x in objectives),
+        ]
+        for place in places.tolist()
+    )
+    head = ["", f"{LEFT}design", *(escape(x["title"]) for x in objectives)]
+    return table_html(head, rows, "The front")

@@ -23,7 +23,14 @@ from codesign.report.design_charts import (
     traffic_chart,
 )  # fmt: skip
 from codesign.report.edge import edge_words
-from codesign.report.labels import format_value, metric_of, metric_title, row_title, spoken_codes
+from codesign.report.labels import (
+    format_value,
+    metric_of,
+    metric_title,
+    row_title,
+    spaced_name,
+    spoken_codes,
+)
 from codesign.report.machine_charts import die_chart, level_words, way_panels
 from codesign.report.page.answer_html import LEFT, table_html, words_cell
 from codesign.report.svg import draw
@@ -60,7 +67,8 @@ def design_html(
         span_mm: Width to which the dies of all designs are drawn.
     """
     evaluated = account.evaluated
-    machines = (evaluated.pools or {"": evaluated}).items()
+    pools = evaluated.pools or {"": evaluated}
+    machines = {spaced_name(name): machine for name, machine in pools.items()}.items()
     lines = [
         f'<li><span class="swatch" style="background:var(--'
         f'{palette.PARTS.get(str(level["name"]), "orange")})"></span><span>'

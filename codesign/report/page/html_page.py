@@ -24,14 +24,12 @@ from codesign.report.labels import evaluator_words, metric_of
 from codesign.report.marked_designs import MarkedDesigns
 from codesign.report.page import facts
 from codesign.report.page.answer_html import (
-    LEFT,
     answer_html,
     changes_html,
+    front_html,
     misses_html,
     picks_html,
     steps_html,
-    table_html,
-    words_cell,
 )  # fmt: skip
 from codesign.report.page.carried_designs import (
     SUBJECTS,
@@ -240,7 +238,7 @@ def _page_html(
         ),
         "facts": facts.pairs_html(facts.facts(results, status)),
         "dependencies": facts.paragraphs_html(facts.dependencies(results, carried)),
-        "plain_front": _plain_html(document, picture.folded),
+        "plain_front": front_html(document, evenly(picture.folded.kept, _MOST_PLAIN)),
         "hatches": hatch_patterns(),
         "style": style_text(),
         "program": program_text(_PROGRAM),
@@ -253,21 +251,6 @@ def _page_html(
     for name, replacement in replacements.items():
         text = text.replace("{{" + name + "}}", replacement)
     return text
-
-
-def _plain_html(document: Fields, folded: FoldedFront) -> str:
-    """The front as a plain table, for readers without JavaScript."""
-    columns, objectives = document["designs"], [x for x in document["metrics"] if x["objective"]]
-    rows = (
-        [
-            str(place + 1),
-            words_cell(columns["words"][place]),
-            *(columns["texts"][x["name"]][place] for x in objectives),
-        ]
-        for place in evenly(folded.kept, _MOST_PLAIN).tolist()
-    )
-    head = ["", f"{LEFT}design", *(escape(x["title"]) for x in objectives)]
-    return table_html(head, rows, "The front")
 
 
 def _static(name: str) -> str:

@@ -1,7 +1,10 @@
 """Names and numbers as people read them."""
 
 import math
+import re
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from codesign.base.metrics import METRICS, Metric
@@ -13,9 +16,13 @@ from codesign.report.labels import (
     format_value,
     metric_of,
     metric_title,
+    setting_words,
     short_names,
+    spoken_designs,
 )
+from codesign.report.limit_lines import limit_words
 from codesign.report.result_tables import metric_cell, metric_header
+from codesign.search.campaign.campaign_definition import load_definition
 
 
 @pytest.mark.parametrize(
@@ -149,3 +156,18 @@ def test_names_that_would_be_the_same_in_short_say_how_high_they_are():
 )
 def test_settings_read_as_in_a_space_file(value, text):
     assert format_setting(value) == text
+
+
+@pytest.mark.parametrize(
+    "name", ["accelerator-decode", "agent-caches", "forecast-edge", "platform-rag", "system-afd"]
+)
+def test_no_metric_limit_or_setting_of_a_shipped_campaign_is_a_code(name):
+    problem = load_definition(Path(f"runs/{name}.yaml")).problem
+    space = problem.space
+    texts = [*map(metric_title, problem.metrics)]
+    texts += [limit_words(problem, constraint) for constraint in problem.constraints]
+    texts += spoken_designs(space, space.decode(space.sample(np.random.default_rng(0), 9)))
+    for parameter in space.parameters:
+        for value in parameter.values[:40]:
+            texts += setting_words(parameter.name, value)
+    assert not [text for text in texts if re.search(r"\w_\w|\w/[a-z]+/", text)]

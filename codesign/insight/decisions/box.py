@@ -304,7 +304,8 @@ def rivals_over(
         share /= 2.0
         alive = np.arange(1, len(every))
     listed, wider = (share, within.rows), []
-    while (share := 2.0 * share) <= 1.0 and len(alive):
+    # A doubled box has more than twice as many partial designs to bound.
+    while (share := 2.0 * share) <= 1.0 and len(alive) and 2 * within.n_bounded < budget:
         factor = 1.0 if alive[0] == 0 else 1.0 / (1.0 + tolerance)
         within = _searched(
             box.shrunk(share), row, folder, most, budget, [every[t] for t in alive], factor

@@ -357,7 +357,8 @@ class _Leads:
         tables = self.base + shares[:, None, None] * change
         near = np.any(tables[:, :, 0] <= _BESIDE * tables[:, :1, 0], axis=0)
         is_curve = is_exact and not self.box.is_linear[[k for k, _ in way]].all()
-        if is_curve and near.sum() <= _MOST_BESIDE:
+        keeps = (tables[:, 0, 1:] <= _ROUNDING).all()
+        if is_curve and keeps and near.sum() <= _MOST_BESIDE:
             key = way, shares.tobytes()
             if key not in self._exact:
                 rows = self.rows[self.first_row[near]]

@@ -451,9 +451,9 @@ class SystemSearch:
         self._add(objectives[survivors], numbers, weights)
 
     def _is_wanted(self, objectives: FloatArray) -> BoolArray:
-        wanted = ~dominated_by(self._incumbents, objectives)
-        wanted[wanted] = ~dominated_by(self._archive.points, objectives[wanted])
-        return wanted
+        survives = ~dominated_by(self._incumbents, objectives)
+        survives[survives] = ~dominated_by(self._archive.points, objectives[survives])
+        return survives
 
     def _add(self, objectives: FloatArray, numbers: IntArray, weights: IntArray) -> None:
         self._archive.add(objectives, numbers, weights)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal, Self
 
 from codesign.answers.answer import Answer, Entry
+from codesign.base.columns import FloatMap, StringDict, StringMap
 from codesign.models.quantization.loss_rule import algorithms, estimate, estimate_by_rule, load_rule
 from codesign.models.quantization.measured import (
     Interval,
@@ -37,7 +38,7 @@ class FormatsEntry(Entry):
         return f"{names}, {self.quantization_algorithm}"
 
     @staticmethod
-    def fields_of(choice: FormatChoice) -> dict[str, str]:
+    def fields_of(choice: FormatChoice) -> StringDict:
         """The fields of a combination of formats."""
         values = (choice.weights, choice.activations, choice.kv_cache, choice.algorithm)
         return dict(zip(FormatsEntry.model_fields, values, strict=True))
@@ -110,8 +111,8 @@ class RuleErrors(Entry):
     """Errors of the logarithm of the loss that 80 % of withheld scores keep, by what was
     withheld together."""
 
-    accuracy: Mapping[str, float]
-    perplexity: Mapping[str, float]
+    accuracy: FloatMap
+    perplexity: FloatMap
 
 
 class AccuracyAnswer(Answer):
@@ -220,14 +221,14 @@ class SensitivityEntry(Entry):
 
     product: str
     n_weights: int
-    divergence_nats: Mapping[str, float]
+    divergence_nats: FloatMap
     """Divergence by format of the product; nats per token."""
 
 
 class MixtureEntry(Entry):
     """A format for each product."""
 
-    formats: Mapping[str, str]
+    formats: StringMap
     """FormatsEntry by product."""
     average_bits: float
     """Bits of a weight, scales included."""
@@ -251,7 +252,7 @@ class MixFormatsAnswer(Answer):
     n_sequences: int
     n_calibration: int
     device: str
-    versions: Mapping[str, str]
+    versions: StringMap
     sensitivities: Sequence[SensitivityEntry]
     mixtures: Sequence[MixtureEntry]
     file: str

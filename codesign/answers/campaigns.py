@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.json_values import plain_value
 from codesign.answers.uncertainty import FrontUncertainty
-from codesign.base.columns import Fields, IntArray, JsonObject, Strings
+from codesign.base.columns import Fields, FloatMap, IntArray, JsonObject, Strings
 from codesign.base.metrics import Sense
 from codesign.insight.plateaus import FoldedFront, folded_front
 from codesign.insight.summary import OptimizerSummary, summarize
@@ -465,7 +465,7 @@ class TimelineAnswer(Answer):
     evaluator: Reading
     time_s: float
     """Time of the layer."""
-    busy_share: Mapping[str, float]
+    busy_share: FloatMap
     """Share of the time in which a resource is busy."""
     files: Strings
     """The chart, and the trace for Perfetto."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.campaigns import Reading
+from codesign.base.columns import Strings
 from codesign.base.records import stated_values
 from codesign.insight.decisions.breakeven import PRECISION, Goal
 from codesign.insight.decisions.decide import Verdict
@@ -102,11 +103,11 @@ class DecideAnswer(Answer):
     limits: Sequence[LimitBreakEntry]
     n_constants: int
     """Constants with a range that matter."""
-    unmoved: Sequence[str]
+    unmoved: Strings
     """Constants held at typical values, because neither end is better for every design."""
     share: float
     """Share of each range around its typical value over which all rivals are listed."""
-    untied: Sequence[str]
+    untied: Strings
     """Constants in which the comparison is not linear: proofs take the best value for a rival, and
     the worst for a design that matches it."""
     n_searches: int
@@ -282,14 +283,14 @@ class StripEntry(Entry):
 class PlaneDesign(Entry):
     """A recommended design of the plane."""
 
-    memories: Sequence[str]
+    memories: Strings
     design: Design
 
 
 class MemoryShare(Entry):
     """The share of the plane in which memories are recommended."""
 
-    memories: Sequence[str]
+    memories: Strings
     share: float
 
 
@@ -313,7 +314,7 @@ class MapAnswer(Answer):
     seconds: float
     """Wall time of this command; stored fronts are not computed again."""
     evaluator: Reading
-    files: Sequence[str] | None = None
+    files: Strings | None = None
     """Paths of the files that were written."""
 
     @classmethod
@@ -340,7 +341,7 @@ class MapsAnswer(Answer):
     campaign: str
     maps: Sequence[MapAnswer]
     """The pair that matters most first."""
-    notes: Sequence[str]
+    notes: Strings
     """Pairs that have no map, with the reason."""
-    files: Sequence[str]
+    files: Strings
     """Paths of the files that were written."""

@@ -10,7 +10,7 @@ from pydantic import SkipValidation
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.uncertainty import Uncertainty
-from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject
+from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject, Strings
 from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
 from codesign.base.records import stated_values
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -123,7 +123,7 @@ class EvaluateAnswer(Answer, version=2):
     """Area and price of one device, by block and part."""
     floorplan: SkipValidation[Sequence[FloorplanRow]]
     """Rectangles of the die's blocks; empty if an area is unknown."""
-    notes: Sequence[str]
+    notes: Strings
     """Limits of the numbers, one sentence each."""
     pass_s: float | None
     """Time of one pass; null if the evaluator has no passes."""

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 
 from codesign.answers.answer import Entry
-from codesign.base.columns import JsonObject
+from codesign.base.columns import FloatPair, JsonObject, StringMap
 from codesign.evaluators.economics.frontier import Points
 from codesign.evaluators.economics.load import Split
 from codesign.models.accounts.rents import Rent
@@ -71,7 +71,7 @@ class PriceFrontier(Entry):
     """Price of a token against speed."""
 
     device: PricedDevice
-    conventions: Mapping[str, str]
+    conventions: StringMap
     """Question and assumptions, in words."""
     alpha: float
     """Weight of speed in ``alpha_optimal``."""
@@ -88,7 +88,7 @@ class PriceFrontier(Entry):
         split_of: Callable[[Points, int], Split],
         alpha: float,
         output_share: float = 1.0,
-        energy_range: tuple[float, float] | None = None,
+        energy_range: FloatPair | None = None,
         **fields: Any,
     ) -> Self:
         """The answer of a study: the frontier and its ends.

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.campaigns import Reading
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, FloatDict, FloatMap, StringMap, Strings
 from codesign.insight.explanation import FrontExplanation
 from codesign.insight.explanation.absence import Absence, Broken, Miss
 from codesign.insight.explanation.prices import Move, Price
@@ -99,7 +99,7 @@ class LimitEntry(Entry):
 
     limit: str
     set_by: Literal["campaign", "space", "evaluator"]
-    moved_with: Sequence[str]
+    moved_with: Strings
     """Limits that are moved with it."""
     unit: str
     state: Literal["binds", "binds beyond the step", "not within the step", "free"]
@@ -124,7 +124,7 @@ class BoundPoint(Entry):
     """A kept point with the resources and limits that bind it."""
 
     objectives: Numbers
-    busy: Mapping[str, float]
+    busy: FloatMap
     """Busy share of each resource, the largest first; then limits used to 98 % or more."""
 
 
@@ -176,7 +176,7 @@ class ExplainFrontAnswer(Answer):
     hypervolume: float | None
     limits: Sequence[LimitEntry]
     """Prices of the limits."""
-    unpriced: Mapping[str, str]
+    unpriced: StringMap
     """Reasons by limit without a price."""
     knees: Sequence[KneeEntry]
     """Knees, the sharpest first."""
@@ -189,7 +189,7 @@ class ExplainFrontAnswer(Answer):
     seconds: float
     """Wall time."""
     evaluator: Reading
-    files: Sequence[str] | None = None
+    files: Strings | None = None
     """Paths of the files that were written."""
 
     @classmethod
@@ -257,7 +257,7 @@ class _Entries:
     def __init__(self, explanation: FrontExplanation) -> None:
         self.problem, self.front = explanation.problem, explanation.front
 
-    def objective_values(self, values: FloatArray) -> dict[str, float]:
+    def objective_values(self, values: FloatArray) -> FloatDict:
         """Numbers by objective."""
         return dict(zip(self.problem.objective_names, values.tolist(), strict=True))
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from codesign.answers.answer import Answer, Entry, Numbers
-from codesign.base.columns import Fields, FloatArray
+from codesign.base.columns import Fields, FloatArray, Strings
 from codesign.search.problems.problem_records import ProblemRecord
 from codesign.search.problems.public_problem import Evaluated, PublicProblem, counts_to_show
 
@@ -25,7 +25,7 @@ class ProblemAnswer(Answer, ProblemRecord):
     """Description in a sentence."""
     parameters: Mapping[str, Sequence[Any]]
     """Values of each parameter; null among them if it may be absent."""
-    constraints: Sequence[str]
+    constraints: Strings
     """Constraints of the space."""
 
     @classmethod
@@ -135,5 +135,5 @@ class ProblemScoreAnswer(Answer, VersionedProblem):
 class ProblemProofsAnswer(Answer):
     """Published fronts computed again."""
 
-    problems: Mapping[str, Sequence[str]]
+    problems: Mapping[str, Strings]
     """Differences by NAME.vN; empty if it is proven again."""

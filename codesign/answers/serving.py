@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, Strings
 from codesign.evaluators.forecast.variants import Variant
 from codesign.models.deployments.queueing import ServedRequests
 from codesign.models.deployments.queueing.fleet import Routing
@@ -273,7 +273,7 @@ class ForecastAnswer(Answer):
     """The first token."""
     decode: ForecastPhase
     """The mean step."""
-    notes: Sequence[str]
+    notes: Strings
     """Limits of the numbers, one sentence each."""
     lora_update: LoraUpdate | None = None
     """Merging the adapters once, if there are any."""

@@ -63,7 +63,14 @@ Strings = Sequence[str]
 StringList = list[str]
 StringTuple = tuple[str, ...]
 StringMap = Mapping[str, str]
+StringDict = dict[str, str]
 StringArray = NDArray[np.str_]
+FloatMap = Mapping[str, float]
+FloatDict = dict[str, float]
+FloatPair = tuple[float, float]
+ArrayPair = tuple[FloatArray, FloatArray]
+ArrayDict = dict[str, FloatArray]
+"""Arrays by name in a new mapping, which its maker may still fill."""
 
 
 def plain_value(value: Any) -> Any:

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
 from contextlib import suppress
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection
@@ -22,7 +21,7 @@ from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, StringMap
 from codesign.base.process_tree import CAN_SUPERVISE, TERMINATE, end_all, marked, supervise
 
 ONE_THREAD = {
@@ -72,7 +71,7 @@ class WorkerProcess:
         self,
         module: str,
         output: int | None = None,
-        environment: Mapping[str, str] | None = None,
+        environment: StringMap | None = None,
     ) -> None:
         self.connection, theirs = Pipe()
         self.is_alive, self._mark = True, uuid4().hex

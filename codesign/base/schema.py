@@ -11,7 +11,7 @@ import inspect
 import io
 import re
 import textwrap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -25,7 +25,7 @@ from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
 from yaml.resolver import Resolver
 
-from codesign.base.columns import JsonObject, StringTuple
+from codesign.base.columns import JsonObject, StringDict, StringMap, StringTuple
 from codesign.base.errors import (
     InputError,
     KeyedValueError,
@@ -57,12 +57,12 @@ class Record(BaseModel):
     """A frozen record that refuses unknown keys."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
-    other_words: ClassVar[Mapping[str, str]] = {}
+    other_words: ClassVar[StringMap] = {}
     """Keys that people write who mean one of the record's: it is offered to them."""
 
 
 @cache
-def meanings(record: type) -> dict[str, str]:
+def meanings(record: type) -> StringDict:
     """The text below each field of a record, those of base classes first."""
     texts = {}
     for base in reversed(record.__mro__):

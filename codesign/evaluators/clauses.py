@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 
 from codesign.base.columns import (
+    ArrayDict,
     Arrays,
     Column,
     Columns,
     Fields,
-    FloatArray,
     IntArray,
     n_designs,
     taken,
@@ -43,9 +43,7 @@ def finished(result: Evaluation, n: int) -> IntArray:
     return np.setdiff1d(np.arange(n), np.fromiter(result.failures, dtype=np.int64))
 
 
-def answer(
-    method: str, noun: str, ask: Callable[[Columns], Arrays], designs: Columns
-) -> dict[str, FloatArray]:
+def answer(method: str, noun: str, ask: Callable[[Columns], Arrays], designs: Columns) -> ArrayDict:
     """The (n,) arrays by name that a method gives for designs, in memory of their own.
 
     Requires that the method takes the designs and leaves them as they are.

@@ -20,11 +20,13 @@ import numpy as np
 from pydantic import AfterValidator, Field, model_validator
 
 from codesign.base.columns import (
+    ArrayDict,
     Arrays,
     Columns,
     Domains,
     Fields,
-    FloatArray,
+    FloatDict,
+    StringDict,
     Strings,
     Value,
     first_values,
@@ -106,7 +108,7 @@ class FormatAccuracy:
         self._table = options.measured_table()
         algorithm = {ALGORITHM: options.quantization_algorithm}
         self._defaults = dict.fromkeys(PARAMETERS, _WIDE) | algorithm
-        self._known: dict[tuple[Value, ...], dict[str, float]] = {}
+        self._known: dict[tuple[Value, ...], FloatDict] = {}
 
     @cached_property
     def declared(self) -> dict[str, Metric]:
@@ -114,13 +116,11 @@ class FormatAccuracy:
         recovery = ACCURACY_METRICS if self._has_recovery else {}
         return {**recovery, **(DIVERGENCE_METRICS if self._table else {})}
 
-    def metrics(self, designs: Columns, names: Strings) -> dict[str, FloatArray]:
+    def metrics(self, designs: Columns, names: Strings) -> ArrayDict:
         """(n,) of those names that are metrics of accuracy; NaN where nothing is known."""
         return self.best_case(designs, {}, names)
 
-    def best_case(
-        self, designs: Columns, undecided: Domains, names: Strings
-    ) -> dict[str, FloatArray]:
+    def best_case(self, designs: Columns, undecided: Domains, names: Strings) -> ArrayDict:
         """(n,) what no completion of a design beats: the best of the formats that are open."""
         required = [name for name in names if name in self.declared]
         if not required:
@@ -149,7 +149,7 @@ class FormatAccuracy:
             for name, metric in self.declared.items()
         }
 
-    def _numbers(self, *choices: Value) -> dict[str, float]:
+    def _numbers(self, *choices: Value) -> FloatDict:
         if choices not in self._known:
             formats = FormatChoice(*(str(value) for value in choices))
             recovery = [math.nan] * len(ACCURACY_METRICS)
@@ -165,14 +165,14 @@ class FormatAccuracy:
             self._known[choices] = dict(zip(names, [*recovery, *divergence], strict=True))
         return self._known[choices]
 
-    def absent_metrics(self, values: Domains) -> dict[str, str]:
+    def absent_metrics(self, values: Domains) -> StringDict:
         """The reason why a metric has no value for some designs, by its name.
 
         Args:
             values: Of every parameter of the space.
         """
         axes = [values.get(name, (self._defaults[name],)) for name in PARAMETERS]
-        reasons: dict[str, str] = {}
+        reasons: StringDict = {}
         for choices in itertools.product(*axes):
             absent = [
                 name for name, number in self._numbers(*choices).items() if math.isnan(number)

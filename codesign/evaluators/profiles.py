@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import field
 from importlib import import_module
 from typing import Any
 
 from codesign.base import plugins
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, StringMap
 from codesign.base.errors import check_known, reraised_as_value_error
 from codesign.base.records import frozen
 
@@ -26,7 +25,7 @@ class Profiles:
     """
 
     evaluator: str
-    own: Mapping[str, str]
+    own: StringMap
     _loaded: JsonObject = field(default_factory=dict)
 
     def names(self) -> list[str]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Strings, column_of
+from codesign.base.columns import ArrayDict, Arrays, Columns, Fields, FloatArray, Strings, column_of
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
@@ -111,5 +111,5 @@ def _evaluated(machine: PhaseMachine, designs: Columns, metrics: Strings) -> Eva
     return evaluation
 
 
-def _joined(results: Sequence[Arrays]) -> dict[str, FloatArray]:
+def _joined(results: Sequence[Arrays]) -> ArrayDict:
     return {name: np.concatenate([result[name] for result in results]) for name in results[0]}

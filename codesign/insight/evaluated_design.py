@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from codesign.base.columns import Fields, JsonObject, Strings, Value, first_values
+from codesign.base.columns import Fields, FloatMap, JsonObject, Strings, Value, first_values
 from codesign.base.evaluator import Evaluator, Explanation, PoolAccount, reading_of
 from codesign.base.metrics import Metric
 from codesign.base.notebook import metric_text, table_html
@@ -18,7 +18,7 @@ from codesign.space import DesignSpace
 class _LimitedDesign:
     """Conclusions from the violations of a design."""
 
-    violations: Mapping[str, float]
+    violations: FloatMap
 
     @property
     def is_feasible(self) -> bool:
@@ -48,8 +48,8 @@ class AssessedDesign(_LimitedDesign):
     """
 
     design: Mapping[str, Value]
-    metrics: Mapping[str, float]
-    violations: Mapping[str, float]
+    metrics: FloatMap
+    violations: FloatMap
 
     def _repr_html_(self) -> str:
         """The metrics in a notebook."""
@@ -77,9 +77,9 @@ class EvaluatedDesign(_LimitedDesign):
     evaluator: Evaluator
     inputs: Fields
     design: Mapping[str, Value]
-    derived: Mapping[str, float]
+    derived: FloatMap
     explanation: Explanation
-    violations: Mapping[str, float]
+    violations: FloatMap
     derived_metrics: tuple[DerivedMetric, ...] = ()
 
     @property
@@ -98,7 +98,7 @@ class EvaluatedDesign(_LimitedDesign):
         return self.evaluator.options
 
     @property
-    def metrics(self) -> Mapping[str, float]:
+    def metrics(self) -> FloatMap:
         """Values by the names of ``known_metrics``."""
         return self.explanation.metrics
 

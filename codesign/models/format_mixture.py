@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from codesign.base.columns import FloatDict
 from codesign.base.errors import UnusableValueError, describe_unknown
 
 _TOLERANCE = 1e-9
@@ -78,7 +79,7 @@ def mixture_name(groups: Iterable[tuple[float, str]]) -> str:
         >>> mixture_name([(1 / 3, "mxfp8"), (2 / 3, "mxfp4")])
         '0.333333*mxfp8+0.666667*mxfp4'
     """
-    shares: dict[str, float] = {}
+    shares: FloatDict = {}
     for share, word in groups:
         shares[word] = shares.get(word, 0.0) + share
     millionths = {word: round(share * 1e6) for word, share in shares.items()}

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from codesign.answers.serving import PoolInputs
+from codesign.base.columns import StringMap
 from codesign.base.units import format_engineering
 from codesign.models.deployments.queueing import ServedRequests
 from codesign.models.deployments.queueing.served_requests import PERCENTILES
@@ -23,7 +24,7 @@ _TITLES = {
 
 
 def arrivals_tables(
-    question: Mapping[str, str],
+    question: StringMap,
     pools: Sequence[PoolInputs],
     served: ServedRequests,
     level: LatencyLimits | None,

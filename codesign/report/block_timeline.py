@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, JsonObject
+from codesign.base.columns import ArrayDict, Columns, FloatArray, JsonObject
 from codesign.base.files import write_text
 from codesign.base.records import frozen
 from codesign.evaluators.simulation import SimulationEvaluator
@@ -53,7 +53,7 @@ class Occupancy:
     """
 
     edges_s: FloatArray
-    busy: dict[str, FloatArray]
+    busy: ArrayDict
 
 
 def block_instances(evaluator: SimulationEvaluator) -> FloatArray:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Fields, FloatArray, IntArray, evenly
+from codesign.base.columns import Arrays, Fields, FloatArray, IntArray, StringMap, evenly
 from codesign.base.errors import InputError
 from codesign.base.metrics import Metric
 from codesign.base.records import frozen
@@ -185,7 +185,7 @@ def _front_panel(
 
 
 def _front_axis(
-    picture: FrontPicture, metric: Metric | None, senses: Mapping[str, str],
+    picture: FrontPicture, metric: Metric | None, senses: StringMap,
     limits: Fields, arrows: str, is_cloud: bool,
 ) -> Axis:  # fmt: skip
     """The look at the front and the named designs, with a limit that is near."""

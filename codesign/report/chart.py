@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import Strings
+from codesign.base.columns import FloatPair, Strings
 from codesign.base.records import frozen
 
 Numbers = Sequence[float] | NDArray[Any]
@@ -30,7 +30,7 @@ class Axis:
         is_hidden: Neither ticks nor grid are drawn.
     """
 
-    ends: tuple[float, float] = (0.0, 1.0)
+    ends: FloatPair = (0.0, 1.0)
     title: str = ""
     unit: str = ""
     is_log: bool = False
@@ -107,8 +107,8 @@ class Bars:
 class Box:
     """A rectangle; its label stands in it where it fits, else the reader finds it in ``text``."""
 
-    x: tuple[float, float]
-    y: tuple[float, float]
+    x: FloatPair
+    y: FloatPair
     hue: str = "blue"
     opacity: float = 0.45
     hatch: str = ""
@@ -187,7 +187,7 @@ def row_axis(names: Strings) -> Axis:
     return Axis((-0.5, max(len(names), 1) - 0.5), names=names)
 
 
-def padded(values: Numbers, low: float = 0.06, high: float = 0.1) -> tuple[float, float]:
+def padded(values: Numbers, low: float = 0.06, high: float = 0.1) -> FloatPair:
     """Ends of an axis around values, with a margin as a share of their span."""
     finite = np.asarray(values, dtype=np.float64)
     finite = finite[np.isfinite(finite)]
@@ -198,7 +198,7 @@ def padded(values: Numbers, low: float = 0.06, high: float = 0.1) -> tuple[float
     return (least - low * span, most + high * span)
 
 
-def log_padded(values: Numbers, factor: float = 3.0) -> tuple[float, float]:
+def log_padded(values: Numbers, factor: float = 3.0) -> FloatPair:
     """Ends of a logarithmic axis around positive values."""
     positive = np.asarray(values, dtype=np.float64)
     positive = positive[np.isfinite(positive) & (positive > 0)]

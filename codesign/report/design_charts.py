@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from codesign.base.columns import Fields, Strings
+from codesign.base.columns import Fields, FloatDict, FloatPair, Strings
 from codesign.base.metrics import Metric
 from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -42,8 +42,8 @@ class Scales:
 
     time_s: float
     watts: float
-    traffic_bytes: tuple[float, float]
-    roofline: tuple[tuple[float, float], tuple[float, float]]
+    traffic_bytes: FloatPair
+    roofline: tuple[FloatPair, FloatPair]
 
 
 def scales_of(designs: Iterable[EvaluatedDesign]) -> Scales:
@@ -258,7 +258,7 @@ def _traffic_rows(evaluated: EvaluatedDesign) -> list[tuple[str, list[tuple[str,
                                 ("written", level.get("written_bytes") or 0.0)])
             for level in evaluated.levels
         ]  # fmt: skip
-    sums: dict[str, float] = {}
+    sums: FloatDict = {}
     for row in operator_documents(evaluated):
         for level, moved in row.get("traffic_bytes", {}).items():
             sums[level] = sums.get(level, 0.0) + moved

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from rich.table import Table
 
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, JsonObject, StringDict
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report.edge import edge_words
 from codesign.report.labels import (
@@ -106,7 +106,7 @@ def _printed(rows: Sequence[Fields]) -> list[JsonObject]:
     ]
 
 
-def _settings(evaluated: EvaluatedDesign) -> tuple[dict[str, str], list[Table]]:
+def _settings(evaluated: EvaluatedDesign) -> tuple[StringDict, list[Table]]:
     """A design's parameters as pairs; of a system its pools in words, and a table side by side."""
     design, pools = evaluated.design, evaluated.space.pools
     if not pools:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from rich.table import Table
 
-from codesign.base.columns import FloatArray, IntArray, evenly
+from codesign.base.columns import FloatArray, FloatMap, IntArray, evenly
 from codesign.base.metrics import Metric
 from codesign.insight.explanation.binding import binding_shares
 from codesign.insight.explanation.range_ends import RangeEnd, range_ends
@@ -118,7 +118,7 @@ def front_lines(
     return table
 
 
-def binding_words(shares: Mapping[str, float]) -> str:
+def binding_words(shares: FloatMap) -> str:
     """Busiest resource of a design, and others that are nearly as busy.
 
     >>> binding_words({"vector unit": 1.0, "array": 0.994, "tier 1": 0.21})

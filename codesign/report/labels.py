@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, JsonObject, StringDict
 from codesign.base.metrics import METRICS, Metric
 from codesign.base.records import stated_values
 from codesign.base.units import format_engineering
@@ -242,7 +242,7 @@ def evaluator_words(reading: Fields) -> str:
     return ", ".join([name, *words])
 
 
-def short_names(names: Iterable[str]) -> dict[str, str]:
+def short_names(names: Iterable[str]) -> StringDict:
     """Technologies as people call them: ``hbm4_12h`` is "HBM4" where no other is HBM4."""
     listed = sorted(set(names))
     short = {name: _family_title(name.split("_")[0]) for name in listed}
@@ -426,7 +426,7 @@ def design_words(space: DesignSpace, designs: Iterable[Fields], between: str = "
     return [describe_design(design, _technologies(space)) for design in varied]
 
 
-def part_words(space: DesignSpace, design: Fields) -> dict[str, str]:
+def part_words(space: DesignSpace, design: Fields) -> StringDict:
     """Words by name of what a system consists of: its pools, its links, anything else.
 
     A pool is such as "2× [2048x256, VLEN 1024, ...]"; one of which nothing varies has no words.

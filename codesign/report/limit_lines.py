@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from codesign.base.columns import StringDict
 from codesign.base.records import frozen
 from codesign.report.labels import format_metric, metric_of, metric_title, spoken_codes
 from codesign.search.problem import Constraint, Problem
@@ -31,7 +32,7 @@ def limit_lines(problem: Problem) -> list[LimitLine]:
     ]
 
 
-def limit_titles(problem: Problem) -> dict[str, str]:
+def limit_titles(problem: Problem) -> StringDict:
     """Words for the limits that the campaign sets, by the names of their violations."""
     return {constraint.text: limit_words(problem, constraint) for constraint in problem.constraints}
 

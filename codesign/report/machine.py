@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray
+from codesign.base.columns import Columns, FloatArray, StringDict
 from codesign.base.errors import InputError
 from codesign.base.records import frozen, stated_values
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
@@ -125,7 +125,7 @@ class Machine:
     array_columns: int
     vector_lanes: int
     clock_hz: float
-    formats: dict[str, str]
+    formats: StringDict
     dataflow: str
     operand_bits: tuple[int, int]
     mac_energy_joules: float

@@ -8,12 +8,12 @@ as an equal margin around all that stands on it, with the area of the account.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 
 import numpy as np
 
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, FloatPair, StringMap
 from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.accounts.price import INTERPOSER_MARGIN
@@ -45,8 +45,8 @@ class Rectangle:
 
     name: str
     title: str
-    x: tuple[float, float]
-    y: tuple[float, float]
+    x: FloatPair
+    y: FloatPair
 
     @property
     def area_mm2(self) -> float:
@@ -75,7 +75,7 @@ class DiePlan:
     memories: tuple[Rectangle, ...]
     grid: tuple[int, int] = (1, 1)
     layers: tuple[Rectangle, ...] = ()
-    notes: Mapping[str, str] = field(default_factory=dict)
+    notes: StringMap = field(default_factory=dict)
     interposer: tuple[Rectangle, ...] = ()
 
     @property
@@ -168,7 +168,7 @@ def _interposer(blocks: Sequence[Rectangle]) -> tuple[Rectangle, ...]:
 def _memories(
     beside: Sequence[tuple[Rectangle, float]],
     levels: Sequence[Fields],
-    size_mm: tuple[float, float],
+    size_mm: FloatPair,
 ) -> list[Rectangle]:
     """The stacks beside each interface; a single one where a stack bends around a corner."""
     titles = {

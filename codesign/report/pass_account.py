@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import FloatDict, JsonObject
 from codesign.insight.evaluated_design import EvaluatedDesign
 
 _ROUNDING = 1e-9
@@ -17,7 +17,7 @@ def pass_account(evaluated: EvaluatedDesign) -> JsonObject | None:
     rows, pass_s = evaluated.operators, evaluated.explanation.pass_s
     if pass_s is None or not all({"matrix_s", "vector_s"} <= set(row) for row in rows):
         return None
-    bounds: dict[str, float] = {}
+    bounds: FloatDict = {}
     for row in rows:
         if row["matrix_s"]:
             bound = row["matrix_bound"]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from rich.table import Table
 
+from codesign.base.columns import FloatMap
 from codesign.base.metrics import Metric
 from codesign.insight.summary import summarize
 from codesign.report.labels import design_words as design_words
@@ -42,7 +41,7 @@ def metric_cell(value: float, metric: Metric) -> str:
     return format_value(100.0 * value, digits=3) if is_share(metric) else format_value(value)
 
 
-def optimizers_table(results: Results, ranks: Mapping[str, float] | None = None) -> Table:
+def optimizers_table(results: Results, ranks: FloatMap | None = None) -> Table:
     """Hypervolume and counts of each optimizer over its seeds.
 
     Args:

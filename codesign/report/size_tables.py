@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from codesign.answers.sizing import DeploymentEntry, SizeAnswer
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, StringDict, StringMap
 from codesign.base.metrics import PLATFORM_METRICS
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.deployments import Pool
@@ -40,7 +40,7 @@ _CHOICE_METRICS = (
 )
 
 
-def fleet_tables(answer: SizeAnswer, question: Mapping[str, str]) -> Tables:
+def fleet_tables(answer: SizeAnswer, question: StringMap) -> Tables:
     """The question, the verdict, the deployments, and their pools."""
     every = answer.deployments or ()
     entries, n_more = every[:_MOST_DEPLOYMENTS], len(every) - _MOST_DEPLOYMENTS
@@ -283,9 +283,7 @@ def choices_table(answer: SizeAnswer, n_rows: int, width: int) -> Tables:
     return [table]
 
 
-def scaling_question(
-    evaluator: PlatformEvaluator, design: Fields, parameter: str
-) -> dict[str, str]:
+def scaling_question(evaluator: PlatformEvaluator, design: Fields, parameter: str) -> StringDict:
     """Settings that are held while one parameter varies."""
     request = evaluator.workload
     degrees = {key: n for key, n in design.items() if key.endswith("_parallel") and n > 1}
@@ -300,7 +298,7 @@ def scaling_question(
     }
 
 
-def scaling_tables(title: str, question: Mapping[str, str], study: Scaling) -> Tables:
+def scaling_tables(title: str, question: StringMap, study: Scaling) -> Tables:
     """One study, a table for each phase: times, their parts, the gain over the first value."""
     values = (format_engineering(row["value"], study.axis.unit, 3) for row in study.rows())
     rows = [row | {"value": value} for row, value in zip(study.rows(), values, strict=True)]

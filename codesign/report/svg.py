@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, JsonObject
+from codesign.base.columns import FloatArray, FloatPair, JsonObject, StringDict
 from codesign.base.units import SI_PREFIXES, round_step
 from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Panel, Points
 from codesign.report.labels import takes_prefix, unit_text
@@ -177,7 +177,7 @@ def _laid_out(chart: Chart, width: float) -> tuple[str, list[_Frame], float]:
     return legend, frames, top
 
 
-def place_on(chart: Chart, width: float, x: float, y: float) -> tuple[float, float]:
+def place_on(chart: Chart, width: float, x: float, y: float) -> FloatPair:
     """Pixels of a point on the first panel of a drawn chart, moved to its border if outside."""
     _, (frame, *_), _ = _laid_out(chart, width)
     px = float(np.clip(frame.x(x), frame.left, frame.right))
@@ -336,7 +336,7 @@ def _ticks(axis: Axis, length: float, is_upright: bool) -> list[tuple[float, str
     return [(value, f"{value / factor:,.6g} {unit}".strip()) for value in values]
 
 
-def axis_unit(axis_ends: tuple[float, float], unit: str) -> str:
+def axis_unit(axis_ends: FloatPair, unit: str) -> str:
     """The multiple of a unit in which the ticks of a linear axis are numbered."""
     return _prefix(max(map(abs, axis_ends)), unit)[1] + unit_text(unit)
 
@@ -367,12 +367,12 @@ def _log_ticks(low: float, high: float, length: float, unit: str) -> Iterable[tu
         yield value, f"{value / factor:.6g}{prefix}{shown_unit}" if factor else f"{value:g}"
 
 
-def _route(points: Iterable[tuple[float, float]]) -> str:
+def _route(points: Iterable[FloatPair]) -> str:
     """The path through some points."""
     return "M" + "L".join(f"{_n(x)} {_n(y)}" for x, y in points)
 
 
-def _path(points: Iterable[tuple[float, float]], mark: Line) -> str:
+def _path(points: Iterable[FloatPair], mark: Line) -> str:
     return _tag(
         "path", d=_route(points), fill="none", stroke=f"var(--{mark.hue})",
         stroke_width=f"{mark.width:g}", stroke_dasharray=_DASHES.get(mark.dash, ""),
@@ -421,7 +421,7 @@ def _points(frame: _Frame, mark: Points) -> Iterable[str]:
         yield _tag("g", "".join(symbols), **group)
 
 
-def _look(hue: str, is_open: bool) -> dict[str, str]:
+def _look(hue: str, is_open: bool) -> StringDict:
     fill, stroke, width = ("none", hue, "2") if is_open else (f"var(--{hue})", "paper", "0.8")
     return {"fill": fill, "stroke": f"var(--{stroke})", "stroke_width": width}
 
@@ -526,9 +526,9 @@ def _label(frame: _Frame, mark: Label) -> str:
     return ""  # no room: the reader finds it by hovering
 
 
-def _offsets(frame: _Frame, mark: Label) -> list[tuple[float, float]]:
+def _offsets(frame: _Frame, mark: Label) -> list[FloatPair]:
     """Places of a text around its point, the best first."""
-    around: list[tuple[float, float]] = [(1, -0.35), (-1, -0.35), (0, -1), (0, 1)]
+    around: list[FloatPair] = [(1, -0.35), (-1, -0.35), (0, -1), (0, 1)]
     around += ((dx, dy) for dy in (-1, 1) for dx in (1, -1))
     rings = [(dx * r, dy * r) for r in (12, 28, 48, 74, 106, 144, 190) for dx, dy in around]
     if not mark.is_line:

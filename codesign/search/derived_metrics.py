@@ -11,7 +11,7 @@ from typing import Annotated
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray, JsonObject
+from codesign.base.columns import Arrays, FloatArray, JsonObject, StringMap
 from codesign.base.errors import InputError, ProblemList, mistakes_at
 from codesign.base.metrics import AMOUNTS, Metric, Sense
 from codesign.base.records import frozen
@@ -128,7 +128,7 @@ def read_metrics(
     definitions: Mapping[str, MetricDefinition],
     reported: Sequence[Metric],
     reserved: Collection[str],
-    places: Mapping[str, str],
+    places: StringMap,
 ) -> tuple[DerivedMetric, ...]:
     """Derived metrics from their definitions.
 
@@ -157,7 +157,7 @@ def read_metrics(
 
 
 def _read(
-    name: str, definition: MetricDefinition, reported: Sequence[Metric], places: Mapping[str, str]
+    name: str, definition: MetricDefinition, reported: Sequence[Metric], places: StringMap
 ) -> DerivedMetric:
     where = places.get(f"metrics.{name}.value")
     units = {metric.name: parse_unit(metric.unit) for metric in reported}

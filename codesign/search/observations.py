@@ -13,7 +13,15 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Strings, StringTuple
+from codesign.base.columns import (
+    ArrayDict,
+    Arrays,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Strings,
+    StringTuple,
+)
 from codesign.base.failures import Failure, Status
 from codesign.base.records import frozen
 from codesign.search.pareto import non_dominated
@@ -87,7 +95,7 @@ class Observations:
         return feasible[non_dominated(self.objectives[feasible])]
 
     @cached_property
-    def violations_by_name(self) -> dict[str, FloatArray]:
+    def violations_by_name(self) -> ArrayDict:
         """(n,) each."""
         return dict(zip(self.violation_names, self.violations.T, strict=True))
 

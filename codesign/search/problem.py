@@ -11,11 +11,13 @@ import numpy as np
 
 from codesign.base import plugins
 from codesign.base.columns import (
+    ArrayDict,
     Arrays,
     BoolArray,
     Columns,
     Domains,
     FloatArray,
+    FloatDict,
     IntArray,
     JsonObject,
     Strings,
@@ -151,7 +153,7 @@ class Problem:
         }
         return tuple(dict.fromkeys(own for name in names for own in sources.get(name, (name,))))
 
-    def add_derived(self, metrics: Arrays) -> dict[str, FloatArray]:
+    def add_derived(self, metrics: Arrays) -> ArrayDict:
         """(n,) values of the evaluator's metrics, with the derived ones that follow from them."""
         known_derived = [
             derived_metric
@@ -191,7 +193,7 @@ class Problem:
         """(..., m) objectives to minimize as values of their metrics, or the other way round."""
         return flipped_columns(objectives, self.senses)
 
-    def natural_values(self, objectives: FloatArray) -> dict[str, float]:
+    def natural_values(self, objectives: FloatArray) -> FloatDict:
         """(m,) objectives to minimize as values of their metrics, by name."""
         return dict(zip(self.objective_names, self.flipped(objectives).tolist(), strict=True))
 
@@ -207,7 +209,7 @@ class Problem:
         """Constraints that need an evaluation; they are the last violations of an observation."""
         return tuple(constraint for constraint in self.constraints if not constraint.is_known)
 
-    def known_violations(self, rows: IntArray) -> dict[str, FloatArray]:
+    def known_violations(self, rows: IntArray) -> ArrayDict:
         """(n,) violations by name that need no evaluation, of designs of the space.
 
         Raises:
@@ -303,7 +305,7 @@ class Problem:
         columns = [violations.get(constraint.text, nothing) for constraint in after]
         return np.column_stack([*columns, np.empty((len(rows), 0))])
 
-    def _predicted(self, rows: IntArray, names: Strings) -> dict[str, FloatArray]:
+    def _predicted(self, rows: IntArray, names: Strings) -> ArrayDict:
         """(n,) by name, of the metrics named those that the cheaper model has."""
         if not self.is_predicted:
             raise JobError(f"evaluator {self.evaluator_name!r} predicts nothing")
@@ -323,9 +325,7 @@ class Problem:
             raise JobError(f"evaluator {self.evaluator_name!r} predicted what is not finite")
         return values
 
-    def best_case(
-        self, columns: Columns, undecided: Domains, names: Strings
-    ) -> dict[str, FloatArray]:
+    def best_case(self, columns: Columns, undecided: Domains, names: Strings) -> ArrayDict:
         """(n,) of each of the metrics named that can be bounded, a value that no design beats.
 
         See :meth:`codesign.base.evaluator.Evaluator.best_case`; nothing without bounds.
@@ -436,9 +436,7 @@ class Problem:
             {**first.failures, **{n // 2 + i: text for i, text in second.failures.items()}},
         )
 
-    def _metrics_of(
-        self, evaluation: Evaluation, n: int, failed: BoolArray
-    ) -> dict[str, FloatArray]:
+    def _metrics_of(self, evaluation: Evaluation, n: int, failed: BoolArray) -> ArrayDict:
         own_names = self.evaluator.metric_names
         unknown = set(evaluation.metrics) - set(own_names)
         if unknown:
@@ -490,7 +488,7 @@ class Problem:
         constraints: Sequence[Constraint],
         rows: IntArray,
         metrics: Arrays,
-    ) -> dict[str, FloatArray]:
+    ) -> ArrayDict:
         if not constraints:
             return {}
         quantities = self.space.values(rows)
@@ -571,7 +569,7 @@ def _used_provenance(described: Any, space: str) -> Any:
     }
 
 
-def _joined(first: Arrays, second: Arrays, n: int) -> dict[str, FloatArray]:
+def _joined(first: Arrays, second: Arrays, n: int) -> ArrayDict:
     """Both halves one after the other; NaN where a half does not have the name."""
     half = n // 2
     return {

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from codesign.base.columns import StringMap, Strings
 from codesign.base.errors import (
     InputError,
     ProblemList,
@@ -30,10 +31,10 @@ _OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
 def build_problem(
     space: DesignSpace,
     evaluator: Evaluator,
-    objectives: Sequence[str],
-    constraints: Sequence[str] = (),
+    objectives: Strings,
+    constraints: Strings = (),
     evaluator_name: str = "evaluator",
-    where: Mapping[str, str] | None = None,
+    where: StringMap | None = None,
     metrics: Mapping[str, MetricDefinition] | None = None,
 ) -> Problem:
     """A checked problem from its parts.
@@ -92,9 +93,7 @@ def build_problem(
     return problem
 
 
-def _parametrized(
-    evaluator: Evaluator, names: Sequence[str], places: Mapping[str, str]
-) -> Evaluator:
+def _parametrized(evaluator: Evaluator, names: Strings, places: StringMap) -> Evaluator:
     """The evaluator for a space's parameters; its problems with the places of its options."""
     try:
         return evaluator.use_parameters(names)
@@ -202,7 +201,7 @@ def _read_objective(text: str, is_known: Iterable[Metric], where: str | None) ->
 
 
 def _objective_problems(
-    objectives: Sequence[str], problem_objectives: Iterable[Objective], places: Mapping[str, str]
+    objectives: Strings, problem_objectives: Iterable[Objective], places: StringMap
 ) -> list[str]:
     where = f"{places['objectives']}: " if "objectives" in places else ""
     if not objectives:

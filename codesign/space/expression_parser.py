@@ -29,7 +29,7 @@ from dataclasses import replace
 from functools import partial
 from typing import NoReturn
 
-from codesign.base.columns import Value
+from codesign.base.columns import StringMap, Value
 from codesign.base.errors import InputError, describe_unknown, mistakes_at
 from codesign.base.records import frozen
 from codesign.base.units import DIMENSIONLESS, Unit
@@ -65,8 +65,8 @@ def parse_expression(
     where: str | None = None,
     *,
     categories: Mapping[str, Category] | None = None,
-    parts: Mapping[str, Sequence[Mapping[str, str]]] | None = None,
-    aliases: Mapping[str, str] | None = None,
+    parts: Mapping[str, Sequence[StringMap]] | None = None,
+    aliases: StringMap | None = None,
     unit_in_name: Container[str] | None = None,
 ) -> Expression:
     """Parse an expression and check its names, kinds and dimensions.
@@ -94,8 +94,8 @@ def parse_expression(
 class _Scope:
     units: Mapping[str, Unit]
     categories: Mapping[str, Category]
-    parts: Mapping[str, Sequence[Mapping[str, str]]]
-    aliases: Mapping[str, str]
+    parts: Mapping[str, Sequence[StringMap]]
+    aliases: StringMap
     unit_in_name: Container[str]
 
     def known(self) -> set[str]:
@@ -426,7 +426,7 @@ class _Parser:
         self._expect(")")
         return arguments
 
-    def _repeated(self, operand: Sequence[Mapping[str, str]]) -> list[Operand]:
+    def _repeated(self, operand: Sequence[StringMap]) -> list[Operand]:
         """The argument, read once for every repetition with the names of that one."""
         self.position += 1
         self._expect(",")

@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray, Value
+from codesign.base.columns import Arrays, FloatArray, StringMap, Value
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.units import BASES, Unit, written_quantity
@@ -78,7 +78,7 @@ class Expression:
         match = _LIMIT.match(self.text)
         return WrittenLimit(*match.groups()) if match else None
 
-    def renamed(self, names: Mapping[str, str]) -> str:
+    def renamed(self, names: StringMap) -> str:
         """Its text with other names for some of those that it looks up."""
         text = self.text
         for token in reversed(list(tokens_of(text))):

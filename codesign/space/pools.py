@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from codesign.base.columns import Fields, JsonObject, Strings, StringTuple
+from codesign.base.columns import Fields, JsonObject, StringDict, Strings, StringTuple
 from codesign.base.errors import InputError, UnknownNameError, check_known
 from codesign.base.records import frozen
 from codesign.base.schema import Document, KeyPath, parse_record
@@ -165,7 +165,7 @@ def read_system(document: Document, overlay: Callable[[Document], Document]) -> 
         SpaceRecord,
     )
     pools = tuple(_pools(document, overlay))
-    roles: dict[str, str] = {}
+    roles: StringDict = {}
     for pool in pools:
         if pool.role in roles:
             raise InputError(

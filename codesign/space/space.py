@@ -10,6 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from codesign.base.columns import (
+    ArrayDict,
     Arrays,
     BoolArray,
     Column,
@@ -234,7 +235,7 @@ class DesignSpace:
         """(n, d) the rows with inactive parameters absent and repeated parts in order."""
         return self.structure.canonical(np.atleast_2d(rows))
 
-    def violations(self, rows: IntArray) -> dict[str, FloatArray]:
+    def violations(self, rows: IntArray) -> ArrayDict:
         """(n,) violation of each constraint by its text; ``<= 0`` meets it."""
         return self.structure.violations(np.atleast_2d(rows))
 
@@ -324,7 +325,7 @@ class DesignSpace:
             for column, parameter in enumerate(self.parameters)
         }
 
-    def derived(self, rows: IntArray) -> dict[str, FloatArray]:
+    def derived(self, rows: IntArray) -> ArrayDict:
         """(n,) each derived quantity of the file, in coherent SI units."""
         batch = self.structure.batch(np.atleast_2d(rows))
         return {name: batch[name] for name in self.structure.derived}

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, StringDict
 from codesign.base.schema import Record
 
 T = TypeVar("T")
@@ -100,7 +100,7 @@ class SpaceRecord(Record):
     description: str = ""
     based_on: str = ""
     """The space that has what this file does not state; ``null`` for a key takes it out."""
-    sources: dict[str, str] = Field(default_factory=dict)
+    sources: StringDict = Field(default_factory=dict)
     parameters: dict[str, ParameterEntry] = Field(default_factory=dict)
     repeated: dict[str, RepeatedRecord] = Field(default_factory=dict)
     derived: dict[str, Annotated[DerivedRecord, _short(str, "value")]] = Field(default_factory=dict)

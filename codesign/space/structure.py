@@ -13,7 +13,16 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Strings
+from codesign.base.columns import (
+    ArrayDict,
+    Arrays,
+    BoolArray,
+    FloatArray,
+    FloatDict,
+    IntArray,
+    StringDict,
+    Strings,
+)
 from codesign.base.records import frozen
 from codesign.base.units import Unit, parse_unit
 from codesign.space.expressions import PRESENT, Category, Expression
@@ -72,9 +81,9 @@ class Symbols:
 
     units: dict[str, Unit] = field(default_factory=dict)
     categories: dict[str, Category] = field(default_factory=dict)
-    parts: dict[str, list[dict[str, str]]] = field(default_factory=dict)
+    parts: dict[str, list[StringDict]] = field(default_factory=dict)
     tables: dict[str, tuple[int, FloatArray]] = field(default_factory=dict)
-    constants: dict[str, float] = field(default_factory=dict)
+    constants: FloatDict = field(default_factory=dict)
 
     def add_parameter(self, column: int, parameter: Parameter) -> None:
         """Name a parameter, its presence and, of a tuple, its entries."""
@@ -122,7 +131,7 @@ class RowBatch(Arrays):
         self._rows = rows
         self._symbols = symbols
         self._derived = derived or {}
-        self._known: dict[str, FloatArray] = {}
+        self._known: ArrayDict = {}
 
     def __getitem__(self, key: str) -> FloatArray:
         if key not in self._known:
@@ -245,7 +254,7 @@ class Structure:
                 complete &= ~lacking
         return complete
 
-    def violations(self, rows: IntArray) -> dict[str, FloatArray]:
+    def violations(self, rows: IntArray) -> ArrayDict:
         """(n,) violation of each constraint by its text."""
         batch, shape = self.batch(rows), (len(rows),)
         return {

@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from codesign.base.catalog import Catalog
-from codesign.base.columns import Value
+from codesign.base.columns import StringMap, Value
 from codesign.base.errors import InputError, ProblemList, UnknownNameError, check_known, mistakes_at
 from codesign.base.records import frozen
 from codesign.base.schema import (
@@ -46,7 +46,7 @@ class _Draft:
 
     parameter: Parameter
     path: KeyPath
-    aliases: Mapping[str, str] = field(default_factory=dict)
+    aliases: StringMap = field(default_factory=dict)
 
 
 class StructureBuilder:
@@ -238,7 +238,7 @@ class StructureBuilder:
         self.problems.raise_any()
         return structure
 
-    def _parse(self, text: str, where: str, aliases: Mapping[str, str] | None = None) -> Expression:
+    def _parse(self, text: str, where: str, aliases: StringMap | None = None) -> Expression:
         return parse_expression(
             text,
             self.symbols.units,

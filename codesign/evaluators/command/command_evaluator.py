@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.base import plugins
-from codesign.base.columns import Arrays, Columns, Fields, Strings
+from codesign.base.columns import Arrays, Columns, Fields, FloatDict, Strings
 from codesign.base.errors import InputError, Mistake, describe_unknown
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.failures import Failure
@@ -170,7 +170,7 @@ class CommandEvaluator(Evaluator):
         evaluation = model.evaluate(_columns_of(model, designs), list(theirs.values()))
         return {name: evaluation.metrics[their_name] for name, their_name in theirs.items()}
 
-    def _design(self, design: Fields) -> dict[str, float] | Failure:
+    def _design(self, design: Fields) -> FloatDict | Failure:
         """The numbers of one design."""
         parent = os.environ.get(SCRATCH)
         if parent is not None:
@@ -211,7 +211,7 @@ class CommandEvaluator(Evaluator):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
 
-    def _answer(self, folder: Path, program_run: ProgramRun) -> dict[str, float] | Failure:
+    def _answer(self, folder: Path, program_run: ProgramRun) -> FloatDict | Failure:
         if program_run.is_cut:
             return Failure("bad-output", f"printed more than {MOST_OUTPUT_BYTES >> 20} MiB")
         if program_run.code in self._options.infeasible_exit_codes:

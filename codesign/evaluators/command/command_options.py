@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from codesign.base.columns import JsonObject, StringTuple
+from codesign.base.columns import JsonObject, StringDict, StringTuple
 from codesign.base.errors import reraised_as_value_error
 from codesign.base.metrics import Sense
 from codesign.base.schema import Record
@@ -129,7 +129,7 @@ class CheaperModel(Record):
     """Workload of the cheaper model; the campaign's if not given."""
     options: JsonObject = Field(default_factory=dict)
     """Options that ``evaluator:`` would state."""
-    metrics: dict[str, str] = Field(default_factory=dict)
+    metrics: StringDict = Field(default_factory=dict)
     """Its metric for each of the program's; the one of the same name if not given."""
 
 

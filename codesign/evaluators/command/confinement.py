@@ -12,9 +12,9 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from codesign.base.columns import StringMap, Strings
 from codesign.base.errors import InputError
 
 UNTRUSTED = "CODESIGN_UNTRUSTED"
@@ -43,7 +43,7 @@ def check_confinement() -> None:
         raise InputError(f"bwrap cannot confine programs here: {words}", "--untrusted")
 
 
-def confined(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> list[str]:
+def confined(command: Strings, folder: Path, environment: StringMap) -> list[str]:
     """The command that runs another one confined to a folder.
 
     Args:

@@ -6,12 +6,12 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import IO
 
+from codesign.base.columns import StringMap, Strings
 from codesign.base.errors import JobError
 from codesign.base.processes import ONE_THREAD, signal_name
 from codesign.base.records import frozen
@@ -60,7 +60,7 @@ class ProgramRun:
         return (words or f"exit code {self.code}") + last
 
 
-def run_program(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> ProgramRun:
+def run_program(command: Strings, folder: Path, environment: StringMap) -> ProgramRun:
     """Run a program in a folder, where :data:`OUTPUT_FILES` have what it prints.
 
     What it started may go on when it ends; that is not waited for.

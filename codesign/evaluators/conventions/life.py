@@ -39,7 +39,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import ArrayPair, FloatArray
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.evaluators.forecast.operator_work import NORMS
@@ -172,7 +172,7 @@ class LifeCount(PlainCount):
         rotation = 0.0 if self.model.is_latent else 2.0 * ROPE_TABLE_ROWS * self.model.head_dim
         return super().constants() + np.where(self.roles == "rope", rotation, 0.0)
 
-    def activations(self) -> tuple[FloatArray, FloatArray]:
+    def activations(self) -> ArrayPair:
         read = (
             self._factor("reads")
             * (self.batch * self.table.input_elements_per_request * self.rows_share)
@@ -191,7 +191,7 @@ class LifeCount(PlainCount):
         operand = self._operand() * self.kv_bytes / self.activation_bytes
         return read + np.where(self.is_qk | (self.is_pv & (not fused)), operand, 0.0), written
 
-    def cache(self) -> tuple[FloatArray, FloatArray]:
+    def cache(self) -> ArrayPair:
         half = self.batch * self.cached_elements_per_token / 2.0
         moved = np.where(self.is_qk | self.is_pv, half, 0.0)
         return moved * self.past_tokens, moved * self.table.tokens_per_request

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from codesign.base.columns import (
+    ArrayDict,
     Arrays,
     Column,
     Columns,
@@ -146,7 +147,7 @@ class EconomicsEvaluator(Evaluator):
             violations["demand"] = generated / demand - 1.0
         return Evaluation(values, violations)
 
-    def _results(self, designs: Columns) -> dict[str, FloatArray]:
+    def _results(self, designs: Columns) -> ArrayDict:
         batch = self._prepare(designs)
         load, decoding = batch.load, batch.decoding
         time = self._times(batch)

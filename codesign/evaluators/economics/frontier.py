@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import ArrayPair, BoolArray, FloatArray, IntArray
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.evaluators.economics.decoding import Decoding
@@ -38,7 +38,7 @@ class Grid:
     most_requests: float = 1e4
     """Requests of the largest batch."""
 
-    def blocks(self, n_layers: float) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def blocks(self, n_layers: float) -> Iterator[ArrayPair]:
         """Rectangles of devices and batches, each ascending.
 
         Batches above the layers stand apart, as their pipelines are all alike.
@@ -143,7 +143,7 @@ def feasible_points(
     """
     grid = grid or Grid()
 
-    def solve(block: tuple[FloatArray, FloatArray]) -> FloatArray:
+    def solve(block: ArrayPair) -> FloatArray:
         """(4, k) devices, batch, time per token, draft length of the points that fit."""
         load = Load(*block, context_tokens)
         fits = decoding.memory_excess(load) <= 0

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 
+from codesign.base.columns import StringMap
 from codesign.base.errors import InputError, mistakes_at
 from codesign.base.records import frozen
 from codesign.evaluators.economics.decoding import Decoding, Speculation
@@ -51,7 +52,7 @@ def device_offer(name: str, options: EconomicsOptions) -> Offer:
 def serve(
     workload: EconomicsWorkload,
     offer: Offer,
-    formats: Mapping[str, str],
+    formats: StringMap,
     speculates: bool = True,
     draft_kv_heads: int | None = None,
 ) -> Decoding:

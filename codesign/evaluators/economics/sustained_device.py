@@ -9,7 +9,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from codesign.base.columns import FloatArray, Strings, StringTuple
+from codesign.base.columns import FloatArray, FloatPair, StringDict, Strings, StringTuple
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.schema import Fraction, Record, parse_record, quantity, read_document
@@ -45,7 +45,7 @@ class PaperDevice(Record):
     compute_cap: Fraction
     bandwidth_cap: Fraction
     price_usd_per_hour: Annotated[float, quantity("USD")]
-    sources: dict[str, str]
+    sources: StringDict
 
 
 class PaperFigures(Record):
@@ -129,7 +129,7 @@ _STAND_IN = "h100-sxm"
 def _sustained(
     name: str,
     peak_flop_per_s: float,
-    memory: tuple[float, float],
+    memory: FloatPair,
     options: EconomicsOptions,
     notes: Strings = (),
     *,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from codesign.base.columns import (
+    ArrayDict,
     Arrays,
     Columns,
     Fields,
@@ -121,7 +122,7 @@ class ForecastEvaluator(Evaluator):
             {name: values[name] for name in names}, dict(self.known_violations(designs))
         )
 
-    def _values(self, designs: Columns) -> dict[str, FloatArray]:
+    def _values(self, designs: Columns) -> ArrayDict:
         """(n,) every metric."""
         machines = self.machines(designs)
         forecasts, position = self.distinct(designs)

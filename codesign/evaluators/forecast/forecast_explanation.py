@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import FloatDict, FloatMap, JsonObject
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow
 from codesign.base.records import frozen
@@ -65,7 +64,7 @@ def operator_rows(work: PassWork, machine: ForecastMachine) -> list[JsonObject]:
     ]
 
 
-def totals(work: PassWork) -> dict[str, float]:
+def totals(work: PassWork) -> FloatDict:
     """The workload metrics of LIFE §4.2.1, over all operators."""
     classes = {
         "ops": OPS,
@@ -84,8 +83,8 @@ def explained_forecast(
     forecast: Forecast,
     request: ForecastRequest,
     machine: ForecastMachine,
-    metrics: Mapping[str, float],
-    violations: Mapping[str, float],
+    metrics: FloatMap,
+    violations: FloatMap,
 ) -> Explanation:
     """Explanation of one machine for ``codesign evaluate``."""
     work = forecast.prefill if request.phase == "prefill" else forecast.decode

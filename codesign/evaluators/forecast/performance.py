@@ -6,13 +6,12 @@ Eq. 2, and so Table 10 was computed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import field
 from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, FloatMap, StringTuple
 from codesign.base.errors import InputError, check_known
 from codesign.base.records import frozen
 from codesign.evaluators.forecast.operator_work import CLASSES, OPS, READ, WRITTEN, PassWork
@@ -29,10 +28,10 @@ class Efficiencies:
         memory: Shares of the bandwidth by operator or by kind.
     """
 
-    compute: Mapping[str, float] = field(default_factory=dict)
-    memory: Mapping[str, float] = field(default_factory=dict)
+    compute: FloatMap = field(default_factory=dict)
+    memory: FloatMap = field(default_factory=dict)
 
-    def check(self, names: tuple[str, ...]) -> None:
+    def check(self, names: StringTuple) -> None:
         """Refuse shares outside (0, 1] and names that no operator has.
 
         Raises:

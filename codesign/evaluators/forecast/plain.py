@@ -13,7 +13,7 @@ from typing import Annotated, ClassVar
 import numpy as np
 from pydantic import AfterValidator, Field
 
-from codesign.base.columns import Arrays, FloatArray
+from codesign.base.columns import ArrayPair, Arrays, FloatArray
 from codesign.evaluators.forecast.operator_work import QUANTITIES, PassWork, class_of
 from codesign.evaluators.forecast.variants import (
     Nonlinear,
@@ -222,7 +222,7 @@ class PlainCount:
         reads_one = self.is_activation | self.is_softmax
         return np.where(reads_one, function_table_elements(self.variant), 0.0)
 
-    def activations(self) -> tuple[FloatArray, FloatArray]:
+    def activations(self) -> ArrayPair:
         """Elements read and written; fused, products alone have traffic."""
         table = self.table
         read, written = table.input_elements_per_request, table.output_elements_per_request
@@ -233,7 +233,7 @@ class PlainCount:
         written = written + table.score_written_elements_per_request
         return self.batch * read, self.batch * written
 
-    def cache(self) -> tuple[FloatArray, FloatArray]:
+    def cache(self) -> ArrayPair:
         """Elements of the cache read and written."""
         table = self.table
         return (

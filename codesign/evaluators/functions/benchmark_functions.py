@@ -21,6 +21,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from codesign.base.columns import (
+    ArrayPair,
     Arrays,
     Column,
     Columns,
@@ -68,7 +69,7 @@ class BenchmarkFunction:
         """Number of variables; None if any number may be."""
         return None if isinstance(self.bounds[0], float) else len(self.bounds)
 
-    def box(self, n_variables: int) -> tuple[FloatArray, FloatArray]:
+    def box(self, n_variables: int) -> ArrayPair:
         """(d,) least and (d,) largest values."""
         low, high = np.broadcast_to(np.array(self.bounds), (n_variables, 2)).T
         return low, high

@@ -13,6 +13,8 @@ from collections.abc import Hashable, Sequence
 import numpy as np
 
 from codesign.base.columns import (
+    ArrayDict,
+    ArrayPair,
     Arrays,
     Columns,
     Domains,
@@ -110,7 +112,7 @@ class BestCase:
         designs: Columns,
         undecided: Domains,
         metrics: Strings,
-    ) -> dict[str, FloatArray]:
+    ) -> ArrayDict:
         """(n,) bounds of the requested metrics; metrics that cannot be bounded are absent.
 
         Args:
@@ -204,9 +206,7 @@ class BestCase:
             array=array,
         ), arrays
 
-    def _widths(
-        self, partial: PartialDesigns
-    ) -> tuple[dict[str, FloatArray], dict[str, FloatArray]]:
+    def _widths(self, partial: PartialDesigns) -> tuple[ArrayDict, ArrayDict]:
         """Bytes of an element by format parameter, at least and at most."""
         convention = self._workload.format_convention
         widths = {
@@ -222,7 +222,7 @@ class BestCase:
         hardware: AcceleratorBatch,
         least: Arrays,
         most: Arrays,
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> ArrayPair:
         """(n,) the smallest and the largest batch size that may be chosen.
 
         Args:

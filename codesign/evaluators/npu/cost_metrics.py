@@ -11,7 +11,16 @@ from typing import Any, cast
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Domains, FloatArray, IntArray, JsonObject, first_values
+from codesign.base.columns import (
+    Arrays,
+    Domains,
+    FloatArray,
+    FloatDict,
+    IntArray,
+    JsonObject,
+    StringDict,
+    first_values,
+)
 from codesign.base.evaluator import PoolPrices
 from codesign.base.explanation_rows import CostRow, FloorplanRow
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
@@ -336,7 +345,7 @@ def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
     plan, stacks = silicon.plan, silicon.unit.stacks
     usd_by_part = first_values(silicon.unit.parts)
     dies_mm2 = float((stacks.n_dies * stacks.base_mm2)[0])
-    blocks: dict[str, float] = {}
+    blocks: FloatDict = {}
     for name, mm2 in plan.blocks._asdict().items():  # of one design: a number, or one for each tier
         names = _INTERFACES.values() if name == "tiers" else [_ROWS[name]]
         blocks |= zip(names, np.ravel(mm2).tolist(), strict=False)
@@ -375,7 +384,7 @@ def floorplan_rows(silicon: SiliconMetrics) -> list[FloorplanRow]:
     base, layer = placement.sides_mm[:, 0].tolist(), placement.layers[:, 0].tolist()
     if not np.isfinite(base).all():
         return []
-    celsius: dict[str, float] = {}
+    celsius: FloatDict = {}
     for name, value in zip(placement.names, silicon.temperatures.celsius[:, 0], strict=True):
         celsius[name] = float(np.fmax(value, celsius.get(name, np.nan)))
     _, *densities = block_densities(silicon.sources, placement)[:, 0].tolist()
@@ -445,7 +454,7 @@ def absent_metrics(
     values: Domains,
     library: Technologies,
     is_rented: bool,
-) -> dict[str, str]:
+) -> StringDict:
     """Reasons why a metric has no value for some designs, by its name.
 
     Args:
@@ -453,7 +462,7 @@ def absent_metrics(
         is_rented: Whether tokens cost what the devices' rent says.
     """
     needed = {k: v for k, v in _NEEDED.items() if not (is_rented and k in _RENTED)}
-    reasons: dict[str, str] = {}
+    reasons: StringDict = {}
     for name in values.get("sram_technology", ()):
         if name is not None and library[str(name)].unit == "device":
             why = f"{name} is all on-chip memory of a shipped device, whose area nobody knows"

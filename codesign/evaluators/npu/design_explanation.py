@@ -7,7 +7,16 @@ from typing import cast
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, JsonObject, first_values
+from codesign.base.columns import (
+    ArrayPair,
+    Columns,
+    FloatMap,
+    JsonObject,
+    StringDict,
+    StringMap,
+    Strings,
+    first_values,
+)
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import Banks, LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows, floorplan_rows
@@ -27,9 +36,7 @@ from codesign.models.machines.npu.placement import KINDS
 from codesign.models.machines.npu.traffic import SCORE_BYTES, vector_streams
 
 
-def explain(
-    design: DesignMetrics, metrics: Sequence[str], absent: Mapping[str, str]
-) -> Explanation:
+def explain(design: DesignMetrics, metrics: Strings, absent: StringMap) -> Explanation:
     """The full account of a batch of one design; ``absent`` has why metrics have no value."""
     designs, options, working = design.chosen.designs.columns, design.options, design.working
     present = {
@@ -128,7 +135,7 @@ def _row(
     count: float,
     bounds: tuple[str, str],
     amounts: Sequence[float],
-    crossed: Mapping[str, float],
+    crossed: FloatMap,
 ) -> OperatorRow:
     """A row of an operator, or of a wait; ``bounds`` with and without the vector unit."""
     row = {"name": name, "kind": computation, "count": count}
@@ -137,7 +144,7 @@ def _row(
     return cast(OperatorRow, row)
 
 
-def _vector_operands(design: DesignMetrics) -> tuple[FloatArray, FloatArray]:
+def _vector_operands(design: DesignMetrics) -> ArrayPair:
     """(o,) bytes that the vector unit moves through the on-chip port, and energy of its operands.
 
     All scores count with the softmax, those of the array's side of a buffer included.
@@ -155,7 +162,7 @@ def _vector_operands(design: DesignMetrics) -> tuple[FloatArray, FloatArray]:
     return reads + writes, joules + buffered * byte_joules * hardware.scores_are_local
 
 
-def _slowest(seconds: Mapping[str, float]) -> str:
+def _slowest(seconds: FloatMap) -> str:
     """Slowest unit; ``none`` where nothing takes any time."""
     slowest = max(seconds, key=lambda bound: seconds[bound])
     return slowest if seconds[slowest] > 0 else "none"
@@ -180,7 +187,7 @@ def _wait(design: DesignMetrics, present: Mapping[int, str]) -> list[OperatorRow
     return [_row(name, "wait", 1.0, (bound, bound), amounts, dict.fromkeys(present.values(), 0.0))]
 
 
-def _power_note(design: DesignMetrics, present: Mapping[int, str]) -> dict[str, str]:
+def _power_note(design: DesignMetrics, present: Mapping[int, str]) -> StringDict:
     """Effect on the time of a memory at its power limit, by the memory's name."""
     level = _level_at_power_limit(design)
     if level is None:

@@ -7,10 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import (
-    Arrays,
-    FloatArray,
-)
+from codesign.base.columns import ArrayPair, Arrays, FloatArray
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.cost_metrics import (
     COST_OF_TOKENS,
@@ -182,7 +179,7 @@ class DesignMetrics:
             self.requests_in_pass, self._hardware, self._activation_bytes, energies
         )
 
-    def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
+    def operator_traffic(self) -> ArrayPair:
         """(l, r, o) bytes read and written at every port by one instance of each operator."""
         return self.working.port_traffic(self.moved)
 

@@ -18,13 +18,15 @@ from functools import cached_property
 import numpy as np
 
 from codesign.base.columns import (
+    ArrayDict,
     Arrays,
     Column,
     Columns,
     Domains,
     Fields,
-    FloatArray,
+    FloatMap,
     IntArray,
+    StringMap,
     Strings,
     StringTuple,
     Value,
@@ -140,8 +142,8 @@ class NpuEvaluator(PhaseMachine):
         self._library = load_library() if library is None else library
         if self.options.prices is not None:
             self._library = price_list(self.options.prices).priced(self._library)
-        self._limits: Mapping[str, float] = {}
-        self._moved_constants: Mapping[str, float] = {}
+        self._limits: FloatMap = {}
+        self._moved_constants: FloatMap = {}
         self._spread_over(SINGLE)
         self.preparation  # noqa: B018 # options that no design can have are refused at once
         self.metrics = tuple(
@@ -302,12 +304,12 @@ class NpuEvaluator(PhaseMachine):
             if name not in self.options.constants
         }
 
-    def replace_constants(self, values: Mapping[str, float]) -> NpuEvaluator:
+    def replace_constants(self, values: FloatMap) -> NpuEvaluator:
         constants = {**self.options.constants, **values}
         options = self.options.model_copy(update={"constants": constants})
         return self._changed(_moved_constants={**self._moved_constants, **values}, options=options)
 
-    def keep_limits(self, limits: Mapping[str, float]) -> NpuEvaluator:
+    def keep_limits(self, limits: FloatMap) -> NpuEvaluator:
         """The same evaluator; the policy ``best`` chooses batch sizes that keep these limits.
 
         Args:
@@ -365,7 +367,7 @@ class NpuEvaluator(PhaseMachine):
         of_formats = {} if self.accuracy is None else self.accuracy.metrics(designs, names)
         names = [name for name in names if name not in of_formats]
         values = {name: np.empty(n) for name in names}
-        violations: dict[str, FloatArray] = {}
+        violations: ArrayDict = {}
         is_compiled = is_worthwhile(n)
         repetition = self.preparation.repetition(designs)
         has_copies = self.preparation.repetition(designs, is_whole=True) > _WORTH_GROUPING
@@ -416,7 +418,7 @@ class NpuEvaluator(PhaseMachine):
         account = explain(results, names, absent)
         return account if self.accuracy is None else self.accuracy.added_to(account, designs)
 
-    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> StringMap:
         of_formats = {} if self.accuracy is None else self.accuracy.absent_metrics(values)
         is_rented = self.options.usd_per_hour is not None
         return absent_metrics(values, self._library, is_rented) | of_formats
@@ -481,7 +483,7 @@ class NpuEvaluator(PhaseMachine):
     ) -> Arrays:
         """(n,) by name what a function has for the designs of each group."""
         n = n_designs(designs)
-        values: dict[str, FloatArray] = {}
+        values: ArrayDict = {}
         for parallelism, stated, positions, columns in variants(designs):
             for name, of_group in function(self.group_of(parallelism, stated), columns).items():
                 values.setdefault(name, np.empty(n))[positions] = of_group

@@ -8,7 +8,7 @@ a surrogate model and no result, so they need to be informative, not accurate.
 
 from __future__ import annotations
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import ArrayDict
 from codesign.evaluators.npu.cost_metrics import SiliconMetrics
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.models.hardware.hierarchy import inverse
@@ -21,7 +21,7 @@ _KV, _WEIGHTS = 1, 2
 """Positions in ``pinned`` and ``tails`` of designs."""
 
 
-def features(designs: PreparedDesigns) -> dict[str, FloatArray]:
+def features(designs: PreparedDesigns) -> ArrayDict:
     """(n,) numbers by name, of designs with hardware, batch size and placement.
 
     Power, rates, capacity and batch size are of all devices that serve the model, the rest of one.

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, Field, field_validator
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import FloatDict, JsonObject
 from codesign.base.errors import describe_unknown, reraised_as_value_error
 from codesign.base.schema import Amount, Bandwidth, Latency, quantity, unstored_at
 from codesign.evaluators.format_accuracy import AccuracyOptions
@@ -153,7 +153,7 @@ class NpuOptions(AccuracyOptions):
 
     @field_validator("constants")
     @classmethod
-    def _are_known(cls, constants: dict[str, float]) -> dict[str, float]:
+    def _are_known(cls, constants: FloatDict) -> FloatDict:
         for name in constants:
             if name not in CONSTANTS:
                 raise ValueError(describe_unknown("constant", name, CONSTANTS))

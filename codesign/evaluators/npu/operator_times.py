@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import ArrayDict, BoolArray, FloatArray, IntArray
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.npu.prepared_designs import ArrayShape, PreparedDesigns
 from codesign.models.hardware.accelerator import AcceleratorBatch
@@ -71,7 +71,7 @@ class Pass:
         self.options = options
         self._is_prefill = phase == "prefill"
         self._numbers: dict[ArrayShape, int] = {}
-        self.packed: dict[str, FloatArray] = {}
+        self.packed: ArrayDict = {}
         # Fused, an elementwise operator works on tiles that are on chip anyway; only what it
         # adds to the KV cache and its own weights move.
         moves = np.logical_or(~table.is_kind("vector"), not options.fused)
@@ -200,7 +200,7 @@ class Pass:
     """(9, s, o) the fields of ``Shape`` of all arrays and batch sizes so far."""
     least_work_table: FloatArray
     """(8, s) the fields of ``LeastWork``, likewise: what a pass needs wherever data live."""
-    packed: dict[str, FloatArray]
+    packed: ArrayDict
     """Both tables in the layout of the compiled loop, by name; emptied when a table grows."""
 
     def shapes(self, shapes: Sequence[ArrayShape]) -> FloatArray:

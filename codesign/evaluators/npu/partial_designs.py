@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from codesign.base.columns import (
+    ArrayDict,
+    ArrayPair,
     Column,
     Columns,
     Domains,
@@ -73,7 +75,7 @@ class PartialDesigns:
 
     def extremes(
         self, parameter: str, function: Callable[[Any], float], absent: float = 0.0
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> ArrayPair:
         """(n,) least and largest value of a function of a parameter, over its possible values.
 
         Args:
@@ -118,7 +120,7 @@ class PartialDesigns:
 
     def _open_memory(
         self, built: AcceleratorBatch, units: UnitTables
-    ) -> tuple[AcceleratorBatch, FloatArray, dict[str, FloatArray]]:
+    ) -> tuple[AcceleratorBatch, FloatArray, ArrayDict]:
         """Hardware with the best of the on-chip memories that are possible, by property.
 
         Returns:

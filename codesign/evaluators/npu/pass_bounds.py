@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import ArrayPair, BoolArray, FloatArray, IntArray
 from codesign.base.records import frozen
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.models.hardware.accelerator import AcceleratorBatch, take
@@ -263,7 +263,7 @@ class PassBounds:
         on_chip = on_chip + totals.active * near_s
         return np.asarray(np.maximum(compute + exposed, np.maximum(on_chip, off_chip)))
 
-    def _slowdowns(self, case: BestInputs) -> tuple[FloatArray, FloatArray]:
+    def _slowdowns(self, case: BestInputs) -> ArrayPair:
         """Least time of a byte of the KV cache, read and written, relative to a streamed byte."""
         levels = case.hardware.levels
         paged, written = (
@@ -287,7 +287,7 @@ class PassBounds:
             loose_kv,
         )
 
-    def _resident_bytes(self, case: BestInputs, held: float) -> tuple[FloatArray, FloatArray]:
+    def _resident_bytes(self, case: BestInputs, held: float) -> ArrayPair:
         kv = self._preparation.request_bytes(case.kv_bytes) * held
         return self._part.weight_elements * case.weight_bytes, kv
 

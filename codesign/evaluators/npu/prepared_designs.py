@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.base.columns import (
+    ArrayPair,
     Arrays,
     BoolArray,
     Columns,
@@ -402,9 +403,7 @@ class PreparedDesigns:
             ]
         )
 
-    def port_traffic(
-        self, moved: Moved, vector: Two = (NOTHING, NOTHING)
-    ) -> tuple[FloatArray, FloatArray]:
+    def port_traffic(self, moved: Moved, vector: Two = (NOTHING, NOTHING)) -> ArrayPair:
         """(l, n, ...) bytes read and written at every level's port, of (n, ...) moved bytes.
 
         Args:

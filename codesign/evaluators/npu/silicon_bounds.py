@@ -13,7 +13,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import ArrayPair, FloatArray
 from codesign.evaluators.npu.cost_metrics import SiliconMetrics
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.models.accounts.area import RETICLE_MM2
@@ -37,7 +37,7 @@ class SiliconBounds(SiliconMetrics):
     def __init__(
         self,
         hardware: tuple[AcceleratorBatch, AcceleratorBatch],
-        operand_bits: tuple[FloatArray, FloatArray],
+        operand_bits: ArrayPair,
         preparation: Preparation,
         filled_rows: FloatArray,
     ) -> None:

@@ -8,7 +8,6 @@ run one after the other, each from idle ports to idle ports.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, Literal
@@ -17,10 +16,14 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from codesign.base.columns import (
+    ArrayDict,
+    ArrayPair,
     Arrays,
     Columns,
     Fields,
     FloatArray,
+    FloatMap,
+    FloatPair,
     Strings,
     first_values,
     n_designs,
@@ -162,7 +165,7 @@ class Simulator:
             is_scored=scores_in + scores_out > 0,
         )
 
-    def vector_bytes(self, design: int) -> tuple[float, float]:
+    def vector_bytes(self, design: int) -> FloatPair:
         """Bytes that the vector unit reads from on-chip memory in a pass and writes to it.
 
         Scores go through it tile by tile.
@@ -291,7 +294,7 @@ class SimulatedMetrics(DesignMetrics):
             [self._simulator.vector_bytes(design) for design in range(len(self.batch_size))]
         ).T
 
-    def operator_traffic(self) -> tuple[FloatArray, FloatArray]:
+    def operator_traffic(self) -> ArrayPair:
         moved = np.zeros((2, len(self._levels.exists), len(self.runs), len(self.pass_.table)))
         for design, row in enumerate(self.runs):
             for operator, run in enumerate(row):
@@ -367,7 +370,7 @@ class SimulationEvaluator(PhaseMachine):
             "options": self.options.model_dump(mode="json"),
         }
 
-    def keep_limits(self, limits: Mapping[str, float]) -> SimulationEvaluator:
+    def keep_limits(self, limits: FloatMap) -> SimulationEvaluator:
         """The same evaluator with batch sizes within the limits, by the closed form of ``npu``."""
         limited_evaluator = copy.copy(self)
         limited_evaluator.analytical = self.analytical.keep_limits(limits)
@@ -395,7 +398,7 @@ class SimulationEvaluator(PhaseMachine):
         of_formats = {} if accuracy is None else accuracy.metrics(designs, names)
         names = [name for name in names if name not in of_formats]
         values = {name: np.full(n, np.nan) for name in names}
-        violations: dict[str, FloatArray] = {}
+        violations: ArrayDict = {}
         failures = {}
         for i in range(n):
             column = taken(designs, slice(i, i + 1))

@@ -6,7 +6,6 @@ They report, of one machine in the role of its pool, the metrics that systems fo
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
 from typing import Any, Self, cast
 
 import numpy as np
@@ -18,6 +17,7 @@ from codesign.base.columns import (
     Domains,
     Fields,
     FloatArray,
+    FloatMap,
     Strings,
     first_values,
     n_designs,
@@ -146,7 +146,7 @@ class DesignPool(Evaluator):
         evaluator = self.evaluator
         return [type(evaluator).__module__, *evaluator.convention_modules()]
 
-    def keep_limits(self, limits: Mapping[str, float]) -> Self:
+    def keep_limits(self, limits: FloatMap) -> Self:
         """The same; batch sizes are chosen within these limits on latency, if any are chosen."""
         return self.changed(self.evaluator.keep_limits(limits))
 
@@ -159,7 +159,7 @@ class DesignPool(Evaluator):
     def replace_library(self, library: Fields) -> Self:
         return self.changed(self.evaluator.replace_library(library))
 
-    def replace_constants(self, values: Mapping[str, float]) -> Self:
+    def replace_constants(self, values: FloatMap) -> Self:
         return self.changed(self.evaluator.replace_constants(values))
 
     def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:

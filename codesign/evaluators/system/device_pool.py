@@ -6,8 +6,6 @@ They are rented: what one costs is the rent of its devices, electricity included
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
 from codesign.base.columns import (
@@ -16,6 +14,7 @@ from codesign.base.columns import (
     Domains,
     Fields,
     FloatArray,
+    StringMap,
     Strings,
     first_values,
 )
@@ -178,7 +177,7 @@ class DevicePool(Evaluator):
         values: FloatArray = getattr(serving, f"sustained_{name}" if is_first else name)
         return values
 
-    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> StringMap:
         """Area, cost and rent where nobody has published those of a device; carbon of any."""
         absent = dict(self.platform.absent_metrics(values))
         devices = [str(device) for device in values.get("device", ())]

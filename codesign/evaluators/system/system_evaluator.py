@@ -13,7 +13,19 @@ from typing import cast
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Columns, Domains, Fields, FloatArray, Strings
+from codesign.base.columns import (
+    ArrayDict,
+    Arrays,
+    Columns,
+    Domains,
+    Fields,
+    FloatArray,
+    FloatDict,
+    FloatMap,
+    StringDict,
+    StringMap,
+    Strings,
+)
 from codesign.base.errors import UnknownNameError
 from codesign.base.evaluator import (
     Evaluation,
@@ -184,8 +196,8 @@ class SystemEvaluator(Evaluator):
             if metric.name in _DECLARED and metric.name not in _NOT_MONOTONE
         )
 
-    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
-        absent: dict[str, str] = {}
+    def absent_metrics(self, values: Domains) -> StringMap:
+        absent: StringDict = {}
         for name, machine in self.machines.items():
             prefix = f"{name}_"
             of_pool = {
@@ -202,7 +214,7 @@ class SystemEvaluator(Evaluator):
         """The profiles of the pools' machines."""
         return ", ".join(dict.fromkeys(machine.profile for machine in self.machines.values()))
 
-    def keep_limits(self, limits: Mapping[str, float]) -> SystemEvaluator:
+    def keep_limits(self, limits: FloatMap) -> SystemEvaluator:
         """The same evaluator; pools choose batch sizes that keep the limits on latency."""
         return self._changed(
             lambda name, machine: (
@@ -244,9 +256,9 @@ class SystemEvaluator(Evaluator):
         """
         return dict(self._constants(metrics).values())
 
-    def replace_constants(self, values: Mapping[str, float]) -> SystemEvaluator:
+    def replace_constants(self, values: FloatMap) -> SystemEvaluator:
         """The same evaluator with other constants of what machines cost."""
-        by_pool: dict[str, dict[str, float]] = {pool: {} for pool in self.machines}
+        by_pool: dict[str, FloatDict] = {pool: {} for pool in self.machines}
         for (pool, name), (name_in_system, _) in self._constants(_ANY_COST).items():
             if name_in_system in values:  # those without a width are not varied
                 by_pool[pool][name] = values[name_in_system]
@@ -314,7 +326,7 @@ class SystemEvaluator(Evaluator):
         names = chosen_metrics(metrics, self.metric_names)
         needed = self.pool_metrics(names)
         values = {}
-        violations: dict[str, FloatArray] = {}
+        violations: ArrayDict = {}
         failures: dict[int, str | Failure] = {}
         for name, machine in self.machines.items():
             evaluation = machine.evaluate(self.pool_columns(designs, name), needed[name])
@@ -452,7 +464,7 @@ class SystemEvaluator(Evaluator):
             for pool in self._tasks
         }
 
-    def pool_limits(self, limits: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
+    def pool_limits(self, limits: FloatMap) -> Mapping[str, FloatMap]:
         """Limits that every machine of a system within limits keeps, by pool."""
         bounds = {}
         for name, task in self._tasks.items():
@@ -465,7 +477,7 @@ class SystemEvaluator(Evaluator):
         return bounds
 
 
-def _latencies(limits: Mapping[str, float], task: PoolTask) -> dict[str, float]:
+def _latencies(limits: FloatMap, task: PoolTask) -> FloatDict:
     """Limits on what a request waits for in a pool; of a part of the steps, on none."""
     time = TIME_METRIC[task.stage.phase]
     is_part = task.stage.name in ("early", "late")  # of whose steps only the mean is limited

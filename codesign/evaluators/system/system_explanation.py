@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, JsonObject, first_values
+from codesign.base.columns import Columns, FloatArray, FloatPair, JsonObject, first_values
 from codesign.base.evaluator import Explanation, PoolAccount
 from codesign.base.metrics import SYSTEM_METRICS
 from codesign.evaluators.system.design_pool import DesignPool
@@ -129,7 +129,7 @@ def _row(
     member: PoolFlow | HandOverFlow | ExchangeFlow,
     member_kind: str,
     pools: Sequence[PoolFlow],
-    ends_s: tuple[float, float],
+    ends_s: FloatPair,
 ) -> JsonObject:
     """Keys that rows of pools and of links share."""
     if isinstance(member, HandOverFlow):

@@ -18,7 +18,7 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 
 from codesign.base import resources
-from codesign.base.columns import JsonObject, Strings, StringTuple
+from codesign.base.columns import JsonObject, StringDict, Strings, StringTuple
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.records import frozen
 from codesign.base.schema import Document, Fraction, parse_record, quantity, read_document
@@ -182,7 +182,7 @@ def _kind_problems(
     document: Document, definition: ComparisonDefinition, stems: Strings
 ) -> Iterator[str]:
     """Mistakes in the kinds: problems that are not compared, or are of two kinds."""
-    kind_by_name: dict[str, str] = {}
+    kind_by_name: StringDict = {}
     for kind, names in definition.kinds.items():
         for i, name in enumerate(names):
             where = document.where("kinds", kind, i)

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, Strings, StringTuple
+from codesign.base.columns import Fields, FloatArray, FloatMap, Strings, StringTuple
 from codesign.base.errors import JobError
 from codesign.base.records import frozen
 from codesign.insight.comparison.comparison_definition import ComparisonDefinition
@@ -104,7 +104,7 @@ class ProblemOutcome:
     reading: Fields
     objectives: tuple[Objective, ...]
     truth: Truth
-    reference_point: Mapping[str, float]
+    reference_point: FloatMap
     best_hypervolume: float
     picked_share: float
     tuned: StringTuple

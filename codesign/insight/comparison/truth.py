@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import ArrayPair, FloatArray, FloatMap
 from codesign.base.errors import JobError
 from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import load_definition
@@ -41,7 +41,7 @@ class Truth:
         return hypervolume(self.objectives, reference)
 
     @property
-    def scale(self) -> tuple[FloatArray, FloatArray]:
+    def scale(self) -> ArrayPair:
         """(m,) ideal point and (m,) ranges of the front; 1 where it has no range."""
         low, high = self.objectives.min(axis=0), self.objectives.max(axis=0)
         return low, np.where(high > low, high - low, 1.0)
@@ -69,7 +69,7 @@ def exact_truth(
     return Truth("exact", front.objectives, front.n_designs, int(front.counts.sum()))
 
 
-def published_truth(problem: Problem, reference_point: Mapping[str, float]) -> Truth | None:
+def published_truth(problem: Problem, reference_point: FloatMap) -> Truth | None:
     """The exact front that is published of a problem of the public set; None of any other.
 
     Args:

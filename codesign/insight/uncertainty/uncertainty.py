@@ -24,7 +24,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray, IntArray, Strings, first_values
+from codesign.base.columns import (
+    ArrayDict,
+    Arrays,
+    FloatArray,
+    FloatMap,
+    IntArray,
+    Strings,
+    first_values,
+)
 from codesign.base.loop_progress import counted
 from codesign.base.records import frozen, stated_values
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -118,7 +126,7 @@ class _Corners:
     """
 
     numbers: tuple[RangedNumber, ...]
-    metrics: Mapping[tuple[int, ...], Mapping[str, float]]
+    metrics: Mapping[tuple[int, ...], FloatMap]
 
     @classmethod
     def build(cls, sweep: Sweep, row: IntArray) -> _Corners:
@@ -297,7 +305,7 @@ def _quantiles(
     rows: IntArray,
     values: Mapping[str, Sequence[FloatArray]],
     levels: Sequence[float],
-) -> dict[str, FloatArray]:
+) -> ArrayDict:
     """(n, q) by metric with a value in every draw: quantiles of draws around the typical values.
 
     The lower half of the quantiles is not above the typical value, nor the upper below.
@@ -315,7 +323,7 @@ def _quantiles(
 
 def metric_quantiles(
     sweep: Sweep, rows: IntArray, metrics: Strings, levels: Sequence[float], samples: int
-) -> dict[str, FloatArray]:
+) -> ArrayDict:
     """Spread of designs' metrics over the ranges, in the draws of :func:`front_spread`.
 
     Args:

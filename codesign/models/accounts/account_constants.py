@@ -17,6 +17,7 @@ from typing import Annotated, Any, Literal, get_args
 import numpy as np
 from pydantic import Field
 
+from codesign.base.columns import FloatDict, FloatMap, StringTuple
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.schema import parse_record, read_document
@@ -140,7 +141,7 @@ class Constants:
         )
 
 
-CONSTANTS: tuple[str, ...] = tuple(constant.name for constant in fields(Constants))
+CONSTANTS: StringTuple = tuple(constant.name for constant in fields(Constants))
 """The names of all constants."""
 ENERGIES = ("mac_energy_joules", "lane_energy_joules", "score_buffer_joules_per_byte")
 """Energies of operations at 7 nm and 1 GHz."""
@@ -206,9 +207,7 @@ def _read(value: object, name: str, where: str) -> float:
         raise InputError(str(error), where) from error
 
 
-def moved_between(
-    values: Mapping[str, float], process: Process, target: Process
-) -> dict[str, float]:
+def moved_between(values: FloatMap, process: Process, target: Process) -> FloatDict:
     """Values of constants at the same places of the ranges of another process.
 
     Low, typical and high of one process become those of the other; a value between them moves in

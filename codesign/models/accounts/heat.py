@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray
+from codesign.base.columns import ArrayDict, ArrayPair, Arrays, FloatArray
 from codesign.base.records import frozen
 from codesign.models.accounts.account_constants import Constants, Cooling
 from codesign.models.accounts.area import mac_mtransistors
@@ -228,10 +228,10 @@ def _multiples(
     return values
 
 
-def _densities(sources: Sources, placement: Placement) -> tuple[FloatArray, FloatArray]:
+def _densities(sources: Sources, placement: Placement) -> ArrayPair:
     """(r, n) power of each rectangle over its area beyond what is spread, and (n,) that."""
     areas = placement.width * placement.height
-    totals: dict[str, FloatArray] = {}
+    totals: ArrayDict = {}
     for name, area in zip(placement.names, areas, strict=True):
         totals[name] = totals.get(name, 0.0) + area
     nothing = np.zeros_like(sources.spread)
@@ -257,7 +257,7 @@ def _base_mm(stacked: FloatArray) -> FloatArray:
 
 def _responses(
     sides_mm: FloatArray, n_layers: FloatArray, stacked: FloatArray, outside: float, bond: float
-) -> tuple[FloatArray, FloatArray]:
+) -> ArrayPair:
     """(c, m, m) temperature of the base for one watt per mm2 of a mode, in it or in all layers.
 
     Args:

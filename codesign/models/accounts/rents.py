@@ -10,6 +10,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
+from codesign.base.columns import FloatPair
 from codesign.base.schema import quantity, read_records
 from codesign.models.hardware.device import list_devices, load_device
 from codesign.models.memtech import Range
@@ -33,7 +34,7 @@ class Rent(Range):
     """Lists with the rents; see ``docs/sources.md``."""
 
     @property
-    def spread(self) -> tuple[float, float]:
+    def spread(self) -> FloatPair:
         """The least and the largest rent over the typical one."""
         return self.low / self.typical, self.high / self.typical
 

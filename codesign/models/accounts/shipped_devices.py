@@ -8,6 +8,7 @@ from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
+from codesign.base.columns import StringDict
 from codesign.base.errors import KeyedValueError
 from codesign.base.schema import Record, read_records
 from codesign.models.hardware.device import load_device
@@ -24,7 +25,7 @@ class DeviceAccount(Record):
     """Square metres of all compute dies, stacked or not; None: nobody states it."""
     unit_cost: Annotated[Range | None, ranged("USD")] = None
     """Dollars to make it, without margin and design; None: nobody has estimated it."""
-    sources: dict[str, str] = Field(min_length=1)
+    sources: StringDict = Field(min_length=1)
     """Publication of each number."""
 
     @model_validator(mode="after")

@@ -16,7 +16,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import ArrayPair, BoolArray
 from codesign.base.records import frozen
 from codesign.models.deployments.expert_parallelism import exchange_steps, spread_experts
 from codesign.models.deployments.messages import Messages
@@ -196,7 +196,7 @@ def _messages(table: OperatorTable, model: LanguageModel, parallelism: Paralleli
     """Collectives of the devices of one stage, and what goes to the next stage."""
     layers, has_groups = _layer_share(model, parallelism.pipeline), parallelism.expert > 1
 
-    def outputs_of(collective: Collective) -> tuple[FloatArray, FloatArray]:
+    def outputs_of(collective: Collective) -> ArrayPair:
         chosen = [
             i
             for i, rule in enumerate(table.rules)

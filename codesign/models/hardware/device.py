@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from codesign.base.columns import StringDict, StringMap, Strings, StringTuple
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.schema import (
     Document,
@@ -47,9 +48,9 @@ of generation g has 2**g / 8 GB/s each way, as datasheets round it."""
 
 _FOLDER = Path(__file__).parent / "devices"
 _RATES = read_document(Path(__file__).with_name("product_rates.yaml")).data
-SAME_RATE: Mapping[str, Sequence[str]] = _RATES["same_rate"]
+SAME_RATE: Mapping[str, Strings] = _RATES["same_rate"]
 """Formats whose products run at the same rate: any of them in ``peak`` stands for the others."""
-_WIDER: Mapping[str, str] = _RATES["next_wider"]
+_WIDER: StringMap = _RATES["next_wider"]
 """Next wider rate for a product on a device that lacks the rate of its format."""
 
 
@@ -146,10 +147,10 @@ class Device(Record):
     """Measured times over those of the laws, as ``codesign calibrate`` fits them."""
     calibration_error: Annotated[CalibrationError | None, unstored_at(None)] = None
     """Errors to expect after a calibration; None: the device was not calibrated."""
-    also_called: tuple[str, ...] = ()
+    also_called: StringTuple = ()
     """Other names, as published measurements use them."""
     note: str = ""
-    sources: dict[str, str] = Field(min_length=1)
+    sources: StringDict = Field(min_length=1)
     """Source of each number: ``read in`` a document; a document that ``agrees with`` another one
     that was read; ``[unchecked: stated from ...]``; ``[ours]``. See ``docs/sources.md``."""
 
@@ -311,7 +312,7 @@ def _bundled(stem: str) -> Device:
 
 
 @cache
-def _names() -> dict[str, str]:
+def _names() -> StringDict:
     """Every bundled name, folded, to the stem of its file."""
     names = {}
     for stem in list_devices():

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from codesign.base.columns import StringDict
 from codesign.base.errors import KeyedValueError, reraised_as_value_error
 from codesign.base.schema import Record, unstored_at
 from codesign.base.units import parse_quantity
@@ -145,7 +146,7 @@ class MemoryTechnology(Record):
     embodied_carbon: Annotated[Range | None, ranged("g/GB")] = None
     """Kilograms of CO2 equivalents from making a byte of capacity."""
     note: str = ""
-    sources: dict[str, str] = Field(min_length=1)
+    sources: StringDict = Field(min_length=1)
     """Source of each number."""
 
     def value_at(self, number: str, level: Level) -> float:

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import cache
 
 from codesign.base.catalog import Catalog
+from codesign.base.columns import StringDict
 from codesign.base.errors import InputError, known_entry
 from codesign.base.resources import find, listed
 from codesign.base.schema import parse_document, parse_record, read_text
@@ -79,7 +80,7 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
             | ({} if item.available is None else {"available": float(item.available)})
             for name, item in self.items()
         }
-        words: dict[str, dict[str, str]] = {
+        words: dict[str, StringDict] = {
             "family": {name: item.family for name, item in self.items()},
             "status": {name: item.status or "" for name, item in self.items()},
         }

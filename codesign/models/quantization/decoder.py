@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from codesign.base.columns import FloatMap
 from codesign.base.records import frozen
 from codesign.models.quantization.block_formats import BlockFormat
 from codesign.models.quantization.rounding import quantize
@@ -46,7 +47,7 @@ class DecoderShape:
     head_dim: int
     rms_norm_eps: float = 1e-6
     rope_theta: float = 10000.0
-    rope_scaling: Mapping[str, float] | None = None
+    rope_scaling: FloatMap | None = None
     """Scaling of Llama 3.1: factor, low_freq_factor, high_freq_factor, original context; None: no
     scaling."""
     tie_word_embeddings: bool = False

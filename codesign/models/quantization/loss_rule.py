@@ -34,6 +34,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
+from codesign.base.columns import FloatDict, FloatPair, StringTuple
 from codesign.base.errors import InputError, UnusableValueError, check_known
 from codesign.base.records import frozen
 from codesign.base.schema import Record, parse_record, read_document
@@ -70,9 +71,9 @@ class MeasureConstants(Record):
     """Loss of guessing, which no loss exceeds."""
     floor: float
     """Loss below which a score is within the noise of its benchmark."""
-    models: dict[str, float]
+    models: FloatDict
     """Deviation of a model's level from that of its size."""
-    errors: dict[str, float]
+    errors: FloatDict
     """Error of the logarithm of the loss that 80 % of withheld scores keep, also if each benchmark
     counts alike: ``scores`` a random fifth, ``models`` all of a model, ``formats`` all of a
     combination of formats."""
@@ -92,7 +93,7 @@ class MixtureConstants(Record):
 class LossRule(Record):
     """The constants of the rule; see the module."""
 
-    factors: dict[str, float]
+    factors: FloatDict
     """Logarithms of the factors of noise, by part and algorithm."""
     accuracy: MeasureConstants
     perplexity: MeasureConstants
@@ -143,7 +144,7 @@ def noise(name: str) -> float:
     return float(f"{relative_noise(sample, block_format):.{_DIGITS}g}")
 
 
-def algorithms() -> tuple[str, ...]:
+def algorithms() -> StringTuple:
     """The algorithms that the rule has factors of."""
     return tuple(key.removeprefix("weights ") for key in load_rule().factors if "weights" in key)
 
@@ -329,7 +330,7 @@ def combination(formats: FormatChoice) -> str:
     return "/".join(formats.operands.values())
 
 
-def interval(value: float, width: float, floor: float) -> tuple[float, float]:
+def interval(value: float, width: float, floor: float) -> FloatPair:
     """Losses between which 80 % of withheld scores are.
 
     Args:

@@ -17,7 +17,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from codesign.base.columns import JsonObject, StringTuple
+from codesign.base.columns import JsonObject, StringDict, StringTuple
 from codesign.base.errors import InputError, KeyedValueError, reraised_as_value_error
 from codesign.base.records import frozen
 from codesign.base.schema import Record, parse_record, read_document
@@ -119,7 +119,7 @@ class MeasuredTable(Record):
     seed: int
     device: str
     """Processor of the measurement: ``cpu``, or torch's name and that of the device."""
-    versions: dict[str, str]
+    versions: StringDict
     rows: list[MeasuredRow]
 
     @cached_property

@@ -8,12 +8,12 @@ dominated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from torch import Tensor
 
-from codesign.base.columns import Strings, StringTuple
+from codesign.base.columns import FloatMap, StringMap, Strings, StringTuple
 from codesign.base.errors import InfeasibleError
 from codesign.base.records import frozen
 from codesign.models.quantization.block_formats import find_block_format
@@ -37,7 +37,7 @@ class Sensitivity:
 
     product: str
     n_weights: int
-    divergence_nats: Mapping[str, float]
+    divergence_nats: FloatMap
 
     def measure(self, formats: Strings) -> Sensitivity:
         """The same for some formats."""
@@ -54,7 +54,7 @@ class Mixture:
         expected_divergence_nats: Sum of the sensitivities.
     """
 
-    formats: Mapping[str, str]
+    formats: StringMap
     average_bits: float
     expected_divergence_nats: float
 
@@ -68,7 +68,7 @@ def products(decoder: Decoder) -> list[str]:
 
 
 def mixed_decoder(
-    decoder: Decoder, formats: Mapping[str, str], calibration: Tensor, algorithm: str = "rtn"
+    decoder: Decoder, formats: StringMap, calibration: Tensor, algorithm: str = "rtn"
 ) -> Decoder:
     """The decoder with weights and inputs of each product in its format; others stay."""
     choice = FormatChoice("bf16", algorithm=algorithm)

@@ -13,11 +13,11 @@ from __future__ import annotations
 
 import csv
 import re
-from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from codesign.base.columns import FloatMap, StringDict, StringTuple
 from codesign.base.errors import UnknownNameError
 from codesign.base.records import frozen
 from codesign.base.schema import read_document
@@ -26,7 +26,7 @@ from codesign.models.quantization.block_formats import find_block_format
 
 _FILE = Path(__file__).parent / "published_scores.csv"
 
-_BILLIONS: Mapping[str, float] = read_document(_FILE.with_name("published_models.yaml")).data
+_BILLIONS: FloatMap = read_document(_FILE.with_name("published_models.yaml")).data
 
 Measure = Literal["accuracy", "perplexity"]
 OPERANDS = ("weights", "activations", "kv_cache")
@@ -50,7 +50,7 @@ class FormatChoice:
     algorithm: str = "rtn"
 
     @property
-    def operands(self) -> dict[str, str]:
+    def operands(self) -> StringDict:
         """Format of each operand."""
         return {name: getattr(self, name) for name in OPERANDS}
 
@@ -157,6 +157,6 @@ def n_parameters_of(model: str) -> float:
     return _BILLIONS[key] * 1e9
 
 
-def scored_models() -> tuple[str, ...]:
+def scored_models() -> StringTuple:
     """The models with published scores, as they are looked up."""
     return tuple(sorted({model_key(score.model) for score in published_scores()}))

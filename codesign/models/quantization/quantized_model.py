@@ -6,13 +6,14 @@ An algorithm is a word or several joined by ``+``: ``smoothquant``, then ``quaro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Literal, cast
 
 import torch
 from torch import Tensor
 
+from codesign.base.columns import StringMap
 from codesign.base.errors import InputError, check_known
 from codesign.models.quantization.block_formats import BlockFormat, find_block_format
 from codesign.models.quantization.decoder import LINEAR_NAMES, Decoder, layer_prefix
@@ -48,7 +49,7 @@ def quantized(
     formats: FormatChoice,
     calibration: Tensor,
     seed: int = 0,
-    formats_of_products: Mapping[str, str] | None = None,
+    formats_of_products: StringMap | None = None,
 ) -> Decoder:
     """The decoder with its weights rounded, which rounds activations and KV cache on their way.
 
@@ -89,7 +90,7 @@ def _or_none(name: str) -> BlockFormat | None:
 
 
 def _rounded_decoder(
-    decoder: Decoder, names: Mapping[str, str], rounding: Rounding, calibration: Tensor
+    decoder: Decoder, names: StringMap, rounding: Rounding, calibration: Tensor
 ) -> Decoder:
     """Layer after layer; the inputs of a layer are those behind the rounded ones before it."""
     weights = dict(decoder.weights)

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from codesign.base.columns import Fields, JsonObject, StringTuple
+from codesign.base.columns import Fields, JsonObject, StringDict, StringTuple
 from codesign.base.records import stated_values
 from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.workload import computed_keys
@@ -56,12 +56,12 @@ class FamilyTable(Record):
     aliases: dict[str, StringTuple]
     templates: dict[str, Family]
     families: dict[str, Family]
-    activations: dict[str, str]
-    layer_kinds: dict[str, str]
+    activations: StringDict
+    layer_kinds: StringDict
     numbers: StringTuple
     nested_parts: StringTuple
-    nested_types: dict[str, str]
-    alien_types: dict[str, str]
+    nested_types: StringDict
+    alien_types: StringDict
     alien_keys: dict[str, StringTuple]
     inert_keys: StringTuple
     reads: dict[str, StringTuple]

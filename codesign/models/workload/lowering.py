@@ -30,6 +30,7 @@ from typing import Literal
 
 import numpy as np
 
+from codesign.base.columns import FloatPair
 from codesign.base.errors import InputError
 from codesign.models.workload.dimension_parts import largest_parts
 from codesign.models.workload.layer_pass import Embedding, LayerPass, Span
@@ -102,7 +103,7 @@ def lower(
     if model.is_diffusion and not is_prefill:
         tokens, logit_tokens = prompt_tokens + generated_tokens, generated_tokens
 
-    def reach(window: int | None) -> tuple[float, float]:
+    def reach(window: int | None) -> FloatPair:
         """Context and cached tokens of a window."""
         if model.is_diffusion:
             return tokens, tokens
@@ -163,9 +164,7 @@ def _checked(block: Block, model: LanguageModel, operators: list[Operator]) -> l
     return operators
 
 
-def _spans(
-    model: LanguageModel, reach: Callable[[int | None], tuple[float, float]]
-) -> tuple[Span, ...]:
+def _spans(model: LanguageModel, reach: Callable[[int | None], FloatPair]) -> tuple[Span, ...]:
     """``reach`` gives the context and the cached tokens of a window."""
     windows: dict[LayerType, int | None] = {
         "full_attention": model.index_topk,
@@ -176,7 +175,7 @@ def _spans(
     def mean(layer_type: LayerType, *factors: HeadKey) -> float:
         return model.sum_over_layers(*factors, kinds=(layer_type,)) / model.n_layers(layer_type)
 
-    def stored(layer_type: LayerType) -> tuple[float, float]:
+    def stored(layer_type: LayerType) -> FloatPair:
         layers = model.n_layers(layer_type)
         if model.is_latent:  # one latent with its rotated key, which serves as value too
             return model.latent_dims.kv_lora_rank + model.latent_dims.qk_rope_head_dim, 0.0

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
+from codesign.base.columns import StringTuple
 from codesign.base.errors import InputError, KeyedValueError, describe_unknown
 from codesign.base.plugins import load
 from codesign.base.records import stated_values
@@ -204,7 +205,7 @@ class LanguageModel(Record):
     weight_block_size: tuple[Positive, Positive] | None = Field(None, exclude=True)
     """Rows and columns of the published 8-bit weights that share a scale, as
     ``quantization_config`` states them; None: none. Only laws of kernels ask for it."""
-    unquantized_parts: tuple[str, ...] = Field(UNQUANTIZED_PARTS, exclude=True)
+    unquantized_parts: StringTuple = Field(UNQUANTIZED_PARTS, exclude=True)
     """Parts whose weights stay in 16 bits whatever the format of the others, as
     ``quantization_config`` lists them, or as checkpoints in 8 and 4 bits have it. Only devices read
     it."""
@@ -282,9 +283,9 @@ class LanguageModel(Record):
 
     parameters: PublishedCount | None = None
     """The published parameter count."""
-    sources: tuple[str, ...] = ()
+    sources: StringTuple = ()
     """Documents in which the dimensions were read."""
-    notes: tuple[str, ...] = ()
+    notes: StringTuple = ()
     """Assumptions about a configuration file, and keys of it that are not modeled."""
 
     @model_validator(mode="before")
@@ -388,9 +389,7 @@ class LanguageModel(Record):
             )
         return self
 
-    def _check_together(
-        self, component: str, keys: tuple[str, ...], extra: tuple[str, ...]
-    ) -> None:
+    def _check_together(self, component: str, keys: StringTuple, extra: StringTuple) -> None:
         defaults = type(self).model_fields
         missing = [key for key in keys if getattr(self, key) is None]
         used = [key for key in (*keys, *extra) if getattr(self, key) != defaults[key].default]

@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
-from codesign.base.columns import JsonObject, StringTuple
+from codesign.base.columns import JsonObject, StringDict, StringTuple
 from codesign.base.errors import InputError, UnknownNameError, check_known
 from codesign.base.schema import (
     MOST_NODES,
@@ -69,7 +69,7 @@ def load_model(name_or_path: str) -> LanguageModel:
 
 
 @cache
-def _names() -> dict[str, str]:
+def _names() -> StringDict:
     """Every name of a bundled model, folded, with its file's."""
     further = read_document(_FOLDER.with_name("hub_names.yaml")).data
     return {

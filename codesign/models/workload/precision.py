@@ -15,6 +15,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal
 
+from codesign.base.columns import FloatPair
 from codesign.base.errors import UnusableValueError, known_entry
 from codesign.base.schema import Record, read_records
 from codesign.models.format_mixture import format_shares, is_mixed
@@ -94,7 +95,7 @@ def multiply_bits(name: str) -> int:
 
 
 @cache
-def weight_groups(name: str, convention: Convention = "exact") -> tuple[tuple[float, float], ...]:
+def weight_groups(name: str, convention: Convention = "exact") -> tuple[FloatPair, ...]:
     """Shares of the layers, and the bits of a weight in each group, fewest bits first.
 
     Formats of equal bits are one group: nothing that is stored or moved tells them apart.

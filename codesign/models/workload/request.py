@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal, get_args
 
 import numpy as np
 from pydantic import Field, model_validator
 
+from codesign.base.columns import StringMap
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.schema import Natural, Positive, Record, checked, unstored_at
 from codesign.models.workload.layer_pass import Embedding
@@ -100,7 +101,7 @@ BOTH_COUNTS = "both prompt_tokens and generated_tokens"
 class Request(SequenceRecord):
     """The requests of a batch, all alike; what a campaign's ``workload:`` says."""
 
-    other_words: ClassVar[Mapping[str, str]] = {
+    other_words: ClassVar[StringMap] = {
         "context_length": "prompt_tokens",
         "context_tokens": "prompt_tokens",
         "input_tokens": "prompt_tokens",

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import ArrayPair, FloatArray, IntArray
 from codesign.base.records import frozen
 from codesign.models.workload.request_trace import (
     BLOCK_TOKENS,
@@ -162,7 +162,7 @@ class SessionReuse(_Reuse):
         return self._summary(session.description, session.n_turns, waiting)
 
     @lru_cache(maxsize=64)  # noqa: B019 # an evaluator keeps its reuse as long as it lives
-    def _curve(self, sessions: float) -> tuple[FloatArray, FloatArray]:
+    def _curve(self, sessions: float) -> ArrayPair:
         """(g,) tokens touched within growing times, and (c, g) shares of turns that return.
 
         The first curves are for the think times, and the last is for the shared prefix.
@@ -188,7 +188,7 @@ class SessionReuse(_Reuse):
         shared = (touches / touches.sum()) @ seen
         return touched, np.stack([*(self._returns(times, s)[0] for s in self._gaps_s), shared])
 
-    def _returns(self, times: FloatArray, gap_s: float) -> tuple[FloatArray, FloatArray]:
+    def _returns(self, times: FloatArray, gap_s: float) -> ArrayPair:
         """(g,) share of turns that return within each of ``times``, and (g,) the mean think time,
         cut off there."""
         if self._session.think_times == "fixed" or gap_s == 0:

@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, StringDict
 from codesign.base.errors import InputError, KeyedValueError, known_entry
 from codesign.base.schema import (
     Natural,
@@ -65,7 +65,7 @@ class Session(Record):
     """Exponent of Zipf's law: the prefix of rank r is taken in proportion to ``r ** -exponent``."""
     think_times: ThinkTimes = "exponential"
     """Distribution of the think times around their means."""
-    sources: Annotated[dict[str, str], Field(min_length=1)]
+    sources: Annotated[StringDict, Field(min_length=1)]
     """Source of each number."""
 
     @field_validator("turns")

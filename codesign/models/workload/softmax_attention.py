@@ -16,6 +16,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import partial
 
+from codesign.base.columns import FloatPair
 from codesign.models.workload.layer_pass import LayerPass, Span
 from codesign.models.workload.model import SOFTMAX_LAYERS, LanguageModel
 from codesign.models.workload.operator_rules import OperatorRule, operator_rule
@@ -122,8 +123,8 @@ def _scores(
     rows: float,
     inner: float,
     outer: float,
-    inputs: tuple[float, float],
-    cached: tuple[float, float],
+    inputs: FloatPair,
+    cached: FloatPair,
     reused: float = 0.0,
     rule: OperatorRule | None = None,
     sinks: float = 0.0,

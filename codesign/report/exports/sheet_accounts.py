@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codesign.base.columns import StringTuple
+from codesign.base.columns import StringDict, StringTuple
 from codesign.base.errors import InputError
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -42,7 +42,7 @@ INTERFACE_COLUMNS = (
 )  # fmt: skip
 
 
-def interval_words(evaluated: EvaluatedDesign) -> dict[str, str]:
+def interval_words(evaluated: EvaluatedDesign) -> StringDict:
     """The interval of every metric, or that it has none; a dash where the metric has no value."""
     try:
         intervals = design_intervals(evaluated, SAMPLES)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import logging
 import shutil
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from codesign.base.columns import Fields, IntArray, JsonObject, Strings
+from codesign.base.columns import Fields, FloatMap, IntArray, JsonObject, Strings
 from codesign.base.errors import InputError, StoreError
 from codesign.base.locks import exclusive
 from codesign.base.notebook import table_html
@@ -457,7 +457,7 @@ class Campaign:
         return enumerated_problem(self._resolved)
 
     def _listed_front(
-        self, front: ExactFront, rows: IntArray, reference_point: Mapping[str, float]
+        self, front: ExactFront, rows: IntArray, reference_point: FloatMap
     ) -> Results:
         return front_results(
             front,
@@ -488,7 +488,7 @@ class Campaign:
         rows = results.exact.representatives()
         return self._listed_front(results.exact, rows, results.reference_point)
 
-    def _reference_point(self, front: ExactFront) -> Mapping[str, float]:
+    def _reference_point(self, front: ExactFront) -> FloatMap:
         """The bound of the hypervolume, as results have it or would have it."""
         if self.store_path.exists():
             with open_store(self.store_path) as store:

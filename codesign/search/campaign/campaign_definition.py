@@ -12,7 +12,15 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from codesign.base import plugins, resources
-from codesign.base.columns import Fields, FloatArray, JsonObject, StringTuple, plain_value
+from codesign.base.columns import (
+    Fields,
+    FloatArray,
+    FloatDict,
+    FloatMap,
+    JsonObject,
+    StringTuple,
+    plain_value,
+)
 from codesign.base.errors import InputError, ProblemList, describe_unknown, mistakes_at
 from codesign.base.evaluator import Evaluator, reading_of
 from codesign.base.records import frozen
@@ -249,7 +257,7 @@ class ResolvedDefinition:
     definition: Definition
     problem: Problem
     optimizers: tuple[ConfiguredOptimizer, ...]
-    reference_point: Mapping[str, float] | None
+    reference_point: FloatMap | None
     screening: Problem | None = None
     settings: Fields = field(default_factory=dict)
 
@@ -493,7 +501,7 @@ def _problem(document: Document, definition: Definition) -> Problem:
 
 def _reference_point(
     document: Document, definition: Definition, problem: Problem
-) -> dict[str, float] | None:
+) -> FloatDict | None:
     if definition.reference_point is None:
         return None
     names = problem.objective_names

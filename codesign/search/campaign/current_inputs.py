@@ -10,7 +10,7 @@ from pathlib import Path
 
 import codesign
 from codesign.base.code_digest import code_digest
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, StringDict
 from codesign.base.errors import InputError, StoreError
 from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import (
@@ -155,7 +155,7 @@ class CurrentInputs:
 
 
 @cache
-def library_versions() -> dict[str, str]:
+def library_versions() -> StringDict:
     """Versions of all that can change the last bits of a result."""
     versions = {"python": platform.python_version(), "codesign": codesign.__version__}
     for name in _LIBRARIES:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from codesign.base.columns import StringTuple
 from codesign.base.records import frozen
 
 
@@ -19,7 +20,7 @@ class Difference:
         lengths: Of two lists that differ in length, of which the values are what only one has.
     """
 
-    path: tuple[str, ...]
+    path: StringTuple
     stored: Any
     now: Any
     lengths: tuple[int, int] | None = None
@@ -29,7 +30,7 @@ class Difference:
         return text + (" ({} -> {} entries)".format(*self.lengths) if self.lengths else "")
 
 
-def differences(stored: Any, now: Any, path: tuple[str, ...] = ()) -> Iterator[Difference]:
+def differences(stored: Any, now: Any, path: StringTuple = ()) -> Iterator[Difference]:
     """Every leaf in which two JSON values differ."""
     if isinstance(stored, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys([*stored, *now]):

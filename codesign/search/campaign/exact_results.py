@@ -5,12 +5,11 @@ So that whatever shows or exports a campaign's results does the same for the tru
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import FloatMap, IntArray, StringMap
 from codesign.search.campaign.campaign_definition import Definition
 from codesign.search.campaign.reference import minimized
 from codesign.search.campaign.results import EXACT_RUN, Results
@@ -25,8 +24,8 @@ def front_results(
     rows: IntArray,
     definition: Definition,
     problem: Problem,
-    reference_point: Mapping[str, float],
-    versions: Mapping[str, str],
+    reference_point: FloatMap,
+    versions: StringMap,
 ) -> Results:
     """Designs of an exact front with all their metrics.
 

@@ -22,7 +22,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, StringDict
 from codesign.base.errors import CodesignError, StoreError
 from codesign.base.files import write_text
 from codesign.base.locks import try_lock
@@ -64,9 +64,9 @@ class Origin(Record):
     """SHA-256 of these observations."""
     exact_front: str | None = None
     """SHA-256 of the file of the exact front."""
-    campaigns: dict[str, str] = Field(default_factory=dict)
+    campaigns: StringDict = Field(default_factory=dict)
     """SHA-256 of the observations of each campaign of a comparison, by its folder."""
-    versions: dict[str, str]
+    versions: StringDict
     """Versions of the libraries that can change the last bits of a result."""
 
 

@@ -16,11 +16,9 @@ of the runs, so that no design that breaks a limit decides.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, FloatDict, FloatMap, IntArray
 from codesign.base.errors import InfeasibleError, JobError
 from codesign.base.metrics import flipped_columns
 from codesign.base.records import frozen
@@ -60,8 +58,8 @@ class Reference:
             and bounds no result.
     """
 
-    point: Mapping[str, float]
-    bounds: Mapping[str, float]
+    point: FloatMap
+    bounds: FloatMap
     is_provisional: bool
     is_of_feasible: bool
     sample: Observations
@@ -70,7 +68,7 @@ class Reference:
 def find_reference(
     problem: Problem,
     rows: IntArray,
-    stated_point: Mapping[str, float] | None,
+    stated_point: FloatMap | None,
     evaluate: Evaluate | None = None,
     searches: bool = True,
 ) -> Reference:
@@ -114,7 +112,7 @@ def find_reference(
     return Reference(point, bounds, len(kept_objectives) < ENOUGH, is_of_feasible, observations)
 
 
-def worst_point(problem: Problem, objectives: FloatArray) -> dict[str, float]:
+def worst_point(problem: Problem, objectives: FloatArray) -> FloatDict:
     """Worst value of each objective among (n, m) minimized ones, in natural sign."""
     worst = zip(problem.objectives, objectives.max(axis=0).tolist(), strict=True)
     return {objective.metric.name: objective.flipped(value) for objective, value in worst}
@@ -122,7 +120,7 @@ def worst_point(problem: Problem, objectives: FloatArray) -> dict[str, float]:
 
 def settled(
     store: Store, stored: StoredObservations, exact_front: FloatArray | None = None
-) -> tuple[dict[str, float], FloatArray]:
+) -> tuple[FloatDict, FloatArray]:
     """The reference point of results, and (n,) the hypervolume of each run so far.
 
     As stored, but where the stored point is provisional and feasible designs are known by now.
@@ -182,7 +180,7 @@ def admissible_sample(problem: Problem, n: int) -> IntArray:
     return np.concatenate(admitted_rows)
 
 
-def _bounds(problem: Problem) -> dict[str, float]:
+def _bounds(problem: Problem) -> FloatDict:
     """Tightest bound from the bad side that a constraint sets, by objective."""
     tightest = {}
     for objective in problem.objectives:
@@ -197,7 +195,7 @@ def _bounds(problem: Problem) -> dict[str, float]:
     return tightest
 
 
-def minimized(problem: Problem, point: Mapping[str, float]) -> FloatArray:
+def minimized(problem: Problem, point: FloatMap) -> FloatArray:
     """(m,) the reference point as the search sees it."""
     return np.array(
         [objective.flipped(point[objective.metric.name]) for objective in problem.objectives]

@@ -10,7 +10,16 @@ from importlib.util import find_spec
 import numpy as np
 
 from codesign.base import notebook
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, JsonObject, StringTuple
+from codesign.base.columns import (
+    Arrays,
+    BoolArray,
+    FloatArray,
+    FloatMap,
+    IntArray,
+    JsonObject,
+    StringMap,
+    StringTuple,
+)
 from codesign.base.failures import Status
 from codesign.base.notebook import metric_text
 from codesign.base.records import frozen
@@ -52,14 +61,14 @@ class Results:
 
     definition: Definition
     problem: Problem
-    reference_point: Mapping[str, float]
+    reference_point: FloatMap
     runs: tuple[Run, ...]
     run_index: IntArray
     step: IntArray
     batch: IntArray
     observations: Observations
     hypervolume: FloatArray
-    versions: Mapping[str, str] = field(default_factory=dict)
+    versions: StringMap = field(default_factory=dict)
     epoch: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     accepted: tuple[StringTuple, ...] = ()
     exact: ExactFront | None = None

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.base import resources
+from codesign.base.columns import StringTuple
 from codesign.base.errors import CodesignError
 from codesign.base.locks import is_held
 from codesign.base.records import frozen
@@ -37,7 +38,7 @@ class CampaignStatus:
     budget: int
     runs: tuple[RunStatus, ...]
     problem: str | None = None
-    notices: tuple[str, ...] = ()
+    notices: StringTuple = ()
 
     @property
     def has_ended(self) -> bool:

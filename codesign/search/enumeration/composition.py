@@ -20,7 +20,15 @@ from functools import partial
 
 import numpy as np
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
+from codesign.base.columns import (
+    ArrayDict,
+    Arrays,
+    BoolArray,
+    FloatArray,
+    FloatDict,
+    IntArray,
+    Strings,
+)
 from codesign.base.errors import InfeasibleError, InputError, JobError, UnattainableError
 from codesign.base.evaluator import Evaluator
 from codesign.search.enumeration.front import Archive, ExactFront, dominated_by
@@ -337,13 +345,13 @@ class SystemSearch:
                 ],
             )
 
-    def nearest(self) -> tuple[int, dict[str, float], dict[str, float]]:
+    def nearest(self) -> tuple[int, FloatDict, FloatDict]:
         """System whose worst excess is least.
 
         Returns:
             Its setting, its metrics by name, its excess by limit.
         """
-        best: tuple[int, dict[str, float], dict[str, float]] | None = None
+        best: tuple[int, FloatDict, FloatDict] | None = None
         for rows, values in self._first_chunks():
             metrics, excess = self.limited(rows, values)
             worst = np.max(list(excess.values()), axis=0)
@@ -357,9 +365,7 @@ class SystemSearch:
         assert best is not None  # there is a setting
         return best
 
-    def limited(
-        self, shared: IntArray, values: Sequence[FloatArray]
-    ) -> tuple[Arrays, dict[str, FloatArray]]:
+    def limited(self, shared: IntArray, values: Sequence[FloatArray]) -> tuple[Arrays, ArrayDict]:
         """(n,) limited metrics by name, and relative excess by limit."""
         names = sorted({name for limit in self._limits for name in limit.expression.names})
         metrics = self._composed(shared, values, names)
@@ -369,9 +375,7 @@ class SystemSearch:
         }
         return metrics, excess
 
-    def _composed(
-        self, shared: IntArray, values: Sequence[FloatArray], names: Sequence[str]
-    ) -> Arrays:
+    def _composed(self, shared: IntArray, values: Sequence[FloatArray], names: Strings) -> Arrays:
         """(n,) metrics of systems by name, and those that are derived from them."""
         natural = {
             pool.name: pool.natural(pool_values)

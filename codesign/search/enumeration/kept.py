@@ -9,12 +9,11 @@ within the limits is the front of the stored designs within them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import IntArray, Strings, StringTuple
+from codesign.base.columns import FloatMap, IntArray, Strings, StringTuple
 from codesign.base.errors import InputError, check_known
 from codesign.base.records import frozen
 from codesign.search.enumeration.front import ExactFront
@@ -68,7 +67,7 @@ class KeptFront:
         choosing = _choosing_metrics(self.problem)
         return tuple(x for x in self.problem.objectives if x.metric.name not in choosing)
 
-    def positions(self, limits: Mapping[str, float]) -> IntArray:
+    def positions(self, limits: FloatMap) -> IntArray:
         """Positions of the points of the exact front under limits; of equal points the first.
 
         The first is the least in the kept metrics, one after the other. A limit that is looser

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import ArrayDict, FloatArray, IntArray
 from codesign.base.metrics import Metric
 from codesign.base.records import frozen
 
@@ -53,7 +53,7 @@ class PoolFront:
             ]
         )
 
-    def natural(self, values: FloatArray) -> dict[str, FloatArray]:
+    def natural(self, values: FloatArray) -> ArrayDict:
         """(n,) by metric, each with its own sign, of (n, k) minimized values."""
         return {metric.name: metric.flipped(values[:, j]) for j, metric in enumerate(self.metrics)}
 

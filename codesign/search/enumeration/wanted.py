@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import ArrayPair, FloatArray
 from codesign.base.records import frozen
 from codesign.search.enumeration.front import Archive, dominated_by
 
@@ -30,7 +30,7 @@ class WantedPart:
     is_sampled: bool = True
 
 
-def barriers(incumbents: FloatArray, wanted: WantedPart | None) -> tuple[FloatArray, FloatArray]:
+def barriers(incumbents: FloatArray, wanted: WantedPart | None) -> ArrayPair:
     """(p, m) incumbents that are wanted, and (b, m) points of which what they dominate is left out.
 
     Args:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject
+from codesign.base.columns import ArrayDict, Fields, IntArray, JsonObject
 from codesign.base.evaluator import Evaluation
 from codesign.base.failures import Failure
 from codesign.search.observations import Observations
@@ -55,7 +55,7 @@ def read_answer(plain: Fields) -> Answer | Failure:
     return Failure(**plain["failure"]) if "failure" in plain else plain
 
 
-def _columns(section: str, answers: Sequence[Answer | Failure]) -> dict[str, FloatArray]:
+def _columns(section: str, answers: Sequence[Answer | Failure]) -> ArrayDict:
     sections_of_answers = [
         {} if isinstance(answer, Failure) else answer[section] for answer in answers
     ]

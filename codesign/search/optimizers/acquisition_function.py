@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from scipy.special import log_ndtr
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import ArrayPair, FloatArray
 from codesign.base.records import frozen
 from codesign.search.optimizers.improvement import (
     Scale,
@@ -41,9 +41,7 @@ class OutcomeModel:
     target: Target
     posterior: Posterior
 
-    def predict(
-        self, points: QueryPoints, least_variance: float = 0.0
-    ) -> tuple[FloatArray, FloatArray]:
+    def predict(self, points: QueryPoints, least_variance: float = 0.0) -> ArrayPair:
         """(n,) posterior means and deviations on the target's scale.
 
         Args:
@@ -62,7 +60,7 @@ class OutcomeModel:
         within = log_ndtr((limit - mean) / (inflation * deviation))
         return np.where(self.target.least(points) > 0, -np.inf, within)
 
-    def violation(self, points: QueryPoints) -> tuple[FloatArray, FloatArray]:
+    def violation(self, points: QueryPoints) -> ArrayPair:
         """(n,) means and deviations of violations on their scale."""
         mean, deviation = self.predict(points)
         return self.target.scale.natural(mean), self.target.scale.slope * deviation
@@ -134,7 +132,7 @@ class AcquisitionFunction:
         return _times_within(values, self.failing, points, least)
 
     @cached_property
-    def _boxes(self) -> tuple[FloatArray, FloatArray]:
+    def _boxes(self) -> ArrayPair:
         """:func:`boxes` of a front that is a little better, for what improves on it by too little.
 
         Else a design that the model cannot tell from one on the front, as where parameters do not
@@ -147,7 +145,7 @@ class AcquisitionFunction:
     def _scales(self) -> list[Scale]:
         return [model.target.scale for model in self.objectives]
 
-    def _outcomes(self, points: QueryPoints) -> tuple[FloatArray, FloatArray]:
+    def _outcomes(self, points: QueryPoints) -> ArrayPair:
         """(n, m) posterior means and deviations of objectives, on the scales."""
         # No improvement is expected of the least noise that every process has.
         return _columns(model.predict(points, NOISE) for model in self.objectives)
@@ -191,8 +189,8 @@ class AcquisitionFunction:
 
 
 def _columns(
-    predictions: Iterable[tuple[FloatArray, FloatArray]],
-) -> tuple[FloatArray, FloatArray]:
+    predictions: Iterable[ArrayPair],
+) -> ArrayPair:
     """(n, k) means and deviations of k models."""
     means, deviations = zip(*predictions, strict=True)
     return np.column_stack(means), np.column_stack(deviations)
@@ -216,7 +214,7 @@ def _times_within(
     return values
 
 
-def boxes(front: FloatArray, reference: FloatArray) -> tuple[FloatArray, FloatArray]:
+def boxes(front: FloatArray, reference: FloatArray) -> ArrayPair:
     """(b, m) corners of the box below the reference point, then of those that are dominated.
 
     The dominated boxes do not overlap. There are a third as many as boxes of what is not dominated

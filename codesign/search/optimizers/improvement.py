@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtr
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import ArrayPair, FloatArray
 from codesign.base.records import frozen
 
 _MOST_NUMBERS = 1 << 22
@@ -95,7 +95,7 @@ class Scale:
         beyond = self._stretched(values)[1]
         return float(-len(values) * np.log(self.slope) - stretch - beyond.sum())
 
-    def _stretched(self, values: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def _stretched(self, values: FloatArray) -> ArrayPair:
         """Values or their logarithms, and the logarithm by which each is compressed."""
         raw = self.sign * np.log(self.sign * values) if self.sign else values
         return raw, np.log1p(np.maximum(raw - self.knee, 0.0) / self.width)

@@ -15,7 +15,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import ArrayPair, FloatArray, IntArray
 from codesign.base.schema import Record
 from codesign.search.observations import Observations
 from codesign.search.optimizers.acquisition_function import boxes
@@ -81,9 +81,7 @@ class GpEhviPaper(LearningOptimizer):
         lower, upper = boxes(front_values(history), bound)
         return expected_hypervolume_improvement(mean, deviation, scales, lower, upper)
 
-    def _predict(
-        self, rows: IntArray, values: FloatArray, candidates: IntArray
-    ) -> tuple[FloatArray, FloatArray]:
+    def _predict(self, rows: IntArray, values: FloatArray, candidates: IntArray) -> ArrayPair:
         """(k,) mean and deviation of a function at candidates, after its (n,) values at rows."""
         import torch
         from botorch.fit import fit_gpytorch_mll

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import ArrayPair, FloatArray, IntArray
 from codesign.base.errors import needing_extra
 from codesign.base.records import frozen
 from codesign.search.optimizers.additive import (
@@ -210,7 +210,7 @@ class GaussianProcess:
         weights = torch.cholesky_solve((values - mean)[:, None], factor)[:, 0]
         return cls(features, values, mean, hyperparameters, factor, weights)
 
-    def predict(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def predict(self, features: FloatArray) -> ArrayPair:
         """(k,) means and standard deviations at (k, f) features."""
         import torch
 
@@ -273,7 +273,7 @@ class Posterior:
         noises = [process.hyperparameters.noise for process in self.processes]
         return float(self.weights @ np.array(noises))
 
-    def predict(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def predict(self, features: FloatArray) -> ArrayPair:
         """(k,) means and standard deviations of the function at (k, f) features."""
         predictions = [process.predict(features) for process in self.processes]
         means = np.stack([mean for mean, _ in predictions])

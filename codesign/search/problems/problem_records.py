@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, Strings, StringTuple
+from codesign.base.columns import FloatArray, FloatDict, FloatMap, StringDict, Strings, StringTuple
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.schema import Document, Record, parse_record, read_document
 from codesign.search.problem import Problem
@@ -61,7 +61,7 @@ class ProblemRecord(Record):
     """Distinct points of the exact front."""
     front_designs: int
     """Designs that have these objectives."""
-    reference_point: dict[str, float]
+    reference_point: FloatDict
     """Bound of the hypervolume by objective, in natural sign."""
     hypervolume: float
     """Hypervolume of the exact front, bounded by the reference point."""
@@ -90,7 +90,7 @@ def published() -> dict[str, ProblemRecord]:
     return dict(sorted(records.items(), key=lambda item: (item[1].kind, item[0])))
 
 
-def withdrawn() -> dict[str, str]:
+def withdrawn() -> StringDict:
     """Reasons for which versions no longer hold, by ``NAME.vN``."""
     path = FOLDER / _WITHDRAWN
     data = read_document(path).data if path.exists() else {}
@@ -126,7 +126,7 @@ def read_record(path: Path) -> ProblemRecord:
     return parse_record(Document(path.name, data, {}), ProblemRecord)
 
 
-def definition_digest(problem: Problem, reference_point: Mapping[str, float] | None) -> str:
+def definition_digest(problem: Problem, reference_point: FloatMap | None) -> str:
     """Hash of all that a front and its hypervolume depend on, but the code."""
     data = {"problem": problem.provenance(), "reference_point": reference_point}
     return digest(json.dumps(data, sort_keys=True, default=str).encode())

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import ArrayPair, FloatArray
 
 _SERVICES_ALIKE = 0.5
 """(1 + c^2) / 2 of a variation c = 0 of service times [Allen1990]_."""
@@ -56,7 +56,7 @@ def wait_quantile_s(
 
 def _tail_and_share(
     arrivals_per_s: float, pool_per_s: FloatArray, machines: FloatArray
-) -> tuple[FloatArray, FloatArray]:
+) -> ArrayPair:
     """(n,) mean wait of a request that waits, infinite where machines do not keep up, and share."""
     with np.errstate(divide="ignore"):
         tail_s = _SERVICES_ALIKE / np.maximum(pool_per_s - arrivals_per_s, 0.0)

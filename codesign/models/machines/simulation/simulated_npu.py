@@ -20,7 +20,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, FloatPair
 from codesign.base.records import frozen
 from codesign.models.machines.simulation.events import Schedule
 from codesign.models.machines.simulation.tiles import Steps
@@ -53,7 +53,7 @@ class SimulatedNpu:
     clock_hz: float
     bandwidth_bytes_per_s: Sequence[float]
     latency_s: Sequence[float]
-    stream_share: tuple[float, float]
+    stream_share: FloatPair
     has_one_port: bool
     is_staged: bool
     own: FloatArray

@@ -19,7 +19,7 @@ from functools import reduce
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, StringTuple
+from codesign.base.columns import ArrayDict, FloatArray, StringTuple
 from codesign.base.records import frozen
 from codesign.models.hardware.array import Dataflow, Organization
 from codesign.models.machines.npu.operator_stage import TILE_BUFFER_SHARE
@@ -350,7 +350,7 @@ def _interval_sums(
     return np.asarray(steps * (done[-1] * n_products / (steps.sum() or 1.0)))
 
 
-def _far_passes(work: OperatorWork, tiling: Tiling) -> dict[str, FloatArray]:
+def _far_passes(work: OperatorWork, tiling: Tiling) -> ArrayDict:
     """Bytes that each pass over an operand brings from off chip or takes there, by the names of
     :class:`Steps`; one element for each time that the operand is streamed."""
     n, pinned, held = work.n_products or 1.0, tiling.pinned, tiling.held_bytes

@@ -89,7 +89,7 @@ class Collective:
         for latency, per_byte in zip(self.latency_s, self.seconds_per_byte, strict=True):
             time = per_byte * message_bytes
             time += latency
-            best = time if best is None else np.minimum(best, time, out=best)
+            best = time if best is None else np.minimum(best, time)
         assert best is not None  # there are protocols
         return best
 

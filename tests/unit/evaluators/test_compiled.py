@@ -263,36 +263,26 @@ def test_a_switch_that_makes_no_sense_is_refused_by_the_evaluator(
         NpuEvaluator(request)
 
 
-def run_python(code, **environment):
+def test_one_design_is_evaluated_without_loading_numba(fresh, monkeypatch):
+    monkeypatch.setattr(compiled, "_can_load", pytest.fail)
+    evaluator(*CASES[0]).evaluate(taken(designs("memexplorer"), slice(1)))
+
+
+def run_python(code):
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, env={}
     )
     return done.stdout.strip()
 
 
-EVALUATE = """
-import sys
-from codesign.evaluators.npu import NpuEvaluator
-from codesign.space import load_space
-from codesign.models.memtech import load_library
-from codesign.models.workload import Request
-space = load_space("memexplorer", {"memtech": load_library().catalog()})
-one = NpuEvaluator(Request(model="llama-3.3-70b", phase="decode", trace="osworld"))
-rows = space.encode(space.designs["D1"])
-print(float(one.evaluate(space.columns(rows)).metrics["throughput_tokens_per_s"][0]).hex())
-print("numba" in sys.modules)
-"""
-
-
-@needs_numba
-def test_one_design_is_evaluated_without_loading_numba():
-    assert run_python(EVALUATE).splitlines()[1] == "False"
-
-
-LOOP = """
+LOOPS = """
+import os
 from codesign.evaluators.npu import compiled
 from codesign.models.machines.npu import machine_code
-print(machine_code.cache_folder() is None, type(compiled.loop()._cache).__name__)
+for os.environ["XDG_CACHE_HOME"] in {folders}:
+    machine_code.cache_folder.cache_clear()
+    loop = compiled.loop.__wrapped__()
+    print(machine_code.cache_folder() is None, type(loop._cache).__name__)
 """
 
 
@@ -300,8 +290,8 @@ print(machine_code.cache_folder() is None, type(compiled.loop()._cache).__name__
 def test_where_nothing_can_be_written_the_loop_stays_in_memory(tmp_path):
     blocked = tmp_path / "file"
     blocked.write_text("not a folder")
-    assert run_python(LOOP, XDG_CACHE_HOME=str(blocked)) == "True NullCache"
-    assert run_python(LOOP, XDG_CACHE_HOME=str(tmp_path)) == "False FunctionCache"
+    printed = run_python(LOOPS.format(folders=[str(blocked), str(tmp_path)]))
+    assert printed == "True NullCache\nFalse FunctionCache"
 
 
 @needs_numba

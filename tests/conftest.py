@@ -130,13 +130,7 @@ def _one_worker_compiles_the_loop():
 
     def compile_in_turn(*functions):
         loop = compile_loop(*functions)
-        compile_ = loop.compile
-
-        def compile_or_read(signature):
-            with _TURN:
-                return compile_(signature)
-
-        loop.compile = compile_or_read
+        loop.compile = _TURN(loop.compile)
         return loop
 
     with pytest.MonkeyPatch.context() as patch:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, check_known
 from codesign.base.text import shown_path
 from codesign.cli.campaigns import Folder, Name, Workers
@@ -17,6 +16,7 @@ from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
     from codesign.answers.decisions import MapAnswer, MapsAnswer
+    from codesign.base.columns import JsonObject
     from codesign.insight.decisions.plane import DecisionPlane
     from codesign.search.campaign import Campaign
     from codesign.search.enumeration import ExactFront

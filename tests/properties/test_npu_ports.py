@@ -30,11 +30,9 @@ CASES = [
 ]
 
 
-SPACE = cache(lambda: load_space("memexplorer", {"memtech": load_library().catalog()}))
-
-
+@cache
 def design(name, dataflow):
-    space = SPACE()
+    space = load_space("memexplorer", {"memtech": load_library().catalog()})
     return dict(space.columns(space.encode({**space.designs[name], "dataflow": dataflow})))
 
 

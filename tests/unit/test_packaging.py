@@ -19,8 +19,8 @@ from codesign.cli import main
 sys.exit(any(main(words.split()) for words in sys.argv[1:]))
 """
 SMALL = """
-space: grid
-evaluator: {name: benchmark-functions, function: zdt1, steps: 8}
+space: zdt
+evaluator: {name: benchmark-functions, function: zdt1}
 objectives: [minimize f1, minimize f2]
 reference_point: {f1: 1.1, f2: 11}
 optimizers: [pls, random]
@@ -50,10 +50,6 @@ def test_every_package_without_a_permissive_licence_is_named_to_contributors():
 
 @pytest.mark.timeout(300)
 def test_a_python_without_posix_modules_searches_and_reports(tmp_path):
-    (tmp_path / "spaces").mkdir()
-    (tmp_path / "spaces" / "grid.yaml").write_text(
-        "parameters: {x1: {low: 0, high: 8}, x2: {low: 0, high: 8, step: 4}}", encoding="utf-8"
-    )
     (tmp_path / "small.yaml").write_text(SMALL, encoding="utf-8")
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", WITHOUT_POSIX,

@@ -116,10 +116,11 @@ def crossings(owners, n_levels):
     return [float(sum(owner >= level for owner in owners)) for level in range(n_levels)]
 
 
-def random_hierarchies(n):
+@pytest.fixture(scope="module")
+def hierarchies():
     rng = np.random.default_rng(0)
     made = []
-    for _ in range(n):
+    for _ in range(200):
         n_levels = int(rng.integers(1, 5))
         bandwidth = 10 ** rng.uniform(-1.5, 0.0, n_levels)
         if rng.random() < 0.7:  # the usual case: nearer is faster
@@ -151,11 +152,6 @@ def closed_form(owners, bandwidth, latency):
 def excess(owners, bandwidth, latency):
     simulated = Simulation(list(owners), bandwidth, latency).run()
     return simulated / closed_form(owners, bandwidth, latency) - 1.0
-
-
-@pytest.fixture(scope="module")
-def hierarchies():
-    return random_hierarchies(200)
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,5 @@
 """Results name the evaluator and its profile; a design is evaluated again as its campaign did."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -99,20 +98,17 @@ def test_a_comparison_names_them(capsys, monkeypatch, tmp_path):
     assert said in Path("runs/compare-both/tables.md").read_text(encoding="utf-8")
 
 
-_TABLES = ["x.json", "x.yaml", "x.md"]
+_TABLES = {
+    "x.json": '"evaluator":{"name":"npu","profile":"plain"}',
+    "x.yaml": "evaluator:name:npuprofile:plain",
+    "x.md": "-evaluator:npu,profileplain",
+}
 
 
 @pytest.mark.parametrize("file", _TABLES)
-def test_exports_name_them(file, capsys, tmp_path):
-    path = tmp_path / file
-    assert main(["export", "usual", "--output", str(path)]) == 0
-    text = path.read_text(encoding="utf-8")
-    if file == "x.md":
-        assert "- evaluator: npu, profile plain\n" in text
-    elif file == "x.json":
-        assert json.loads(text)["evaluator"] == {"name": "npu", "profile": "plain"}
-    else:
-        assert "evaluator:\n  name: npu\n  profile: plain\n" in text
+def test_exports_name_them(file, tmp_path):
+    assert main(["export", "usual", "--output", str(tmp_path / file)]) == 0
+    assert _TABLES[file] in "".join((tmp_path / file).read_text(encoding="utf-8").split())
 
 
 def test_the_page_and_the_spec_sheet_name_them(capsys, tmp_path):

@@ -42,7 +42,7 @@ was found along any constant, or at the ends of any two."""
 _SEED = 0
 _NEAR = 1e-9
 _ROUNDING = 1e-13
-_STEPS = 16
+_STEPS = 32
 """Steps of the search for a flip along a way, before bisection. [ours]"""
 _BISECTIONS = 30
 _BESIDE, _MOST_BESIDE, _MOST_TRIED = 1.05, 2000, 12

@@ -461,7 +461,7 @@ _SETTING_UNITS = (
 OPERANDS = {"kv": "KV cache", "weight": "weights", "activation": "activations"}
 """Operands of a model in words."""
 _SETTING_TITLES = {
-    "pe_array": "matrix array", "vector_length": "vector lanes", "sram_dies": "SRAM dies",
+    "pe_array": "matrix array", "vector_length": "vector lanes", "sram_dies": "SRAM dies or banks",
     "n_devices": "devices",
     "sram_3d_layers": "stacked SRAM layers", "kv_format": "KV cache format",
     "storage_priority": "nearest data", "bandwidth_priority": "bandwidth first to",

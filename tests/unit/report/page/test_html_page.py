@@ -88,7 +88,7 @@ def test_the_sources_say_what_was_asked_and_with_what_it_was_made(written):
     said = dict(re.findall(r"<dt>([^<]*)</dt><dd>([^<]*)</dd>", foot))
     assert said["space"].startswith("memexplorer, ") and said["seeds"] == "0, 1, 2"
     assert said["workload"] == "model llama-3.3-70b, trace osworld, phase prefill"
-    assert said["constraints"].startswith("TDP at most 700 W, SRAM dies + stacked")
+    assert said["constraints"].startswith("TDP at most 700 W, SRAM dies or banks")
     assert said["time"] == "9 s of computing, all runs together"  # six runs of 1.5 s
     assert said["versions"] == "codesign 0.0, numpy 0.0"
     assert said["evaluated"].startswith("180, of which ")

@@ -468,9 +468,10 @@ def absent_metrics(
             why = f"{name} is all on-chip memory of a shipped device, whose area nobody knows"
             reasons |= dict.fromkeys(needed, why)
     tiers = [name for key in values if key in TIER_TECHNOLOGIES for name in values[key]]
-    for name in dict.fromkeys(str(name) for name in tiers if name is not None):
-        for metric, needed_quantity in needed.items():
-            for quantity in ("interface_area", needed_quantity):
-                if getattr(library[name], quantity) is None:
-                    reasons.setdefault(metric, f"memory technology {name!r} states no {quantity}")
+    memories = dict.fromkeys(str(name) for name in tiers if name is not None)
+    for metric, quantity in needed.items():
+        required = dict.fromkeys(("interface_area", quantity))
+        lacks = {x: [q for q in required if getattr(library[x], q) is None] for x in memories}
+        if listed := [f"{name} states no {' and no '.join(x)}" for name, x in lacks.items() if x]:
+            reasons.setdefault(metric, f"memory technology {'; '.join(listed)}")
     return reasons

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar, dataclass_transform
 
@@ -28,3 +28,13 @@ def frozen(cls: type[Class]) -> type[Class]:
 def stated_values(values: Mapping[Key, Value | None]) -> dict[Key, Value]:
     """The values that are not None, by their keys."""
     return {key: value for key, value in values.items() if value is not None}
+
+
+def picked_values(values: Mapping[Key, Value], keys: Iterable[Key]) -> dict[Key, Value]:
+    """The values under some keys, in the order of these; what has none is left out."""
+    return {key: values[key] for key in keys if key in values}
+
+
+def remaining_values(values: Mapping[Key, Value], keys: Container[object]) -> dict[Key, Value]:
+    """The values under all keys but some."""
+    return {key: value for key, value in values.items() if key not in keys}

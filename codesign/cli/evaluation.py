@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.base.errors import InputError, known_entry
-from codesign.base.records import frozen, stated_values
+from codesign.base.records import frozen, remaining_values, stated_values
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import (
@@ -175,7 +175,7 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
         )
     # A trace on the command line replaces the file's token counts, and the other way round.
     dropped = _TOKENS if inputs.keys() & _TOKENS else set()
-    filed = {key: value for key, value in file.workload.items() if key not in dropped}
+    filed = remaining_values(file.workload, dropped)
     space = api.load_space(subject.space or file.space or _DEFAULT_SPACE)
     pairs = read_pairs("--set", subject.settings)
     values: Fields = {}

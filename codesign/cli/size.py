@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.base.errors import InputError, check_known, known_entry
-from codesign.base.records import frozen
+from codesign.base.records import frozen, remaining_values
 from codesign.cli.flag_records import flag_names, set_flags
 from codesign.cli.flags import check_figure, count, naming, numbers
 from codesign.cli.output import AsJson, make_console, report, say
@@ -359,8 +359,8 @@ def _report_instance(
         )
         explanation = replace(
             explanation,
-            metrics={key: x for key, x in explanation.metrics.items() if key not in hidden},
-            ranges={key: x for key, x in explanation.ranges.items() if key not in hidden},
+            metrics=remaining_values(explanation.metrics, hidden),
+            ranges=remaining_values(explanation.ranges, hidden),
             notes=[*explanation.notes, note],
         )
     answer = SizeAnswer(

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from rich.table import Table
 
 from codesign.base.columns import Fields, JsonObject, StringDict
+from codesign.base.records import remaining_values
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report.edge import edge_words
 from codesign.report.labels import (
@@ -99,11 +100,7 @@ _NOT_PRINTED = ("title", "component", "banks", "matrix_bound")
 
 
 def _printed(rows: Sequence[Fields]) -> list[JsonObject]:
-    return [
-        {key: value for key, value in row.items() if key not in _NOT_PRINTED}
-        | {"technology": bank_words(row)}
-        for row in rows
-    ]
+    return [remaining_values(row, _NOT_PRINTED) | {"technology": bank_words(row)} for row in rows]
 
 
 def _settings(evaluated: EvaluatedDesign) -> tuple[StringDict, list[Table]]:
@@ -121,10 +118,7 @@ def _settings(evaluated: EvaluatedDesign) -> tuple[StringDict, list[Table]]:
 
 def timeline_table(rows: Sequence[Fields], width: int) -> Table:
     """The way of one request through a system; no rows for what is none."""
-    shown_rows = [
-        {key: value for key, value in row.items() if key not in ("kind", "sets_rate")}
-        for row in rows
-    ]
+    shown_rows = [remaining_values(row, ("kind", "sets_rate")) for row in rows]
     table = rows_table("One request that waits for nobody", shown_rows, width, _TIMELINE_COLUMNS)
     lines = [limit_words(rows), str(table.caption or "")]
     table.caption = "\n".join(filter(None, lines)) or None

@@ -13,7 +13,7 @@ from codesign.answers.designs import FrontDistance
 from codesign.api import PreparedEvaluator, load_compiled_loop, prepare_campaign
 from codesign.base.columns import FloatArray, IntArray, JsonObject
 from codesign.base.errors import InputError, JobError
-from codesign.base.records import frozen
+from codesign.base.records import frozen, picked_values
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.plateaus import folded_front
 from codesign.report.chart import Axis, Chart, Line, Mark, Panel, Points
@@ -309,7 +309,7 @@ def session_of_campaign(campaign: Campaign) -> Session:
         results.rows[positions],
         results.objectives[positions],
         results.exact is not None,
-        {key: places[key] for key in PICK_KEYS if key in places},
+        picked_values(places, PICK_KEYS),
     )
     return Session(prepared, name, front if len(problem.objectives) > 1 else None)
 

@@ -22,7 +22,7 @@ from codesign.base.columns import (
     Value,
 )
 from codesign.base.errors import InputError, ProblemList, describe_unknown, known_entry
-from codesign.base.records import stated_values
+from codesign.base.records import picked_values, remaining_values, stated_values
 from codesign.base.units import Unit
 from codesign.space.components import Component, components_of
 from codesign.space.expression_parser import parse_expression
@@ -350,9 +350,9 @@ class DesignSpace:
         Raises:
             InputError: Unknown names or values (the nearest is offered), or one that is missing.
         """
-        machines = {name: design[name] for name in self.pools if name in design}
+        machines = picked_values(design, self.pools)
         if machines:
-            rest = {name: value for name, value in design.items() if name not in machines}
+            rest = remaining_values(design, machines)
             design = self._machine_values(machines, where) | rest
         problems = ProblemList(
             describe_unknown(f"parameter of {self.name}", name, self.names)

@@ -25,6 +25,7 @@ from codesign.base.columns import (
     combined,
     distinct,
 )
+from codesign.base.records import picked_values
 from codesign.evaluators.npu.cost_metrics import (
     COST_METRICS,
     COST_OF_TOKENS,
@@ -158,7 +159,7 @@ class BestCase:
             limits |= self._timed_metrics(case, arrays)
         if set(metrics) & costs:
             limits |= _costs(least, limits, metrics)
-        return {name: limits[name] for name in metrics if name in limits}
+        return picked_values(limits, metrics)
 
     def least_violations(self, designs: Columns, undecided: Domains) -> Arrays:
         """(n,) least relative excess of ``capacity`` and ``shoreline`` of any completion."""

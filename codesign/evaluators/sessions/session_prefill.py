@@ -19,7 +19,7 @@ from codesign.base.evaluator import PoolPrices
 from codesign.base.metrics import ALL_METRICS, HIT_METRICS
 from codesign.base.schema import Record
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
-from codesign.evaluators.sessions.sessions_evaluator import SessionCosts, SessionsEvaluator
+from codesign.evaluators.sessions.sessions_evaluator import SessionsEvaluator
 from codesign.models.hardware.formula_operations import sum_of
 
 _REPORTED = ("throughput_tokens_per_s", "time_to_first_token_s", "dynamic_joules_per_token",
@@ -41,6 +41,7 @@ class SessionPrefill(SessionsEvaluator):
 
     Workload = PrefillWorkload
     workload: PrefillWorkload
+    needs_levels = True
 
     def __init__(
         self, workload: PrefillWorkload, options: SessionsOptions, machine: Record | None
@@ -62,23 +63,18 @@ class SessionPrefill(SessionsEvaluator):
         zeros = np.zeros_like(machine["tdp_watts"])
         return zeros, zeros
 
-    def _pool_metrics(self, machine: Arrays, costs: SessionCosts) -> Arrays:
-        """(n,) metrics that a pool of a system needs."""
-        memory, turns = costs.memory, costs.cached
-        prices = self.first.prices
+    def _pool_metrics(self, costs: Arrays, sums: FloatArray, levels: FloatArray) -> Arrays:
+        prices, n_turns = self.first.prices, float(self._reuse.classes.turns.sum())
         per_hour = float("nan") if prices is None else prices.usd_per_hour_of_capital
-        outer_usd = sum_of(tuple(memory.price_usd))
-        worn = turns.written_bytes * memory.wear_per_byte
-        machine_usd = machine["standing_usd_per_hour"] / per_hour
-        machine_wear_usd = worn[: memory.n_tiers].max(axis=0) * machine_usd
-        n_turns = float(turns.classes.turns.sum())
+        rate, _, turns_s, *_, written, _ = sums
         tokens = n_turns * self.workload.turn_tokens
+        machine_usd = written * costs["wear"] * (costs["usd_per_hour"] / per_hour)
+        outer_usd = sum_of(tuple(written * levels[5] * levels[6]))
         return {
-            "throughput_tokens_per_s": costs.sessions_per_s * tokens,
-            "time_to_first_token_s": costs.turns_s / n_turns,
-            "dynamic_joules_per_token": costs.dynamic_joules / tokens,
-            "idle_watts": machine["idle_watts"] + memory.background_watts,
-            "standing_usd_per_hour": machine["standing_usd_per_hour"] + outer_usd * per_hour,
-            "wear_usd_per_token": (machine_wear_usd + sum_of(tuple(worn * memory.price_usd)))
-            / tokens,
+            "throughput_tokens_per_s": rate * tokens,
+            "time_to_first_token_s": turns_s / n_turns,
+            "dynamic_joules_per_token": costs["joules"] / tokens,
+            "idle_watts": costs["idle_watts"],
+            "standing_usd_per_hour": costs["usd_per_hour"] + costs["outer_usd"] * per_hour,
+            "wear_usd_per_token": (machine_usd + outer_usd) / tokens,
         }

@@ -19,32 +19,35 @@ from typing import Any, ClassVar, Self, cast
 import numpy as np
 
 from codesign.base.columns import (
-    MOST_COMBINATIONS,
     Arrays,
     Columns,
     Domains,
     Fields,
     FloatArray,
-    IntArray,
-    combined,
-    distinct,
     first_values,
     n_designs,
-    taken,
 )
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.forwarding import forwarded
-from codesign.base.metrics import FORMAT_METRICS, SESSION_METRICS, chosen_metrics
+from codesign.base.metrics import FORMAT_METRICS, HIT_METRICS, SESSION_METRICS, chosen_metrics
 from codesign.base.records import frozen
 from codesign.base.schema import Record
+from codesign.evaluators.npu.compiled import is_worthwhile
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
+from codesign.evaluators.sessions.compiled_sums import loop
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
+from codesign.evaluators.sessions.hosted_designs import (
+    HostedDesigns,
+    distinct_of,
+    hit_metrics,
+    hosted,
+)
 from codesign.evaluators.sessions.level_columns import (
     CACHE_PARAMETERS,
     MOST_CACHES,
-    DesignLevels,
-    design_levels,
+    LevelTables,
+    level_tables,
 )
 from codesign.evaluators.sessions.session_workload import (
     CONCURRENT,
@@ -52,9 +55,8 @@ from codesign.evaluators.sessions.session_workload import (
     SessionWorkload,
 )
 from codesign.models.accounts.wear import lifetime_years
-from codesign.models.deployments.cache_levels import CachedTurns, TurnCosts
+from codesign.models.deployments.cache_levels import HostSessions, session_sums, turn_room
 from codesign.models.hardware.accelerator import UnitTables
-from codesign.models.hardware.formula_operations import sum_of
 from codesign.models.memtech import Range
 from codesign.models.memtech.technology import ACCOUNT_NUMBERS
 from codesign.models.workload.precision import bits_per_element
@@ -74,6 +76,10 @@ _UNBOUNDED = ("cache_lifetime_years", "outer_hit_share",
 """Metrics that a better machine may make worse."""
 _ACCOUNTS = {"name", "note", "sources", "status", "available", "date", *ACCOUNT_NUMBERS}
 """Keys of a technology that change no time and no energy of a prefill."""
+_DETAILS = frozenset({*HIT_METRICS, "cache_lifetime_years"})
+"""Metrics that need the fields and the hits of every level."""
+_BLOCK = 8192
+"""Designs composed at a time, so that their arrays stay in the cache."""
 _SMALL, _MOST_REMEMBERED = 2000, 32
 """Designs of a batch whose prefills are remembered, and number of such batches [ours]."""
 _SOFTWARE = frozenset({CONCURRENT, *CACHE_PARAMETERS})
@@ -86,25 +92,6 @@ class _Prefill:
     cached_tokens: int
     prompt_tokens: int
     generated_tokens: int
-
-
-@frozen
-class SessionCosts:
-    """Sessions on ``n`` machines with their caches.
-
-    Attributes:
-        memory: Levels that hold contexts.
-        cached: Turns with the shares of contexts that each level holds.
-        sessions_per_s: (n,) rate of a machine.
-        turns_s: (n,) seconds of all prefills of a session.
-        dynamic_joules: (n,) energy of a session without background power.
-    """
-
-    memory: DesignLevels
-    cached: CachedTurns
-    sessions_per_s: FloatArray
-    turns_s: FloatArray
-    dynamic_joules: FloatArray
 
 
 class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
@@ -123,6 +110,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     workload: SessionWorkload
     options: SessionsOptions
     members: dict[_Prefill | None, PhaseMachine]
+    needs_levels: ClassVar[bool] = False
+    """True if further metrics are always asked for."""
 
     superseded = forwarded(Evaluator.superseded, "first")
 
@@ -234,7 +223,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 
     def known_violations(self, designs: Columns) -> Arrays:
         """Violations of the decoding machine; ``sessions`` is batch size over sessions, less 1."""
-        few, number = _distinct_machines(designs)
+        few, number = distinct_of(designs, _SOFTWARE)
         limits = {name: values[number] for name, values in self.first.known_violations(few).items()}
         return limits | {"sessions": self._sessions_excess(designs)}
 
@@ -262,22 +251,27 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         names = chosen_metrics(metrics, self.metric_names)
         if not n_designs(designs):
             return Evaluation({name: np.empty(0) for name in names})
-        few, number = _distinct_machines(designs)
+        return self.evaluate_hosted(hosted(designs), names)
+
+    def evaluate_hosted(self, designs: HostedDesigns, names: Sequence[str]) -> Evaluation:
+        """Metrics and violations of designs that are split into hosts and outer caches."""
+        hosts, host = designs.hosts, designs.host
+        few, number = distinct_of(hosts, _SOFTWARE)
         passed = [name for name in self._passed if name in names]
         decode = self.first.evaluate(few, [*self._needed, *passed])
-        times, joules = self._prefill_costs(designs, self._prefill_metrics)
         values = {name: rows[number] for name, rows in decode.metrics.items()}
-        used = values["memory_used_bytes"]
-        kv_bytes = _least(designs, {}, "kv_format", self.first.workload.format_convention)
-        results = self._composed(designs, values, times, joules, used,
-                                 kv_bytes, {})  # fmt: skip
-        results |= {name: values[name] for name in passed}
+        costs = self._prefill_costs(hosts, self._prefill_metrics)
+        results = self._composed(designs, values, costs, values["memory_used_bytes"], {}, names)
+        results |= {name: values[name][host] for name in passed}
         failures = {
-            i: decode.failures[int(j)] for i, j in enumerate(number) if j in decode.failures
+            i: decode.failures[int(j)]
+            for i, j in enumerate(number[host] if decode.failures else ())
+            if j in decode.failures
         }
         limits = {name: excess[number] for name, excess in decode.violations.items()}
-        limits |= {"sessions": self._sessions_excess(designs)}
-        return Evaluation({name: results[name] for name in names}, limits, failures)
+        limits |= {"sessions": self._sessions_excess(hosts)}
+        excesses = {name: excess[host] for name, excess in limits.items()}
+        return Evaluation({name: results[name] for name in names}, excesses, failures)
 
     def _prefill_metrics(self, few: Columns) -> dict[_Prefill, Arrays]:
         """Times and energies of every prefill.
@@ -311,10 +305,10 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         return memory[key]
 
     def _prefill_costs(
-        self, designs: Columns, of: Callable[[Columns], Mapping[_Prefill, Arrays]]
+        self, hosts: Columns, of: Callable[[Columns], Mapping[_Prefill, Arrays]]
     ) -> tuple[FloatArray, FloatArray]:
-        """(3, q, n) seconds and joules if context, only its shared prefix, or nothing is found."""
-        few, number = _distinct_machines(designs, _SOFTWARE | {BATCH_SIZE})
+        """(3, q, u) seconds and joules if context, only its shared prefix, or nothing is found."""
+        few, number = distinct_of(hosts, _SOFTWARE | {BATCH_SIZE})
         rows = of(few)
         states = list(zip(*self._keys, strict=True))
         times = np.stack([[rows[key][_TTFT] for key in keys] for keys in states])
@@ -327,128 +321,134 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 
     def _composed(
         self,
-        designs: Columns,
+        designs: HostedDesigns,
         machine: Arrays,
-        times: FloatArray,
-        joules: FloatArray,
+        costs: tuple[FloatArray, FloatArray],
         used_bytes: FloatArray,
-        kv_bytes: FloatArray,
         undecided: Domains,
+        names: Sequence[str],
     ) -> dict[str, FloatArray]:
-        """(n,) every metric of sessions, from those of machines or from their best cases."""
-        classes, turns = self._reuse.classes, self._reuse.classes.turns
+        """(n,) metrics of sessions, from those of machines or from their best cases.
+
+        Args:
+            machine: (u,) metrics of the hosts.
+            costs: (3, q, u) seconds and joules of prefills.
+            used_bytes: (u,) bytes of weights and running requests.
+            names: Metrics that are needed.
+        """
+        hosts, classes, model = designs.hosts, self._reuse.classes, self.workload.language_model
         level: Any = getattr(self.first.options, "technology_level", "typical")
-        units = UnitTables(self.first.technologies(), level)
-        memory = design_levels(
-            designs, units, self.options, machine["memory_capacity_bytes"], used_bytes,
+        levels = level_tables(
+            hosts, designs.caches, UnitTables(self.first.technologies(), level), self.options,
+            machine["memory_capacity_bytes"], used_bytes,
             not CACHE_PARAMETERS.isdisjoint(undecided),
         )  # fmt: skip
-        batch = self._batch(designs)
-        fewest, sessions = self._counts(
-            designs, CONCURRENT, self.workload.concurrent_sessions, undecided
-        )
-        cached, shared = self._cached_turns(memory, fewest, kv_bytes)
-        time_costs, energy_costs = (
-            TurnCosts(costs[0], shared * costs[1] + (1.0 - shared) * costs[2])
-            for costs in (times, joules)
-        )
-        answers = classes.total(classes.generated_tokens)
-        step_s, joules_per_answer_token = self._answer_costs(machine)
-        busy_s = cached.session_s(time_costs, answers * step_s / batch)
-        turn_s = cached.turn_s(time_costs, self.workload.language_model.num_hidden_layers)
-        alone_s = self._reuse.think_s + cached.total(turn_s) + answers * step_s
-        rate = 1.0 / busy_s
-        if not self._is_always_busy:
-            rate = np.minimum(rate, sessions / alone_s)
-        prompt_total = classes.total(classes.context_tokens + classes.new_tokens)
-        first = classes.is_first
-        lost = 1.0 - cached.cumulative_hits[-1]
-        # A shared prefix is found where the rest of a context is not.
-        contexts = classes.context_tokens[:, None]
-        is_shared = shared * (1.0 - first)[:, None]
-        recomputed = contexts - is_shared * np.minimum(self._reuse.shared_tokens, contexts)
-        computed = classes.total(classes.new_tokens) + cached.total(lost * recomputed)
-        usd_per_hour, life_years = self._price(machine, memory, cached, rate)
-        dynamic_joules = cached.session_joules(energy_costs) + answers * joules_per_answer_token
-        session_joules = dynamic_joules + (machine["idle_watts"] + memory.background_watts) / rate
-        tokens = prompt_total + answers
-        usd_per_joule = getattr(self.first.prices, "usd_per_joule", np.nan)
-        usd = usd_per_hour / 3600.0 / rate + session_joules * usd_per_joule
-        machine_share = cached.cumulative_hits[memory.n_tiers - 1]
-        shares = iter(cached.hits[memory.n_tiers :])
-        by_cache = {
-            f"cache{i}_hit_share": cached.total(contexts * next(shares)) / prompt_total
-            if {f"cache{i}_technology", f"cache{i}_units"} <= designs.keys()
-            else np.zeros_like(rate)
-            for i in range(1, MOST_CACHES + 1)
-        }
-        costs = SessionCosts(memory, cached, rate, cached.total(turn_s), dynamic_joules)
-        return {
-            "sessions_per_s": rate,
-            "output_tokens_per_s": rate * answers,
-            "first_turn_time_to_first_token_s": _mean(turns * first, turn_s),
-            "later_turn_time_to_first_token_s": _mean(turns * (1.0 - first), turn_s),
-            _TPOT: step_s,
-            "loaded_time_per_output_token_s": busy_s * batch / answers,
-            "prompt_hit_share": 1.0 - computed / prompt_total,
-            "machine_hit_share": cached.total(contexts * machine_share) / prompt_total,
-            "outer_hit_share": sum_of(tuple(by_cache.values())),
-            **by_cache,
-            "later_turn_hit_share": _mean(turns * (1.0 - first), cached.cumulative_hits[-1]),
-            "computed_tokens_per_asked_token": computed / prompt_total,
-            CONCURRENT: sessions,
-            "energy_joules_per_asked_token": session_joules / tokens,
-            "usd_per_million_asked_tokens": usd / tokens * 1e6,
-            "tdp_watts": machine["tdp_watts"] + memory.peak_watts,
-            "unit_cost_usd": machine["unit_cost_usd"] + sum_of(tuple(memory.price_usd)),
-            "cache_lifetime_years": life_years,
-            **self._pool_metrics(machine, costs),
-        }
-
-    def _answer_costs(self, machine: Arrays) -> tuple[FloatArray, FloatArray]:
-        """(n,) seconds and joules of a token of an answer."""
-        return machine[_TPOT], machine[_JOULES]
-
-    def _pool_metrics(self, machine: Arrays, costs: SessionCosts) -> Arrays:
-        """(n,) further metrics of machines that only prefill."""
-        return {}
-
-    def _cached_turns(
-        self, memory: DesignLevels, sessions: FloatArray, kv_bytes: FloatArray
-    ) -> tuple[CachedTurns, FloatArray]:
-        """The turns with the levels, and (n,) the share of shared prefixes that are found."""
-        classes, model = self._reuse.classes, self.workload.language_model
+        kv_bytes = _least(hosts, undecided, "kv_format", self.first.workload.format_convention)
 
         def stored(tokens: float) -> FloatArray:
             return kv_elements(model, tokens) * kv_bytes + state_bytes(model, tokens)
 
         contexts = classes.context_tokens
         mean = max(classes.total(contexts) / classes.turns.sum(), 1.0)
-        per_token = stored(mean) / mean
-        rooms = np.cumsum(memory.levels.capacity_bytes, axis=0) / per_token
-        hits = np.stack([self._reuse.hit_shares(room, sessions) for room in rooms])
-        added = classes.total(classes.new_tokens + classes.generated_tokens) * per_token
         context_bytes = np.stack([stored(tokens) * (tokens > 0) for tokens in contexts.tolist()])
-        return CachedTurns(classes, context_bytes, added, hits[:, :-1], memory.levels), hits[-1, -1]
+        fewest, sessions = self._counts(
+            hosts, CONCURRENT, self.workload.concurrent_sessions, undecided
+        )
+        batch, (step_s, token_joules) = self._batch(hosts), self._answer_costs(machine)
+        reuse, prices = self._reuse, self.first.prices
+        answers_s = classes.total(classes.generated_tokens) * step_s
+        token_bytes, rooms = stored(mean) / mean, np.cumsum(levels.tiers[0], axis=0)
+        first, later = classes.turns * classes.is_first, classes.turns * (1.0 - classes.is_first)
+        loads = HostSessions(
+            *costs, context_bytes, token_bytes, answers_s / batch, answers_s,
+            np.full_like(sessions, np.inf) if self._is_always_busy else sessions,
+            machine["standing_usd_per_hour"],
+            np.stack([reuse.hit_shares(room / token_bytes, fewest) for room in rooms]),
+            levels.tiers, levels.outer, reuse.table(float(fewest[0])),
+            (classes.turns, first, later),
+            (max(float(first.sum()), 1e-300), max(float(later.sum()), 1e-300)),
+            classes.total(classes.new_tokens + classes.generated_tokens),
+            model.num_hidden_layers, reuse.think_s,
+            prices.usd_per_hour_of_capital if prices else np.nan,
+        )  # fmt: skip
+        values = {**machine, _TPOT: step_s, _JOULES: token_joules, CONCURRENT: sessions,
+                  BATCH_SIZE: batch}  # fmt: skip
+        results: dict[str, FloatArray] = {}
+        for count in np.unique(fewest).tolist():
+            loads = loads._replace(reuse=reuse.table(count))
+            positions = np.flatnonzero(fewest[designs.host] == count)
+            for start in range(0, len(positions), _BLOCK):
+                block = positions[start : start + _BLOCK]
+                part = replace(designs, host=designs.host[block], cache=designs.cache[block])
+                metrics = self._metrics_of(part, loads, levels, values, names)
+                for name in {*names} & {*metrics}:
+                    results.setdefault(name, np.empty(len(designs.host)))[block] = metrics[name]
+        return results
 
-    def _price(
+    def _metrics_of(
         self,
+        designs: HostedDesigns,
+        loads: HostSessions,
+        levels: LevelTables,
         machine: Arrays,
-        memory: DesignLevels,
-        cached: CachedTurns,
-        rate: FloatArray,
-    ) -> tuple[FloatArray, FloatArray]:
-        """(n,) dollars of an hour without power, and years until the first level is worn out."""
-        prices = self.first.prices
-        per_hour = prices.usd_per_hour_of_capital if prices else np.nan
-        written = np.where(memory.wear_per_byte > 0, cached.written_bytes * rate, 0.0)
-        life_years = lifetime_years(written, memory.wear_per_byte)
-        worn_per_hour = written * memory.wear_per_byte * 3600.0
-        outer = memory.price_usd * np.maximum(worn_per_hour, per_hour)
-        # A machine whose tier is worn out before it is written off is replaced as a whole.
-        worn = worn_per_hour[: memory.n_tiers].max(axis=0) / (per_hour or np.inf)
-        standing = machine["standing_usd_per_hour"] * np.maximum(worn, 1.0)
-        return standing + sum_of(tuple(outer)), life_years
+        names: Sequence[str],
+    ) -> dict[str, FloatArray]:
+        """(n,) metrics of a block of designs; ``machine`` has (u,) metrics of the hosts."""
+        classes, host, cache = self._reuse.classes, designs.host, designs.cache
+        has_details = self.needs_levels or not _DETAILS.isdisjoint(names)
+        if not has_details and is_worthwhile(len(host)):
+            sums = np.empty((8, len(host)))
+            loop()(host, cache, loads, turn_room(loads), sums)
+        else:
+            room = turn_room(loads, len(host))
+            sums = np.stack(session_sums(host, cache, loads, room))
+        rate, busy_s, _, first_s, later_s, prefill_joules, written, usd_per_hour = sums
+        answers = classes.total(classes.generated_tokens)
+        tokens = classes.total(classes.context_tokens + classes.new_tokens) + answers
+        dynamic_joules = prefill_joules + answers * machine[_JOULES][host]
+        idle_watts = machine["idle_watts"][host] + levels.background_watts[cache]
+        joules = dynamic_joules + idle_watts / rate
+        usd_per_joule = getattr(self.first.prices, "usd_per_joule", np.nan)
+        usd = usd_per_hour / 3600.0 / rate + joules * usd_per_joule
+        metrics = {
+            "sessions_per_s": rate,
+            "output_tokens_per_s": rate * answers,
+            "first_turn_time_to_first_token_s": first_s,
+            "later_turn_time_to_first_token_s": later_s,
+            "loaded_time_per_output_token_s": busy_s * machine[BATCH_SIZE][host] / answers,
+            "energy_joules_per_asked_token": joules / tokens,
+            "usd_per_million_asked_tokens": usd / tokens * 1e6,
+            "tdp_watts": machine["tdp_watts"][host] + levels.peak_watts[cache],
+            "unit_cost_usd": machine["unit_cost_usd"][host] + levels.price_usd[cache],
+            **{name: machine[name][host] for name in (_TPOT, CONCURRENT)},
+        }
+        if has_details:
+            metrics |= hit_metrics(designs, loads, self._reuse, room.hits)
+            wear = room.levels[5]
+            written_per_s = np.where(wear > 0, written * rate, 0.0)
+            metrics["cache_lifetime_years"] = lifetime_years(written_per_s, wear)
+            costs = {
+                "joules": dynamic_joules, "idle_watts": idle_watts,
+                "usd_per_hour": machine["standing_usd_per_hour"][host],
+                "wear": wear[: len(loads.hits)].max(axis=0), "outer_usd": levels.price_usd[cache],
+            }  # fmt: skip
+            metrics |= self._pool_metrics(costs, sums, room.levels)
+        return metrics
+
+    def _answer_costs(self, machine: Arrays) -> tuple[FloatArray, FloatArray]:
+        """(u,) seconds and joules of a token of an answer."""
+        return machine[_TPOT], machine[_JOULES]
+
+    def _pool_metrics(self, costs: Arrays, sums: FloatArray, levels: FloatArray) -> Arrays:
+        """(n,) further metrics of machines that only prefill.
+
+        Args:
+            costs: (n,) joules of a session, watts at rest, price of an hour, wear of a byte, and
+                price of the outer caches.
+            sums: (8, n) those of :func:`session_sums`.
+            levels: (7, l, n) fields of the levels.
+        """
+        return {}
 
     # --- bounds --------------------------------------------------------------------------------
 
@@ -459,12 +459,13 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         metrics: Sequence[str],
     ) -> Arrays:
         """(n,) bounds over all completions of a design: sessions on the machine's best cases."""
-        few, number = _distinct_machines(designs)
+        split = hosted(designs)
+        few, number = distinct_of(split.hosts, _SOFTWARE)
         passed = [name for name in self._passed if name in metrics]
         needed = [name for name in self._needed if name != "memory_used_bytes"]
         decode = self.first.best_case(few, undecided, [*needed, *passed])
-        times, joules = self._prefill_costs(
-            designs,
+        costs = self._prefill_costs(
+            split.hosts,
             lambda few: {
                 key: machine.best_case(few, undecided, [_TTFT, _JOULES])
                 for key, machine in self.members.items()
@@ -472,20 +473,22 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             },
         )
         values = {name: rows[number] for name, rows in decode.items()}
-        request = self.first.workload
-        batch = self._batch(designs)
-        kv_bytes = _least(designs, undecided, "kv_format", request.format_convention)
-        weight_bytes = _least(designs, undecided, "weight_format", request.format_convention)
-        used = request.weight_elements * weight_bytes + batch * (
+        request, hosts = self.first.workload, split.hosts
+        kv_bytes, weight_bytes = (
+            _least(hosts, undecided, name, request.format_convention)
+            for name in ("kv_format", "weight_format")
+        )
+        used = request.weight_elements * weight_bytes + self._batch(hosts) * (
             request.kv_elements_per_request * kv_bytes + request.state_bytes_per_request
         )
-        results = self._composed(designs, values, times, joules, used, kv_bytes, undecided)
-        bounds = results | {name: values[name] for name in passed if name in values}
-        return {name: bounds[name] for name in metrics if name in bounds and name not in _UNBOUNDED}
+        bounded = [name for name in metrics if name not in _UNBOUNDED]
+        results = self._composed(split, values, costs, used, undecided, bounded)
+        bounds = results | {name: values[name][split.host] for name in passed if name in values}
+        return {name: bounds[name] for name in bounded if name in bounds}
 
     def explain(self, designs: Columns) -> Explanation | None:
         """The account of the decoding machine, with the metrics of sessions."""
-        account = self.first.explain(_distinct_machines(designs)[0])
+        account = self.first.explain(distinct_of(designs, _SOFTWARE)[0])
         if account is None:
             return None
         evaluation = self.evaluate(designs)
@@ -511,12 +514,6 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         )  # fmt: skip
 
 
-def _mean(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """(n,) weighted mean over classes; 0 if all weights are 0."""
-    total = sum_of(tuple(weights[:, None] * values))
-    return total / max(float(weights.sum()), 1e-300)
-
-
 def _least(designs: Columns, undecided: Domains, name: str, convention: Any) -> FloatArray:
     """(n,) least bytes of an element in a format that may be undecided."""
 
@@ -527,15 +524,3 @@ def _least(designs: Columns, undecided: Domains, name: str, convention: Any) -> 
         return designs[name].lookup(width)
     n = n_designs(designs)
     return np.full(n, min(map(width, undecided[name])))
-
-
-def _distinct_machines(
-    designs: Columns, ignored: frozenset[str] = _SOFTWARE
-) -> tuple[Columns, IntArray]:
-    """The ``u`` distinct machines of ``n`` designs, and (n,) the position of each design's."""
-    machine = {name: column for name, column in designs.items() if name not in ignored}
-    key, limit = combined(*(column.codes for column in machine.values()))
-    if limit >= MOST_COMBINATIONS:
-        return machine, np.arange(len(key))
-    number, first = distinct(key, limit)
-    return taken(machine, first), number

@@ -10,128 +10,239 @@ The tightest port sets the least time of a session; linear-programming duality f
 multiplier for the port. So every result is monotone in capacities, bandwidths and times, and best
 cases of these bound it.
 
+The formulas work on the arrays of many designs, or in a compiled loop on the numbers of one.
+
 Limiting assumptions: copies that stay in a level after a move up take no room from other contexts;
 writes are buffered; the time to the first token includes no wait for other sessions.
 """
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
-from codesign.base.columns import FloatArray
-from codesign.base.records import frozen
+from codesign.base.columns import FloatArray, IntArray
 from codesign.models.deployments.queueing.fleet import exposed_s
-from codesign.models.hardware.formula_operations import sum_of
-from codesign.models.workload.reuse import TurnClasses
+from codesign.models.hardware.formula_operations import larger, smaller, where
+
+Three = tuple[FloatArray, FloatArray, FloatArray]
+"""Three arrays."""
+_ZEROS: Any = (0.0,) * 7
 
 
-@frozen
-class CacheLevels:
-    """``l`` levels of ``n`` machines, the first with the running requests; every array is (l, n).
+class HostSessions(NamedTuple):
+    """Sessions on ``u`` hosts, machines without outer caches, with ``v`` choices of these.
 
-    Attributes:
-        capacity_bytes: Room for contexts; 0 where a machine does not have the level.
-        read_bytes_per_s: Rate at which contexts are read from a level; infinite for the first.
-        write_s_per_byte: Time of the read port for a byte written; 0 if writes have another port.
-        move_joules_per_byte: Energy of a byte that moves up from the level to the next.
-        write_joules_per_byte: Energy of a byte written.
-    """
-
-    capacity_bytes: FloatArray
-    read_bytes_per_s: FloatArray
-    write_s_per_byte: FloatArray
-    move_joules_per_byte: FloatArray
-    write_joules_per_byte: FloatArray
-
-
-@frozen
-class TurnCosts:
-    """Time or energy of the prefills of ``q`` classes of turns; every array is (q, n).
+    There are ``q`` classes of turns, ``t`` tiers of the machine and ``k`` outer caches. A field of
+    a level is the room for contexts, the rate of reads, the time of the read port for a byte
+    written, the energy of a byte that moves up to the next level and of a byte written, the wear
+    of a byte, or the price.
 
     Attributes:
-        reused: Cost with the context in the first level.
-        computed: Cost with the context computed anew, except a shared prefix that is found.
+        times: (3, q, u) seconds of the prefill of a turn if its context, its shared prefix or
+            nothing is found.
+        joules: (3, q, u) energy of these prefills.
+        context_bytes: (q, u) bytes of a context.
+        token_bytes: (u,) bytes of a token of the mean context.
+        answers_s: (u,) seconds of the answers of a session on a busy machine.
+        alone_s: (u,) seconds of these answers on a machine of their own.
+        most_sessions: (u,) most sessions at a time.
+        usd_per_hour: (u,) price of an hour of the machine.
+        hits: (t, q + 1, u) share of the contexts found in a tier or above; last of shared prefixes.
+        tiers: (7, t, u) fields of the tiers, the one with the running requests first.
+        outer: (7, k, v) fields of the outer caches.
+        reuse: (g,) tokens touched, (q + 1, g) shares of contexts that caches of so many tokens
+            hold, and (q + 1, g) slopes from there.
+        turns: (q,) turns of each class, and those that are first and later turns.
+        n_turns: First turns and later turns.
+        added_tokens: Tokens that a session adds.
+        n_layers: Layers of the model.
+        think_s: Think times of a session.
+        price_share: Part of a price that falls on an hour.
     """
 
-    reused: FloatArray
-    computed: FloatArray
-
-
-@frozen
-class CachedTurns:
-    """Turns of ``n`` machines with caches.
-
-    Attributes:
-        classes: ``q`` classes of turns.
-        context_bytes: (q, n) bytes of a context.
-        added_bytes: (n,) bytes that a session adds, new tokens and answers.
-        cumulative_hits: (l, q, n) share of the contexts found in a level or above.
-        levels: The levels.
-    """
-
-    classes: TurnClasses
+    times: FloatArray
+    joules: FloatArray
     context_bytes: FloatArray
-    added_bytes: FloatArray
-    cumulative_hits: FloatArray
-    levels: CacheLevels
+    token_bytes: FloatArray
+    answers_s: FloatArray
+    alone_s: FloatArray
+    most_sessions: FloatArray
+    usd_per_hour: FloatArray
+    hits: FloatArray
+    tiers: FloatArray
+    outer: FloatArray
+    reuse: Three
+    turns: Three
+    n_turns: tuple[float, float]
+    added_tokens: float
+    n_layers: int
+    think_s: float
+    price_share: float
 
-    @property
-    def hits(self) -> FloatArray:
-        """(l, q, n) share of the contexts found in each level."""
-        return np.diff(self.cumulative_hits, axis=0, prepend=0.0)
 
-    def turn_s(self, times: TurnCosts, n_layers: int) -> FloatArray:
-        """(q, n) mean time to the first token of turns that wait for nobody."""
-        rates = np.minimum.accumulate(self.levels.read_bytes_per_s, axis=0)
-        mean_s = times.computed
-        for share, rate in zip(self.hits, rates, strict=True):
-            load_s = self.context_bytes / rate
-            loaded_s = times.reused + exposed_s(load_s, times.reused, n_layers)
-            mean_s = mean_s - share * np.maximum(times.computed - loaded_s, 0.0)
-        return np.asarray(mean_s)
+class TurnRoom(NamedTuple):
+    """Arrays that formulas fill, of all designs or of the one of a compiled loop.
 
-    def session_joules(self, energies: TurnCosts) -> FloatArray:
-        """(n,) energy of the prefills of a session, loads and writes included."""
-        moved = np.cumsum(self.levels.move_joules_per_byte, axis=0)
-        joules = energies.computed
-        for share, per_byte in zip(self.hits, moved, strict=True):
-            loaded = energies.reused + self.context_bytes * per_byte
-            joules = joules - share * np.maximum(energies.computed - loaded, 0.0)
-        written = self.written_bytes * sum_of(tuple(self.levels.write_joules_per_byte))
-        return np.asarray(self.total(joules) + written)
+    Attributes:
+        levels: (7, l, ...) fields of the levels, tiers first.
+        hits: (l, q + 1, ...) share of the contexts found in a level or above.
+        saved_s: (q, ...) seconds that the hits of all turns save.
+        moved: (q, ...) bytes of all contexts.
+        saved_s_per_byte: (q, ...) the ratio of these.
+        below: (q, ...) bytes of contexts found below a level.
+    """
 
-    @property
-    def written_bytes(self) -> FloatArray:
-        """(n,) bytes that a session writes to every outer level: those of all computed tokens."""
-        lost = self.context_bytes * (1.0 - self.cumulative_hits[-1])
-        return self.added_bytes + self.total(lost)
+    levels: FloatArray
+    hits: FloatArray
+    saved_s: FloatArray
+    moved: FloatArray
+    saved_s_per_byte: FloatArray
+    below: FloatArray
 
-    def total(self, values: FloatArray) -> FloatArray:
-        """(n,) sum over the turns of a session of (q, n) values, the same for batches of any n."""
-        return sum_of(tuple(self.classes.turns[:, None] * values))
 
-    def session_s(self, times: TurnCosts, other_s: FloatArray) -> FloatArray:
-        """(n,) least time of a machine for a session, its answers included.
+def turn_room(hosts: HostSessions, *shape: int) -> TurnRoom:
+    """Room for designs of a shape; that of a single design is empty."""
+    q, n_levels = len(hosts.context_bytes), hosts.tiers.shape[1] + hosts.outer.shape[1]
+    shapes = (7, n_levels), (n_levels, q + 1), (q,), (q,), (q,), (q,)
+    return TurnRoom(*(np.empty(parts + shape) for parts in shapes))
 
-        Args:
-            times: Times of the prefills.
-            other_s: (n,) time of the machine for the answers of a session.
-        """
-        turns = self.classes.turns[:, None]
-        saved_s = turns * np.maximum(times.computed - times.reused, 0.0)
-        bytes_ = turns * self.context_bytes
-        per_byte = np.divide(saved_s, bytes_, where=bytes_ > 0, out=np.zeros_like(saved_s))
-        nothing_s = other_s + self.total(times.computed)
-        least_s = nothing_s - sum_of(tuple(saved_s * self.cumulative_hits[-1]))
-        for i in range(1, len(self.cumulative_hits)):
-            above = self.cumulative_hits[i - 1]
-            below = self.cumulative_hits[-1] - above
-            rate, write_s = self.levels.read_bytes_per_s[i], self.levels.write_s_per_byte[i]
-            without_s = nothing_s - sum_of(tuple(saved_s * above))
-            for price in per_byte:
-                gain_s = sum_of(tuple(bytes_ * below * np.maximum(per_byte - price, 0.0)))
-                # The port gives ``rate * (time - time of writes)`` bytes, worth ``price`` each.
-                written_s = self.added_bytes * write_s
-                port_s = (without_s - gain_s + price * rate * written_s) / (1.0 + price * rate)
-                least_s = np.maximum(least_s, np.minimum(port_s, without_s))
-        return np.asarray(least_s)
+
+def session_sums(
+    h: IntArray, c: IntArray, hosts: HostSessions, room: TurnRoom
+) -> tuple[FloatArray, ...]:
+    """Sums over the turns of sessions on a host ``h`` with the outer caches ``c``.
+
+    Returns:
+        Sessions per second, seconds of a busy machine and of the prefills of a session, mean
+        seconds of a first prefill and of a later one, joules of the prefills, bytes written, and
+        dollars of an hour without power.
+    """
+    fill_levels(h, c, hosts, room)
+    levels, last = room.levels, len(room.hits) - 1
+    lost_bytes, nothing_s, least_s, turns_s, first_s, later_s, joules = _ZEROS
+    for q in range(len(hosts.context_bytes)):
+        turns, first, later = hosts.turns[0][q], hosts.turns[1][q], hosts.turns[2][q]
+        contexts = hosts.context_bytes[q, h]
+        computed_s, turn_s, turn_joules = turn_costs(q, h, hosts, room)
+        room.saved_s[q] = turns * larger(computed_s - hosts.times[0, q, h], 0.0)
+        room.moved[q] = turns * contexts
+        room.saved_s_per_byte[q] = room.saved_s[q] / where(room.moved[q] > 0, room.moved[q], np.inf)
+        nothing_s = nothing_s + turns * computed_s
+        least_s = least_s + room.saved_s[q] * room.hits[last, q]
+        turns_s, joules = turns_s + turns * turn_s, joules + turns * turn_joules
+        first_s, later_s = first_s + first * turn_s, later_s + later * turn_s
+        lost_bytes = lost_bytes + turns * (contexts * (1.0 - room.hits[last, q]))
+    added_bytes = hosts.added_tokens * hosts.token_bytes[h]
+    written, nothing_s = added_bytes + lost_bytes, hosts.answers_s[h] + nothing_s
+    busy_s = _least_session_s(nothing_s, nothing_s - least_s, added_bytes, room)
+    alone_s = hosts.think_s + turns_s + hosts.alone_s[h]
+    rate = smaller(1.0 / busy_s, hosts.most_sessions[h] / alone_s)
+    write_joules, worn, outer_usd = 0.0, 0.0 * rate, 0.0
+    for level in range(last + 1):
+        write_joules = write_joules + levels[4, level]
+        wears = where(levels[5, level] > 0, written * rate, 0.0) * levels[5, level] * 3600.0
+        if level < len(hosts.hits):
+            worn = larger(worn, wears)
+        outer_usd = outer_usd + levels[6, level] * larger(wears, hosts.price_share)
+    # A machine whose tier is worn out before it is written off is replaced as a whole.
+    machine_usd = hosts.usd_per_hour[h] * larger(worn / (hosts.price_share or np.inf), 1.0)
+    return (
+        rate, busy_s, turns_s, first_s / hosts.n_turns[0], later_s / hosts.n_turns[1],
+        joules + written * write_joules, written, machine_usd + outer_usd,
+    )  # fmt: skip
+
+
+def fill_levels(h: IntArray, c: IntArray, hosts: HostSessions, room: TurnRoom) -> None:
+    """Fill the fields of the levels, and the share of the contexts that each holds."""
+    (touched, shares, slopes), room_bytes = hosts.reuse, 0.0
+    for level in range(len(room.hits)):
+        outer = level - len(hosts.hits)
+        for field in range(7):
+            values = hosts.tiers[field, level, h] if outer < 0 else hosts.outer[field, outer, c]
+            room.levels[field, level] = values
+        room_bytes = room_bytes + room.levels[0, level]
+        if outer < 0:
+            for q in range(len(shares)):
+                room.hits[level, q] = hosts.hits[level, q, h]
+        else:
+            tokens = room_bytes / hosts.token_bytes[h]
+            j = np.searchsorted(touched, tokens, side="right") - 1
+            for q in range(len(shares)):
+                room.hits[level, q] = slopes[q, j] * (tokens - touched[j]) + shares[q, j]
+
+
+def turn_costs(q: int, h: IntArray, hosts: HostSessions, room: TurnRoom) -> Three:
+    """Seconds of the prefill of a turn of a class if nothing but a shared prefix is found, mean
+    time to the first token of turns that wait for nobody, and mean energy of their prefills."""
+    contexts, reused_s, shared = hosts.context_bytes[q, h], hosts.times[0, q, h], room.hits[-1, -1]
+    computed_s = shared * hosts.times[1, q, h] + (1.0 - shared) * hosts.times[2, q, h]
+    computed_joules = shared * hosts.joules[1, q, h] + (1.0 - shared) * hosts.joules[2, q, h]
+    turn_s, joules, above, move_joules = computed_s, computed_joules, 0.0 * computed_s, 0.0
+    rate = room.levels[1, 0]
+    for level in range(len(room.hits)):
+        rate = smaller(rate, room.levels[1, level])
+        move_joules = move_joules + room.levels[3, level]
+        loaded_s = reused_s + exposed_s(contexts / rate, reused_s, hosts.n_layers)
+        loaded = hosts.joules[0, q, h] + contexts * move_joules
+        share = room.hits[level, q] - above
+        turn_s = turn_s - share * larger(computed_s - loaded_s, 0.0)
+        joules = joules - share * larger(computed_joules - loaded, 0.0)
+        above = room.hits[level, q]
+    return computed_s, turn_s, joules
+
+
+def _least_session_s(
+    nothing_s: FloatArray, least_s: FloatArray, added_bytes: FloatArray, room: TurnRoom
+) -> FloatArray:
+    """Least time of a session that takes so long without any hit, and at least so long with."""
+    levels, hits, saved_s, moved, per_byte, below = room
+    for level in range(1, len(hits)):
+        rate, writes_s = levels[1, level], added_bytes * levels[2, level]
+        saved: Any = 0.0
+        for q in range(len(moved)):
+            saved = saved + saved_s[q] * hits[level - 1, q]
+            below[q] = moved[q] * (hits[len(hits) - 1, q] - hits[level - 1, q])
+        without_s = nothing_s - saved
+        for price in per_byte:
+            gain_s: Any = 0.0
+            for q in range(len(moved)):
+                gain_s = gain_s + below[q] * larger(per_byte[q] - price, 0.0)
+            # The port gives ``rate * (time - time of writes)`` bytes, worth ``price`` each.
+            port_s = (without_s - gain_s + price * rate * writes_s) / (1.0 + price * rate)
+            least_s = larger(least_s, smaller(port_s, without_s))
+    return least_s
+
+
+def machine_times(
+    times: FloatArray,
+    context_bytes: FloatArray,
+    hits: FloatArray,
+    levels: FloatArray,
+    turns: FloatArray,
+    *answers: float,
+) -> tuple[float, FloatArray]:
+    """Seconds of one busy machine for a session, and (q,) mean seconds of its turns.
+
+    Args:
+        times: (3, q) those of :class:`HostSessions`, as all arrays here.
+        context_bytes: (q,).
+        hits: (l, q + 1).
+        levels: (2, l) rate of reads and time of the read port for a byte written.
+        turns: (q,) turns of each class.
+        answers: Seconds of the answers of a session, bytes that it adds, and layers of the model.
+    """
+    one, (answers_s, added_bytes, n_layers) = np.ones(1), answers
+    tiers = np.zeros((7, len(hits), 1))
+    tiers[1:3, :, 0] = levels
+    hosts = HostSessions(
+        times[..., None], 0.0 * times[..., None], context_bytes[:, None], one, answers_s * one,
+        one, np.inf * one, one, hits[..., None], tiers, tiers[:, :0],
+        (hits, hits[0], hits[0]), (turns, turns, turns), (1.0, 1.0), added_bytes, int(n_layers),
+        0.0, 1.0,
+    )  # fmt: skip
+    only, room = np.zeros(1, dtype=np.int64), turn_room(hosts, 1)
+    busy_s = session_sums(only, only, hosts, room)[1]
+    turn_s = [turn_costs(q, only, hosts, room)[1] for q in range(len(turns))]
+    return float(busy_s[0]), np.concatenate(turn_s)

@@ -91,6 +91,26 @@ class _Reuse:
     think_s: float
     longest_tokens: int
 
+    def table(self, sessions: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """(g,) tokens touched, (q + 1, g) shares of contexts that caches of so many tokens hold,
+        and (q + 1, g) slopes from there to the next; the last row is for the shared prefix."""
+        raise NotImplementedError
+
+    def hit_shares(self, capacity_tokens: FloatArray, sessions: FloatArray) -> FloatArray:
+        """(q + 1, n) shares of contexts that caches hold; the last row is for the shared prefix.
+
+        Args:
+            capacity_tokens: (n,) tokens whose keys and values fit.
+            sessions: (n,) numbers of concurrent sessions, without effect on a trace.
+        """
+        found = np.empty((len(self.classes.turns) + 1, len(capacity_tokens)))
+        for count in np.unique(sessions).tolist():
+            here = sessions == count
+            touched, shares, slopes = self.table(count)
+            j = np.searchsorted(touched, capacity_tokens[here], side="right") - 1
+            found[:, here] = slopes[:, j] * (capacity_tokens[here] - touched[j]) + shares[:, j]
+        return found
+
     def _summary(self, description: str, turns: int, working_set: float) -> ReuseSummary:
         classes = self.classes
         prompts = classes.context_tokens + classes.new_tokens
@@ -136,21 +156,6 @@ class SessionReuse(_Reuse):
             (turns == 0).astype(float),
         )
 
-    def hit_shares(self, capacity_tokens: FloatArray, sessions: FloatArray) -> FloatArray:
-        """(q + 1, n) shares of contexts that caches hold; the last row is for the shared prefix.
-
-        Args:
-            capacity_tokens: (n,) tokens whose keys and values fit.
-            sessions: (n,) numbers of concurrent sessions.
-        """
-        shares = np.empty((len(self.classes.turns) + 1, len(capacity_tokens)))
-        for count in np.unique(sessions).tolist():
-            here = np.flatnonzero(sessions == count)
-            touched, hits = self._curve(count)
-            curves = [np.interp(capacity_tokens[here], touched, values) for values in hits]
-            shares[:, here] = np.stack(curves)[self._curve_of]
-        return shares
-
     @property
     def summary(self) -> ReuseSummary:
         """Prompt lengths and reuse of a session; the working set of a single turn is its prefix."""
@@ -162,11 +167,7 @@ class SessionReuse(_Reuse):
         return self._summary(session.description, session.n_turns, waiting)
 
     @lru_cache(maxsize=64)  # noqa: B019 # an evaluator keeps its reuse as long as it lives
-    def _curve(self, sessions: float) -> ArrayPair:
-        """(g,) tokens touched within growing times, and (c, g) shares of turns that return.
-
-        The first curves are for the think times, and the last is for the shared prefix.
-        """
+    def table(self, sessions: float) -> tuple[FloatArray, FloatArray, FloatArray]:
         session = self._session
         think_s = session.turn_values("think_time")
         rate = sessions / (self.think_s or 1.0)  # sessions that begin per second
@@ -185,8 +186,14 @@ class SessionReuse(_Reuse):
             touched = touched + tokens * self._returns(times, gap_s)[1]
         seen = -np.expm1(-touches[:, None] * times)
         touched = rate * touched + session.shared_tokens * seen.sum(axis=0)
-        shared = (touches / touches.sum()) @ seen
-        return touched, np.stack([*(self._returns(times, s)[0] for s in self._gaps_s), shared])
+        shared = ((touches / touches.sum())[:, None] * seen).sum(axis=0)
+        curves = np.stack([*(self._returns(times, s)[0] for s in self._gaps_s), shared])
+        steps = np.diff(touched)
+        slopes = np.divide(
+            np.diff(curves), steps, where=steps > 0, out=np.zeros_like(curves[:, 1:])
+        )
+        slopes = np.append(slopes, np.zeros((len(curves), 1)), axis=1)
+        return touched, curves[self._curve_of], slopes[self._curve_of]
 
     def _returns(self, times: FloatArray, gap_s: float) -> ArrayPair:
         """(g,) share of turns that return within each of ``times``, and (g,) the mean think time,
@@ -253,23 +260,21 @@ class TraceReuse(_Reuse):
             count / len(trace), context, np.maximum(np.round(mean[1] - context), 1.0),
             np.maximum(np.round(mean[2]), 1.0), first,
         )  # fmt: skip
-        self._curves = []
+        curves = []
         for place in range(len(present)):
             here = findable & (number[requests] == place)
             order = np.argsort(distances[here], kind="stable")
             share = np.cumsum(tokens[here][order]) / max(tokens[here].sum(), 1.0)
-            self._curves.append((distances[here][order], np.concatenate([[0.0], share])))
+            curves.append((distances[here][order], np.concatenate([[0.0], share])))
+        steps = np.append(-1.0, np.unique(distances[findable]))
+        shares = [share[np.searchsorted(x, steps, side="right")] for x, share in curves]
+        rows = np.stack([*shares, np.zeros(len(steps))])
+        self._table = steps * BLOCK_TOKENS, rows, np.zeros_like(rows)
         working_set = float(len(np.unique(trace.hash_ids))) * BLOCK_TOKENS
         self.summary = self._summary("a trace of requests", len(trace), working_set)
 
-    def hit_shares(self, capacity_tokens: FloatArray, sessions: FloatArray) -> FloatArray:
-        """(q + 1, n) shares of contexts that caches hold; the number of sessions has no effect."""
-        blocks = np.floor(capacity_tokens / BLOCK_TOKENS)
-        rows = [
-            share[np.searchsorted(distances, blocks, side="right")]
-            for distances, share in self._curves
-        ]
-        return np.stack([*rows, np.zeros(len(blocks))])
+    def table(self, sessions: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+        return self._table
 
 
 def summaries(name: str | None = None) -> dict[str, ReuseSummary]:

@@ -65,13 +65,14 @@ def functions_of(*modules: ModuleType) -> tuple[Callable[..., Any], ...]:
 
 
 def compile_loop(
-    loop: Callable[..., Any], helpers: tuple[Callable[..., Any], ...]
+    loop: Callable[..., Any], helpers: tuple[Callable[..., Any], ...], allocates: bool = True
 ) -> Callable[..., Any]:
     """A loop as machine code, made when it is first called, or read from the disk if it is there.
 
     Args:
         loop: A function of numbers, arrays, and tuples of them.
         helpers: All that it calls, the operations of ``formula_operations.py`` apart.
+        allocates: False if it makes no arrays, so that references to them need not be counted.
     """
     import numba
     from numba.extending import register_jitable
@@ -87,8 +88,9 @@ def compile_loop(
     config.CACHE_DIR = "" if folder is None else str(folder)
     try:
         # The error model is IEEE 754's, as NumPy's; arithmetic is neither fused nor reordered.
-        compile_ = numba.njit(cache=folder is not None, error_model="numpy", nogil=True)
-        return cast(Callable[..., Any], compile_(loop))
+        njit: Any = numba.njit  # whose types lack the last option
+        settings = {"cache": folder is not None, "error_model": "numpy", "nogil": True}
+        return cast(Callable[..., Any], njit(**settings, _nrt=allocates)(loop))
     finally:
         config.CACHE_DIR = before
 
@@ -190,7 +192,9 @@ def cache_folder() -> Path | None:
     """
     content = hashlib.sha256()
     package = Path(__file__).parents[3]
-    for part in ("models/hardware", "models/accounts", "models/machines/npu", "evaluators/npu"):
+    models = ("hardware", "accounts", "machines/npu", "deployments", "deployments/queueing")
+    parts = (*(f"models/{name}" for name in models), "evaluators/npu", "evaluators/sessions")
+    for part in parts:
         for path in sorted((package / part).glob("*.py")):
             content.update(path.name.encode() + path.read_bytes())
     content.update(f"{sys.version} {np.__version__}".encode())

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from codesign.models.deployments.cache_levels import CachedTurns, CacheLevels, TurnCosts
-from codesign.models.workload.reuse import TurnClasses
+from codesign.models.deployments.cache_levels import machine_times
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -18,16 +17,10 @@ def test_the_least_time_of_a_session_is_that_of_a_linear_program(seed):
     first = rng.uniform(0, 0.5, q)
     outer = first + rng.uniform(0, 0.5, q)
     rate, write_s, added, answers_s = 10 ** rng.uniform(8.3, 9.5), 1e-10, 3e9, 2.0
-    levels = CacheLevels(
-        np.array([[1.0], [1.0]]), np.array([[1e30], [rate]]), np.array([[0.0], [write_s]]),
-        np.zeros((2, 1)), np.zeros((2, 1)),
-    )  # fmt: skip
-    cached = CachedTurns(
-        TurnClasses(turns, context, context, context, np.zeros(q)), context[:, None],
-        np.array([added]), np.stack([first, outer])[..., None], levels,
-    )  # fmt: skip
-    costs = TurnCosts(reused[:, None], computed[:, None])
-    least_s = cached.session_s(costs, np.array([answers_s]))[0]
+    hits = np.append([first, outer], np.zeros((2, 1)), axis=1)
+    levels = np.array([[1e30, rate], [0.0, write_s]])
+    times = np.stack([reused, computed, computed])
+    least_s, _ = machine_times(times, context, hits, levels, turns, answers_s, added, 1)
 
     saved, below = turns * (computed - reused), outer - first
     without = answers_s + turns @ computed - saved @ first

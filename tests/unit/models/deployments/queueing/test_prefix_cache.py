@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from codesign.models.deployments.cache_levels import CachedTurns, CacheLevels, TurnCosts
+from codesign.models.deployments.cache_levels import machine_times
 from codesign.models.deployments.queueing import (
     Arrivals,
     EngineLimits,
@@ -182,18 +182,17 @@ def test_the_closed_form_is_near_the_replay_over_capacities(share, store_rate):
     classes = reuse.classes
     hits = np.stack([reuse.hit_shares(np.array([size]), np.array([concurrent]))
                      for size in np.cumsum(sizes)])  # fmt: skip
-    rates = np.array([[1e30], [store_rate]])
-    none = np.zeros((2, 1))
-    cached = CachedTurns(classes, classes.context_tokens[:, None], np.zeros(1), hits[:, :-1],
-                         CacheLevels(sizes[:, None], rates, none, none, none))  # fmt: skip
+    levels = np.array([[1e30, store_rate], [0.0, 0.0]])
     context, new = classes.context_tokens, classes.new_tokens
     prefix = np.minimum(session.shared_tokens, context)
     shared = hits[-1, -1]
     lost_s = shared * machine.prompt_s(context + new - prefix, prefix) + (
         1 - shared
     ) * machine.prompt_s(context + new, 0.0)
-    costs = TurnCosts(machine.prompt_s(new, context)[:, None], lost_s[:, None])
-    turn_s = cached.turn_s(costs, n_layers)[:, 0]
+    times = np.stack([machine.prompt_s(new, context), lost_s, lost_s])
+    _, turn_s = machine_times(
+        times, context, hits[..., 0], levels, classes.turns, 1.0, 0.0, n_layers
+    )
     later = classes.turns * (1.0 - classes.is_first)
     found = hits[-1, :-1, 0] * (context - prefix) + shared * prefix
     expected = later @ found / (later @ (context + new))

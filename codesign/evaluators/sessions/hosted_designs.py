@@ -1,0 +1,99 @@
+"""Designs as hosts with outer caches, and what these hold.
+
+Designs that differ only in their outer caches share a host, the machine with its batch size and
+its sessions. All that a host decides is computed once.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from codesign.base.columns import (
+    MOST_COMBINATIONS,
+    Columns,
+    FloatArray,
+    IntArray,
+    combined,
+    distinct,
+    taken,
+)
+from codesign.base.records import frozen
+from codesign.evaluators.sessions.level_columns import CACHE_PARAMETERS, MOST_CACHES
+from codesign.models.deployments.cache_levels import HostSessions
+from codesign.models.hardware.formula_operations import sum_of
+from codesign.models.workload.reuse import SessionReuse, TraceReuse
+
+
+@frozen
+class HostedDesigns:
+    """``n`` designs as ``u`` hosts with ``v`` choices of outer caches.
+
+    Attributes:
+        host: (n,) position of each design's host.
+        cache: (n,) position of each design's outer caches.
+    """
+
+    hosts: Columns
+    caches: Columns
+    host: IntArray
+    cache: IntArray
+
+
+def hosted(designs: Columns) -> HostedDesigns:
+    """The hosts and the outer caches of designs."""
+    caches = {name: column for name, column in designs.items() if name in CACHE_PARAMETERS}
+    hosts, host = distinct_of(designs, CACHE_PARAMETERS)
+    few, cache = distinct_of(caches) if caches else (caches, np.zeros_like(host))
+    return HostedDesigns(hosts, few, host, cache)
+
+
+def distinct_of(
+    designs: Columns, ignored: frozenset[str] = frozenset()
+) -> tuple[Columns, IntArray]:
+    """The ``u`` distinct designs of ``n`` but for some parameters, and (n,) the position of each
+    design's."""
+    columns = {name: column for name, column in designs.items() if name not in ignored}
+    key, limit = combined(*(column.codes for column in columns.values()))
+    if limit >= MOST_COMBINATIONS:
+        return columns, np.arange(len(key))
+    number, first = distinct(key, limit)
+    return taken(columns, first), number
+
+
+def hit_metrics(
+    designs: HostedDesigns, hosts: HostSessions, reuse: SessionReuse | TraceReuse, hits: FloatArray
+) -> dict[str, FloatArray]:
+    """Shares of prompt tokens that the levels hold, by the name of the metric.
+
+    Args:
+        hits: (l, q + 1, n) share of the contexts found in a level or above.
+    """
+    classes, n_tiers = reuse.classes, len(hosts.hits)
+    contexts, later = classes.context_tokens[:, None], 1.0 - classes.is_first
+    prompts = classes.total(classes.context_tokens + classes.new_tokens)
+    # A shared prefix is found where the rest of a context is not.
+    prefix = hits[-1, -1] * later[:, None] * np.minimum(reuse.shared_tokens, contexts)
+    hits = hits[:, :-1]
+
+    def total(weights: FloatArray, values: FloatArray) -> FloatArray:
+        return sum_of(tuple(weights[:, None] * values))
+
+    recomputed = total(classes.turns, (1.0 - hits[-1]) * (contexts - prefix))
+    computed = classes.total(classes.new_tokens) + recomputed
+    found = hits[n_tiers - 1], *np.diff(hits, axis=0)[n_tiers - 1 :]
+    machine, *caches = (total(classes.turns, contexts * share) / prompts for share in found)
+    by_cache = {
+        f"cache{i}_hit_share": caches.pop(0)
+        if {f"cache{i}_technology", f"cache{i}_units"} <= designs.caches.keys()
+        else np.zeros_like(machine)
+        for i in range(1, MOST_CACHES + 1)
+    }
+    turns = classes.turns * later
+    return {
+        "prompt_hit_share": 1.0 - computed / prompts,
+        "machine_hit_share": machine,
+        "outer_hit_share": sum_of(tuple(by_cache.values())),
+        **by_cache,
+        "later_turn_hit_share": total(turns, hits[-1]) / max(float(turns.sum()), 1e-300),
+        "computed_tokens_per_asked_token": computed / prompts,
+    }

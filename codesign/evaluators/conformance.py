@@ -12,7 +12,7 @@ from typing import get_args
 
 import numpy as np
 
-from codesign.base.columns import Columns, IntArray, n_designs, taken
+from codesign.base.columns import Columns, IntArray, StringList, n_designs, taken
 from codesign.base.errors import CodesignError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
@@ -91,7 +91,7 @@ def check_evaluator(evaluator: Evaluator, designs: Columns, n_single: int = 16) 
 
 
 def _evaluate(
-    evaluator: Evaluator, designs: Columns, metrics: list[str] | None = None
+    evaluator: Evaluator, designs: Columns, metrics: StringList | None = None
 ) -> Evaluation:
     try:
         result = evaluator.evaluate(designs, metrics)

@@ -18,7 +18,7 @@ from codesign.base.columns import (
     Columns,
     Domains,
     Strings,
-    Value,
+    ValueTuple,
     n_designs,
     taken,
 )
@@ -167,14 +167,12 @@ def _check_predictions(evaluator: Evaluator, names: Strings, designs: Columns) -
 # Bounds
 
 
-def _possible(column: Column) -> tuple[Value, ...]:
+def _possible(column: Column) -> ValueTuple:
     """Every value, and absence if it occurs."""
     return (*column.values, None) if (column.codes < 0).any() else column.values
 
 
-def _around(
-    designs: Columns, names: Strings, rng: np.random.Generator
-) -> dict[str, tuple[Value, ...]]:
+def _around(designs: Columns, names: Strings, rng: np.random.Generator) -> dict[str, ValueTuple]:
     """Values of a random box around a random design: its own, and any of the others."""
     center = int(rng.integers(n_designs(designs)))
     values = {}

@@ -16,13 +16,13 @@ other, as a design has no kernels that share the weights between phases. That is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cached_property
 from itertools import pairwise
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray
+from codesign.base.columns import Fields, FloatArray, FloatList, IntegerList, IntegerSequence
 from codesign.base.errors import InputError
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine
 from codesign.evaluators.request_passes import evaluate_requests, predict_requests
@@ -80,7 +80,7 @@ class DesignStepTimes:
         return seconds
 
     @cached_property
-    def _decodes(self) -> tuple[list[int], list[list[float]]]:
+    def _decodes(self) -> tuple[IntegerList, list[FloatList]]:
         """Contexts, and seconds of a decode step at each by requests from 1."""
         return self._table("decode", self._batches)
 
@@ -91,25 +91,25 @@ class DesignStepTimes:
         return interpolated(points, tokens, lambda i: rows[i][0])
 
     @cached_property
-    def _prefills(self) -> tuple[list[int], list[list[float]]]:
+    def _prefills(self) -> tuple[IntegerList, list[FloatList]]:
         """Tokens of prompts, and seconds of the prefill of each."""
         return self._table("prefill", [1])
 
-    def _table(self, phase: str, batches: Sequence[int]) -> tuple[list[int], list[list[float]]]:
+    def _table(self, phase: str, batches: IntegerSequence) -> tuple[IntegerList, list[FloatList]]:
         machine = self._machine
         seconds_of = self._pass_s
         if machine.is_slow:
             seconds_of = self._sparse_passes(phase, batches[-1])
         return _tabulate(self._max_context, lambda n: seconds_of(phase, n, batches).tolist())
 
-    def _pass_s(self, phase: str, tokens: int, batches: Sequence[int]) -> FloatArray:
+    def _pass_s(self, phase: str, tokens: int, batches: IntegerSequence) -> FloatArray:
         """(n,) seconds of passes of so many requests with so many tokens."""
         metric, prompt = _TIMES[phase], _prompt(phase, tokens)
         return evaluate_requests(
             self._machine, self._design, phase, prompt, batches, [metric]
         ).metrics[metric]
 
-    def _predicted_s(self, phase: str, tokens: int, batches: Sequence[int]) -> FloatArray | None:
+    def _predicted_s(self, phase: str, tokens: int, batches: IntegerSequence) -> FloatArray | None:
         metric, prompt = _TIMES[phase], _prompt(phase, tokens)
         return predict_requests(self._machine, self._design, phase, prompt, batches, metric)
 
@@ -119,7 +119,7 @@ class DesignStepTimes:
         ratio = _SPARSE_RATIO if has_model else _SPARSE_RATIO_ALONE
         points, tried = token_grid(self._max_context, ratio), token_grid(most, ratio)
 
-        def cheap_s(tokens: int, batches: Sequence[int]) -> FloatArray:
+        def cheap_s(tokens: int, batches: IntegerSequence) -> FloatArray:
             if not has_model:
                 return np.ones(len(batches))
             predicted = self._predicted_s(phase, tokens, batches)
@@ -130,7 +130,7 @@ class DesignStepTimes:
         rows = [self._pass_s(phase, tokens, tried) / cheap_s(tokens, tried) for tokens in points]
         corrections = np.array(rows).T
 
-        def seconds_of(_: str, tokens: int, batches: Sequence[int]) -> FloatArray:
+        def seconds_of(_: str, tokens: int, batches: IntegerSequence) -> FloatArray:
             of_tried = [np.interp(tokens, points, column) for column in corrections]
             return np.asarray(cheap_s(tokens, batches) * np.interp(batches, tried, of_tried))
 
@@ -143,8 +143,8 @@ def _prompt(phase: str, tokens: int) -> int:
 
 
 def _tabulate(
-    largest: int, seconds_of: Callable[[int], list[float]]
-) -> tuple[list[int], list[list[float]]]:
+    largest: int, seconds_of: Callable[[int], FloatList]
+) -> tuple[IntegerList, list[FloatList]]:
     """Points from 1 on, and rows of seconds, between which linear interpolation is good enough."""
     rows = {}
     grid = token_grid(largest, _RATIO)

@@ -27,8 +27,10 @@ from codesign.base.columns import (
     Fields,
     FloatDict,
     StringDict,
+    StringList,
     Strings,
     Value,
+    ValueTuple,
     first_values,
     n_designs,
 )
@@ -108,7 +110,7 @@ class FormatAccuracy:
         self._table = options.measured_table()
         algorithm = {ALGORITHM: options.quantization_algorithm}
         self._defaults = dict.fromkeys(PARAMETERS, _WIDE) | algorithm
-        self._known: dict[tuple[Value, ...], FloatDict] = {}
+        self._known: dict[ValueTuple, FloatDict] = {}
 
     @cached_property
     def declared(self) -> dict[str, Metric]:
@@ -231,7 +233,7 @@ class FormatAccuracy:
             notes=[*account.notes, *self.notes(designs)],
         )
 
-    def notes(self, designs: Columns) -> list[str]:
+    def notes(self, designs: Columns) -> StringList:
         """Notes on the sources of the numbers of one design."""
         choices = [
             designs[name].decoded()[0] if name in designs else self._defaults[name]

@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import Any
 
 from codesign.base import plugins
-from codesign.base.columns import JsonObject, StringMap
+from codesign.base.columns import JsonObject, StringList, StringMap
 from codesign.base.errors import check_known, reraised_as_value_error
 from codesign.base.records import frozen
 
@@ -28,7 +28,7 @@ class Profiles:
     own: StringMap
     _loaded: JsonObject = field(default_factory=dict)
 
-    def names(self) -> list[str]:
+    def names(self) -> StringList:
         """The profiles of the evaluator itself, then the conventions that are registered."""
         points = (name.partition(".") for name in plugins.names("conventions"))
         registered = [name for evaluator, _, name in points if evaluator == self.evaluator]

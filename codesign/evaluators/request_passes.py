@@ -9,7 +9,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codesign.base.columns import ArrayDict, Arrays, Columns, Fields, FloatArray, Strings, column_of
+from codesign.base.columns import (
+    ArrayDict,
+    Arrays,
+    Columns,
+    Fields,
+    FloatArray,
+    IntegerSequence,
+    Strings,
+    column_of,
+)
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
@@ -20,7 +29,7 @@ def evaluate_requests(
     design: Fields,
     phase: str,
     prompt_tokens: int,
-    batches: Sequence[int],
+    batches: IntegerSequence,
     metrics: Strings,
 ) -> Evaluation:
     """Metrics of a design that generates one token of each request.
@@ -58,7 +67,7 @@ def predict_requests(
     design: Fields,
     phase: str,
     prompt_tokens: int,
-    batches: Sequence[int],
+    batches: IntegerSequence,
     metric: str,
 ) -> FloatArray | None:
     """(n,) of a metric by the evaluator's cheaper model; None if it has none, or not this metric.
@@ -83,7 +92,7 @@ def _requests(
     design: Fields,
     phase: str,
     prompt_tokens: int,
-    batches: Sequence[int],
+    batches: IntegerSequence,
 ) -> Iterator[tuple[PhaseMachine, Columns]]:
     """Evaluators with designs: one for all batches if designs state them, else one for each."""
     counts = {"trace": None, "prompt_tokens": prompt_tokens, "generated_tokens": 1}

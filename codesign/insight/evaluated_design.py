@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
-from codesign.base.columns import Fields, FloatMap, JsonObject, Strings, Value, first_values
+from codesign.base.columns import (
+    Fields,
+    FloatMap,
+    JsonObject,
+    StringList,
+    Strings,
+    ValueMap,
+    first_values,
+)
 from codesign.base.evaluator import Evaluator, Explanation, PoolAccount, reading_of
 from codesign.base.metrics import Metric
 from codesign.base.notebook import metric_text, table_html
@@ -26,7 +34,7 @@ class _LimitedDesign:
         return all(value <= 0 for value in self.violations.values())
 
     @property
-    def broken(self) -> list[str]:
+    def broken(self) -> StringList:
         """The limits that the design breaks, in words."""
         return [
             f"{name} (by {excess:.1%})" for name, excess in self.violations.items() if excess > 0
@@ -47,7 +55,7 @@ class AssessedDesign(_LimitedDesign):
         violations: Relative excess over every limit; ``<= 0`` is within.
     """
 
-    design: Mapping[str, Value]
+    design: ValueMap
     metrics: FloatMap
     violations: FloatMap
 
@@ -76,7 +84,7 @@ class EvaluatedDesign(_LimitedDesign):
     space: DesignSpace
     evaluator: Evaluator
     inputs: Fields
-    design: Mapping[str, Value]
+    design: ValueMap
     derived: FloatMap
     explanation: Explanation
     violations: FloatMap

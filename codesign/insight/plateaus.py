@@ -6,12 +6,11 @@ the whole front, folded or not, so numbers do not depend on the tolerance.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import IntArray, IntegerList, IntegerSequence
 from codesign.base.records import frozen
 from codesign.search.pareto import TOLERANCE, fold
 from codesign.search.problem import cost_column
@@ -78,13 +77,13 @@ def tolerance_words(tolerance: float) -> str:
     return f"within {100 * tolerance:g} %"
 
 
-def number_ranges(places: Sequence[int]) -> str:
+def number_ranges(places: IntegerSequence) -> str:
     """Places as numbers on the front: ``1 to 4, 7``.
 
     >>> number_ranges([0, 1, 2, 3, 6])
     '1 to 4, 7'
     """
-    runs: list[list[int]] = []
+    runs: list[IntegerList] = []
     for place in sorted(places):
         if runs and runs[-1][1] == place:
             runs[-1][1] = place + 1

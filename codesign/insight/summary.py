@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import ArrayList, FloatArray, IntArray, IntegerList, StringList
 from codesign.base.records import frozen
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Convergence:
         return len(self.seeds)
 
 
-def optimizer_names(results: Results) -> list[str]:
+def optimizer_names(results: Results) -> StringList:
     """The optimizers in the order of the definition; none where nothing was searched."""
     if results.is_enumerated:
         return []
@@ -104,11 +104,11 @@ def convergence(results: Results, optimizer: str, most_points: int = 1000) -> Co
     )
 
 
-def _runs_of(results: Results, optimizer: str) -> list[int]:
+def _runs_of(results: Results, optimizer: str) -> IntegerList:
     return [index for index, run in enumerate(results.runs) if run.optimizer == optimizer]
 
 
-def _curves(results: Results, optimizer: str) -> list[FloatArray]:
+def _curves(results: Results, optimizer: str) -> ArrayList:
     """Hypervolume by step of each run that has observations (results are in that order)."""
     curves = []
     for index in _runs_of(results, optimizer):

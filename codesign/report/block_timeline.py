@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import ArrayDict, Columns, FloatArray, JsonObject
+from codesign.base.columns import ArrayDict, Columns, FloatArray, JsonObject, StringList
 from codesign.base.files import write_text
 from codesign.base.records import frozen
 from codesign.evaluators.simulation import SimulationEvaluator
@@ -37,7 +37,7 @@ class Timeline:
     time_s: float
 
     @property
-    def resources(self) -> list[str]:
+    def resources(self) -> StringList:
         """Everything that was ever busy: the array, the on-chip port, then the tiers."""
         names = {transaction.resource for transaction in self.transactions}
         return sorted(names, key=lambda name: (name.startswith("tier"), name != "array", name))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import FloatPair, Strings
+from codesign.base.columns import FloatPair, IntegerSequence, Strings
 from codesign.base.records import frozen
 
 Numbers = Sequence[float] | NDArray[Any]
@@ -59,7 +59,7 @@ class Points:
     opacity: float | Numbers = 1.0
     name: str = ""
     texts: Strings = ()
-    ids: Sequence[int] = ()
+    ids: IntegerSequence = ()
     group: str = ""
 
 

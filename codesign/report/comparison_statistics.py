@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, StringTuple
+from codesign.base.columns import FloatArray, StringList, StringTuple
 from codesign.insight.comparison import Outcome, rank_optimizers
 from codesign.insight.comparison.bootstrap import LEVEL, pair_intervals
 from codesign.insight.comparison.critical_difference import (
@@ -46,7 +46,7 @@ def mean_rank_row(ranking: Ranking) -> StringTuple:
     return (f"mean rank over {_kinds(len(ranking.blocks))}", *cells)
 
 
-def _percent_cells(shares: FloatArray) -> list[str]:
+def _percent_cells(shares: FloatArray) -> StringList:
     return [marked_cell(f"{100 * share:.1f}", share == shares.max()) for share in shares.tolist()]
 
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.columns import Fields, Strings
+from codesign.base.columns import Fields, StringDict, Strings, ValueMap
 from codesign.base.units import format_quantity, parse_unit
 from codesign.insight.decisions.plane import PRECISION
 from codesign.insight.plateaus import folded_front
@@ -88,7 +88,7 @@ def tables(decided: DecidedDesign, results: Results, seconds: float, reading: Fi
     problem = decided.problem
     title = f"Decisions of {name} ({evaluator_words(reading)})"
     (design,) = problem.space.decode(decided.row[None, :])
-    flips: dict[str, str] = {}
+    flips: StringDict = {}
     table = plain_table(
         "Over the ranges of all constants",
         ["decision", "value", "verdict", "flips, equal values"],
@@ -129,7 +129,7 @@ def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> Tables:
     table = plain_table(
         "Without a family of memories", ["without", "recommended", *headers], headers
     )
-    first: Mapping[str, Value] = {}
+    first: ValueMap = {}
     for without in kinds:
         words, best = "no design is feasible", ["–"] * len(titles)
         if without.row is not None:
@@ -243,14 +243,14 @@ def _value(name: str, values: Sequence[Value]) -> str:
     )
 
 
-def _flip_words(problem: Problem, flip: Flip, design: Mapping[str, Value]) -> str:
+def _flip_words(problem: Problem, flip: Flip, design: ValueMap) -> str:
     words = " and ".join(change_words(x.number, x.value) for x in flip.changes)
     (rival,) = problem.space.decode(flip.row[None, :])
     theirs, ours = (_objectives(problem, values) for values in (flip.objectives, flip.beaten))
     return f"{words}: {theirs} against {ours}, with {_moved(problem, design, rival)}"
 
 
-def _moved(problem: Problem, old: Mapping[str, Value], new: Mapping[str, Value]) -> str:
+def _moved(problem: Problem, old: ValueMap, new: ValueMap) -> str:
     """Settings that differ: ``HBM4 stacks 2 → 4``."""
     moved = changed_settings(problem.space, old, new)
     return "; ".join(f"{name} {before} → {after}" for name, before, after in moved)

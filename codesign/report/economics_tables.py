@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from codesign.answers.economics import Mark, PricedPoint, PriceFrontier
-from codesign.base.columns import Strings
+from codesign.base.columns import StringList, Strings
 from codesign.base.units import format_engineering
 from codesign.report.tables import Tables, pairs_table, plain_table, spaced, text_line
 
@@ -22,7 +22,7 @@ def economics_tables(title: str, answer: PriceFrontier, n_rows: int, lines: Stri
     has_drafts = any(point.draft_length for point in points)
     headers += ["drafted"] * has_drafts + ["first token"] * (points[0].first_token_s is not None)
 
-    def cells(point: PricedPoint) -> list[str]:
+    def cells(point: PricedPoint) -> StringList:
         row = [f"{point.tokens_per_s:.1f}", f"{point.usd_per_million_tokens:.3g}"]
         row += [
             f"{count:,.0f}" if count == round(count) else f"{count:,.1f}"

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, Value
+from codesign.base.columns import FloatArray, ValueMap
 from codesign.base.metrics import Metric, flipped
 from codesign.report.labels import describe_design, format_metric, metric_title, setting_words
 from codesign.search.pareto import nearly_matches
@@ -58,7 +58,7 @@ def _instead(metric: Metric, before: float, after: float) -> str:
 
 
 def changed_settings(
-    space: DesignSpace, old: Mapping[str, Value], new: Mapping[str, Value]
+    space: DesignSpace, old: ValueMap, new: ValueMap
 ) -> list[tuple[str, str, str]]:
     """Differences between two designs: name, old and new value; a repeated part counts once.
 
@@ -85,7 +85,7 @@ def changed_settings(
     return list(changes.values())
 
 
-def _part_words(space: DesignSpace, repeated_part: str, design: Mapping[str, Value]) -> str:
+def _part_words(space: DesignSpace, repeated_part: str, design: ValueMap) -> str:
     names = [parameter.name for parameter in space.parameters if parameter.part == repeated_part]
     pool = next((name for name in space.pools if repeated_part.startswith(f"{name}_")), "")
     members = {name.removeprefix(f"{pool}_"): design[name] for name in names}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from rich.table import Table
 
-from codesign.base.columns import FloatArray, FloatMap, IntArray, evenly
+from codesign.base.columns import FloatArray, FloatMap, IntArray, StringList, evenly
 from codesign.base.metrics import Metric
 from codesign.insight.explanation.binding import binding_shares
 from codesign.insight.explanation.range_ends import RangeEnd, range_ends
@@ -129,7 +129,7 @@ def binding_words(shares: FloatMap) -> str:
     return ", ".join(f"{name} {100 * share:.0f} %" for name, share in near)
 
 
-def _shared(words: list[str]) -> tuple[list[str], list[str]]:
+def _shared(words: StringList) -> tuple[StringList, StringList]:
     """The parts that all designs have, and each design without them."""
     fragments = [text.split(_BETWEEN) for text in words]
     if len(fragments) < 2:
@@ -157,7 +157,7 @@ def _wrapped(text: str, width: int) -> str:
     return "\n".join(lines)
 
 
-def _numbers(results: Results, positions: IntArray, metrics: list[Metric]) -> dict[str, list[str]]:
+def _numbers(results: Results, positions: IntArray, metrics: list[Metric]) -> dict[str, StringList]:
     return {
         metric_header(metric): [
             metric_cell(value, metric) for value in results.metrics[metric.name][positions].tolist()
@@ -166,7 +166,7 @@ def _numbers(results: Results, positions: IntArray, metrics: list[Metric]) -> di
     }
 
 
-def _width(header: str, cells: list[str]) -> int:
+def _width(header: str, cells: StringList) -> int:
     return _GAP + max(map(len, [*header_lines(header).splitlines(), *cells]))
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from codesign.base.columns import Fields, JsonObject, StringDict
+from codesign.base.columns import Fields, JsonObject, StringDict, StringList
 from codesign.base.metrics import METRICS, Metric
 from codesign.base.records import stated_values
 from codesign.base.units import format_engineering
@@ -377,7 +377,7 @@ def spoken_design(space: DesignSpace, design: Fields) -> str:
         settings.pop("sram_technology", None)
         settings["sram_dies"] = f"{memory_words(str(sram))}×{design.get('sram_dies', 1)}"
 
-    def spoken(words: Mapping[str, Callable[[Any], str]]) -> list[str]:
+    def spoken(words: Mapping[str, Callable[[Any], str]]) -> StringList:
         values = ((key, settings.pop(key, None)) for key in words)
         return [words[key](value) for key, value in values if value]
 
@@ -390,7 +390,7 @@ def spoken_design(space: DesignSpace, design: Fields) -> str:
     ])  # fmt: skip
 
 
-def spoken_designs(space: DesignSpace, designs: Iterable[Fields]) -> list[str]:
+def spoken_designs(space: DesignSpace, designs: Iterable[Fields]) -> StringList:
     """Each design as one says it; equal designs are worked out once."""
     keys = [tuple(design.items()) for design in designs]
     words = {key: spoken_design(space, dict(key)) for key in dict.fromkeys(keys)}
@@ -406,7 +406,7 @@ def _technologies(space: DesignSpace) -> set[str]:
     }
 
 
-def design_words(space: DesignSpace, designs: Iterable[Fields], between: str = "; ") -> list[str]:
+def design_words(space: DesignSpace, designs: Iterable[Fields], between: str = "; ") -> StringList:
     """Each design in words; what is the same in the whole space is left out.
 
     Args:
@@ -498,7 +498,7 @@ def setting_words(parameter: str, value: Any) -> tuple[str, str]:
     return re.sub(r"^(tier|cache)(?=\d)", r"\1 ", title).replace("_", " "), text
 
 
-def _tier_words(settings: JsonObject, technologies: Iterable[str]) -> list[str]:
+def _tier_words(settings: JsonObject, technologies: Iterable[str]) -> StringList:
     """The tiers of a machine, then its outer caches; removes their settings."""
     memories: dict[str, list[tuple[str, Any]]] = {"": [], "outer cache ": []}
     places = {"": ("tier", "stacks"), "outer cache ": ("cache", "units")}
@@ -515,7 +515,7 @@ def _tier_words(settings: JsonObject, technologies: Iterable[str]) -> list[str]:
     ]
 
 
-def _format_words(settings: JsonObject) -> list[str]:
+def _format_words(settings: JsonObject) -> StringList:
     names = ("weight_format", "activation_format", "kv_format")
     formats = [str(settings.pop(name)) for name in names if name in settings]
     return formats[:1] if len(set(formats)) <= 1 else ["/".join(formats)]

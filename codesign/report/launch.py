@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from codesign.answers.sizing import DeploymentEntry
-from codesign.base.columns import StringMap
+from codesign.base.columns import StringList, StringMap
 from codesign.evaluators.platform.deployments import Pool
 from codesign.evaluators.platform.machine_pools import MEMORY_FRACTION
 
@@ -19,7 +19,7 @@ _CHUNK_TOKENS = 8192
 
 def launch_lines(
     engine: str, model: str, formats: StringMap, deployment: DeploymentEntry
-) -> dict[str, list[str]]:
+) -> dict[str, StringList]:
     """A comment and a command line for each pool, by engine.
 
     Args:
@@ -43,7 +43,7 @@ def launch_lines(
     }
 
 
-def _vllm(model: str, formats: StringMap, pool: Pool) -> list[str]:
+def _vllm(model: str, formats: StringMap, pool: Pool) -> StringList:
     groups = pool.expert_parallel
     words = ["vllm serve", model, f"--tensor-parallel-size {pool.tensor_parallel}"]
     words += _stated("--pipeline-parallel-size", pool.pipeline_parallel)
@@ -68,7 +68,7 @@ def _vllm(model: str, formats: StringMap, pool: Pool) -> list[str]:
     return words
 
 
-def _sglang(model: str, formats: StringMap, pool: Pool) -> list[str]:
+def _sglang(model: str, formats: StringMap, pool: Pool) -> StringList:
     groups = pool.expert_parallel
     words = ["python -m sglang.launch_server --model-path", model]
     words += [f"--tp-size {pool.tensor_parallel * groups}"]
@@ -91,7 +91,7 @@ def _sglang(model: str, formats: StringMap, pool: Pool) -> list[str]:
     return words
 
 
-def _trtllm(model: str, formats: StringMap, pool: Pool) -> list[str]:
+def _trtllm(model: str, formats: StringMap, pool: Pool) -> StringList:
     groups = pool.expert_parallel
     words = ["trtllm-serve", model, f"--tp_size {pool.tensor_parallel * groups}"]
     words += _stated("--pp_size", pool.pipeline_parallel)
@@ -115,11 +115,11 @@ def _trtllm(model: str, formats: StringMap, pool: Pool) -> list[str]:
     return words
 
 
-def _stated(name: str, value: int, default: int = 1) -> list[str]:
+def _stated(name: str, value: int, default: int = 1) -> StringList:
     return [] if value == default else [f"{name} {value}"]
 
 
-ENGINES: dict[str, Callable[[str, StringMap, Pool], list[str]]] = {
+ENGINES: dict[str, Callable[[str, StringMap, Pool], StringList]] = {
     "vllm": _vllm, "sglang": _sglang, "trtllm": _trtllm,
 }  # fmt: skip
 """Command line of an instance by engine."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, StringDict
+from codesign.base.columns import Columns, FloatArray, IntegerPair, StringDict
 from codesign.base.errors import InputError
 from codesign.base.records import frozen, stated_values
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
@@ -127,7 +127,7 @@ class Machine:
     clock_hz: float
     formats: StringDict
     dataflow: str
-    operand_bits: tuple[int, int]
+    operand_bits: IntegerPair
     mac_energy_joules: float
     lane_energy_joules: float
     levels: tuple[MachineLevel, ...]

@@ -13,7 +13,7 @@ from dataclasses import field
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatPair, StringMap
+from codesign.base.columns import Fields, FloatPair, IntegerPair, StringMap
 from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.accounts.price import INTERPOSER_MARGIN
@@ -73,7 +73,7 @@ class DiePlan:
     height_mm: float
     blocks: tuple[Rectangle, ...]
     memories: tuple[Rectangle, ...]
-    grid: tuple[int, int] = (1, 1)
+    grid: IntegerPair = (1, 1)
     layers: tuple[Rectangle, ...] = ()
     notes: StringMap = field(default_factory=dict)
     interposer: tuple[Rectangle, ...] = ()

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.answers.decisions import DecideAnswer
-from codesign.base.columns import Fields, Strings
+from codesign.base.columns import Fields, StringList, Strings
 from codesign.base.files import ending_of
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.memtech import load_library
@@ -184,7 +184,7 @@ def _reasons(
     yield from _block("Constants that would flip the choice", flips)
 
 
-def flip_lines(decided: DecideAnswer, results: Results) -> list[str]:
+def flip_lines(decided: DecideAnswer, results: Results) -> StringList:
     """The smallest changes of constants at which another design is preferred, in words."""
     space = results.problem.space
     (old,) = space.decode(space.encode(decided.design))

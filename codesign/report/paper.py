@@ -16,7 +16,7 @@ from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from codesign.answers.campaigns import progress_words
-from codesign.base.columns import JsonObject, Strings
+from codesign.base.columns import JsonObject, StringList, Strings
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.files import ending_of, replacing
 from codesign.base.records import frozen
@@ -92,7 +92,7 @@ def save_plain(chart: Chart, path: Path, title: str) -> Path:
     return save_svg([(titled(chart, width, title.splitlines()), 0.0, 0.0)], path, width, False)
 
 
-def _header(results: Results, title: str) -> list[str]:
+def _header(results: Results, title: str) -> StringList:
     """A title with the evaluator; it says if the campaign has not ended."""
     state = [f"NOT FINISHED: {progress_words(results)}"] if results.is_partial else []
     return [title, evaluator_words(results.reading), *state]
@@ -304,7 +304,7 @@ def sized(text: str) -> str:
     )  # fmt: skip
 
 
-def design_chart(chart_name: str, drawn: ChosenDesign, is_narrow: bool) -> tuple[Chart, list[str]]:
+def design_chart(chart_name: str, drawn: ChosenDesign, is_narrow: bool) -> tuple[Chart, StringList]:
     """The chart of a design, and the lines below it.
 
     Args:

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, IntegerSequence
 from codesign.base.records import frozen
 from codesign.insight.decisions.recommendation import Rule, recommend
 from codesign.insight.explanation.choices import knees_of
@@ -100,7 +100,7 @@ def reason_words(objectives: Sequence[Objective], rule: Rule) -> str:
     return "the best compromise, as any other design loses more percent than it gains"
 
 
-def _middle(points: FloatArray, ends: Sequence[int], cheap: str) -> tuple[int | None, str]:
+def _middle(points: FloatArray, ends: IntegerSequence, cheap: str) -> tuple[int | None, str]:
     """The sharpest knee that is no end of the front, or the design in its place."""
     for knee in knees_of(points):
         if knee.point not in ends:

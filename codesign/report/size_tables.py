@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 
 from codesign.answers.sizing import DeploymentEntry, SizeAnswer
-from codesign.base.columns import Fields, StringDict, StringMap
+from codesign.base.columns import Fields, StringDict, StringList, StringMap
 from codesign.base.metrics import PLATFORM_METRICS
 from codesign.base.records import picked_values
 from codesign.base.units import format_engineering
@@ -162,7 +162,7 @@ def _verdict(entries: Sequence[DeploymentEntry]) -> str:
     return f"{words} Next best: {titles[1]}, {rest.devices:,} ({difference} it)."
 
 
-def _titles(entries: Sequence[DeploymentEntry]) -> list[str]:
+def _titles(entries: Sequence[DeploymentEntry]) -> StringList:
     """The policies, with the devices if these are of several kinds."""
     devices = [" + ".join(dict.fromkeys(pool.device for pool in each.pools)) for each in entries]
     has_several = len(set(devices)) > 1
@@ -203,7 +203,7 @@ def _pool_words(pool: Pool) -> str:
 
 def fleet_notes(
     evaluator: PlatformEvaluator, limits: LatencyLimits, entries: Sequence[DeploymentEntry]
-) -> list[str]:
+) -> StringList:
     """Assumptions of a fleet, and known errors of its devices' predictions."""
     notes = []
     first_s = entries[0].time_to_first_token_s

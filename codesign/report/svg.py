@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, FloatPair, JsonObject, StringDict
+from codesign.base.columns import FloatArray, FloatPair, JsonObject, StringDict, StringList
 from codesign.base.units import SI_PREFIXES, round_step
 from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Panel, Points
 from codesign.report.labels import takes_prefix, unit_text
@@ -268,7 +268,7 @@ def _panel(frame: _Frame) -> Iterable[str]:
     if panel.title:
         yield text_element(frame.left, frame.top - 8.0, panel.title, font_weight=600)
     yield from _axes(frame)
-    texts: list[str] = []
+    texts: StringList = []
     for mark in panel.marks:
         match mark:
             case Points():
@@ -451,7 +451,7 @@ def _rectangle(x: float, y: float, wide: float, high: float, hatch: str = "", **
     return plain + _tag("rect", **place, fill=pattern, pointer_events="none")
 
 
-def _bars(frame: _Frame, mark: Bars, texts: list[str]) -> Iterable[str]:
+def _bars(frame: _Frame, mark: Bars, texts: StringList) -> Iterable[str]:
     rows = np.asarray(mark.rows, dtype=np.float64)
     start = np.broadcast_to(np.asarray(mark.start, dtype=np.float64), rows.shape)
     begin, end = frame.x(start), frame.x(start + np.asarray(mark.length, dtype=np.float64))
@@ -477,7 +477,7 @@ def _bars(frame: _Frame, mark: Bars, texts: list[str]) -> Iterable[str]:
             texts.append(text_element(right - 4.0, y, label, "end", size=_SMALL))
 
 
-def _box(frame: _Frame, mark: Box, texts: list[str]) -> Iterable[str]:
+def _box(frame: _Frame, mark: Box, texts: StringList) -> Iterable[str]:
     x0, x1 = sorted(frame.x(mark.x).tolist())
     y0, y1 = sorted(frame.y(mark.y).tolist())
     edge = {

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from codesign.base.columns import Fields, Strings, StringTuple
+from codesign.base.columns import Fields, StringList, Strings, StringTuple
 from codesign.base.metrics import ALL_METRICS
 from codesign.base.units import parse_unit
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
@@ -141,7 +141,7 @@ def rows_table(title: str, rows: Sequence[Fields], width: int = 140, first: Stri
                 columns.setdefault(path, [None] * len(rows))[number] = cell
     rank = {key: number for number, key in enumerate(first)}
     headers = []
-    cells: list[list[str]] = []
+    cells: list[StringList] = []
     numbers, n_hidden, used = [], 0, 0
     for words in sorted(columns, key=lambda words: rank.get(words[-1], len(rank))):
         values, header = columns[words], " ".join(unit_and_title(word)[1] for word in words)
@@ -165,7 +165,7 @@ def rows_table(title: str, rows: Sequence[Fields], width: int = 140, first: Stri
 
 def field_cells(
     records: Iterable[Any], fields: str, digits: int = 4
-) -> tuple[dict[str, list[str]], list[str]]:
+) -> tuple[dict[str, StringList], StringList]:
     """Cells of records by header, each number in the unit that its field states.
 
     Args:

@@ -9,7 +9,7 @@ from typing import Literal
 from rich.table import Table
 from rich.text import Text
 
-from codesign.base.columns import Strings
+from codesign.base.columns import StringList, Strings
 from codesign.base.files import write_text
 from codesign.base.records import frozen
 from codesign.base.text import markdown_table
@@ -105,7 +105,7 @@ class TextTable:
         return "\n".join(lines)
 
 
-def _emphasized(row: Strings, bold: str, escape: Callable[[str], str] = str) -> list[str]:
+def _emphasized(row: Strings, bold: str, escape: Callable[[str], str] = str) -> StringList:
     """Escaped cells, the best within the marks that ``bold`` has around ``{}``."""
     return [
         bold.format(escape(cell)) if isinstance(cell, BestCell) else escape(cell) for cell in row

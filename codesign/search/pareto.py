@@ -13,7 +13,7 @@ import heapq
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, FloatList, IntArray, IntegerList
 
 TOLERANCE = 0.02
 """[ours] Share by which a design must be better to be worth a higher cost: below the errors of the
@@ -106,7 +106,7 @@ def fold(objectives: FloatArray, cost: int, tolerance: float = TOLERANCE) -> Int
         return under
     others = np.delete(objectives, cost, axis=1)
     walk = np.lexsort((*others.T[::-1], objectives[:, cost]))
-    hosts: list[int] = []
+    hosts: IntegerList = []
     points = np.empty_like(objectives)  # of the hosts, in the order of the walk
     for row in walk.tolist():
         matching = nearly_matches(points[: len(hosts)], objectives[row], tolerance)
@@ -145,7 +145,7 @@ def greedy_subset(objectives: FloatArray, reference: FloatArray, n: int) -> IntA
     gains = (reference - objectives[inside]).prod(axis=1)
     waiting = [(-float(gain), int(row)) for gain, row in zip(gains, inside, strict=True)]
     heapq.heapify(waiting)
-    subset: list[int] = []
+    subset: IntegerList = []
     volume = 0.0
     while waiting and len(subset) < n:
         _, row = heapq.heappop(waiting)
@@ -171,8 +171,8 @@ class HypervolumeTracker:
     def __init__(self, reference: FloatArray) -> None:
         self._reference = np.asarray(reference, dtype=np.float64)
         self._front = np.empty((0, len(self._reference)))
-        self._first: list[float] = []
-        self._second: list[float] = []
+        self._first: FloatList = []
+        self._second: FloatList = []
         self.value = 0.0
 
     def add(self, point: FloatArray, feasible: bool = True) -> float:

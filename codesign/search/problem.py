@@ -20,6 +20,7 @@ from codesign.base.columns import (
     FloatDict,
     IntArray,
     JsonObject,
+    StringList,
     Strings,
     StringTuple,
 )
@@ -180,7 +181,7 @@ class Problem:
         return [objective.metric for objective in self.objectives]
 
     @property
-    def objective_names(self) -> list[str]:
+    def objective_names(self) -> StringList:
         """The name of each objective's metric."""
         return [metric.name for metric in self.objective_metrics]
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from codesign.base.columns import StringMap, Strings
+from codesign.base.columns import StringList, StringMap, Strings
 from codesign.base.errors import (
     InputError,
     ProblemList,
@@ -148,7 +148,7 @@ def share_pools(
 
 def _parameter_problems(
     space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str | None
-) -> list[str]:
+) -> StringList:
     def prefix(name: str) -> str:
         for pool in space.pools:
             if name.startswith(f"{pool}_"):
@@ -202,7 +202,7 @@ def _read_objective(text: str, is_known: Iterable[Metric], where: str | None) ->
 
 def _objective_problems(
     objectives: Strings, problem_objectives: Iterable[Objective], places: StringMap
-) -> list[str]:
+) -> StringList:
     where = f"{places['objectives']}: " if "objectives" in places else ""
     if not objectives:
         return [f"{where}expected at least one objective, got none"]
@@ -241,7 +241,7 @@ def absent_problems(
     problem_objectives: Sequence[Objective],
     conditions: Sequence[Constraint],
     derived: Sequence[DerivedMetric] = (),
-) -> list[str]:
+) -> StringList:
     """Objectives and constraints on metrics that some designs of the space cannot have."""
     values = {parameter.name: parameter.values for parameter in space.parameters}
     try:

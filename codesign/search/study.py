@@ -9,7 +9,7 @@ import numpy as np
 import yaml
 
 from codesign.base import plugins
-from codesign.base.columns import Fields, IntArray, Strings, Value
+from codesign.base.columns import Fields, IntArray, Strings, Value, ValueMap
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
@@ -190,7 +190,7 @@ class Study:
 
 
 def optimize(
-    function: Callable[[Mapping[str, Value]], Result],
+    function: Callable[[ValueMap], Result],
     space: DesignSpace | Mapping[str, object],
     objectives: Strings,
     *,

@@ -15,7 +15,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import IntArray, IntegerList, IntegerSequence
 from codesign.space.parameters import RepeatedPart
 from codesign.space.structure import Structure
 
@@ -61,7 +61,7 @@ class ComponentAxis:
         return np.where(is_choice, position, -1)
 
 
-def axes_of(structure: Structure, columns: Sequence[int]) -> tuple[ComponentAxis, ...]:
+def axes_of(structure: Structure, columns: IntegerSequence) -> tuple[ComponentAxis, ...]:
     """The choices that set these columns, in the file's order if conditions allow it."""
     axes = list(_axes(structure, columns))
     earlier = _prerequisites(structure, axes)
@@ -94,7 +94,7 @@ def regrouped(
         [r for r, scope in enumerate(scopes) if place in scope] for place in range(len(axes))
     ]
     open_rules = [len(rules) for rules in rules_at]
-    ordered: list[int] = []
+    ordered: IntegerList = []
 
     def growth(place: int) -> float:
         closing = [rule for rule in rules_at[place] if len(unmade[rule]) == 1]
@@ -132,7 +132,7 @@ def _prerequisites(structure: Structure, axes: Sequence[ComponentAxis]) -> list[
     ]
 
 
-def _axes(structure: Structure, columns: Sequence[int]) -> Iterator[ComponentAxis]:
+def _axes(structure: Structure, columns: IntegerSequence) -> Iterator[ComponentAxis]:
     done = set()
     for column in columns:
         part = structure.columns_in_parts.get(column)

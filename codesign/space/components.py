@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, StringTuple
+from codesign.base.columns import FloatArray, IntArray, IntegerList, IntegerSequence, StringTuple
 from codesign.base.errors import InputError
 from codesign.space.axes import ComponentAxis, axes_of, regrouped
 from codesign.space.design_rules import rules_of
@@ -50,7 +50,7 @@ class Component:
         columns: The parameters, in increasing order.
     """
 
-    def __init__(self, structure: Structure, columns: Sequence[int]) -> None:
+    def __init__(self, structure: Structure, columns: IntegerSequence) -> None:
         self.structure = structure
         self.columns = np.array(columns, dtype=np.int64)
         members = set(columns)
@@ -261,7 +261,7 @@ def _random_numbers(rng: np.random.Generator, size: int, n: int) -> IntArray:
         return rng.integers(size, size=n)
     n_bytes = -(-size.bit_length() // 8)
     excess = 8 * n_bytes - size.bit_length()
-    numbers: list[int] = []
+    numbers: IntegerList = []
     while len(numbers) < n:
         # As many bits as the size has, so that at least every second number is below it.
         numbers += [

@@ -14,7 +14,14 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, distinct
+from codesign.base.columns import (
+    ArrayList,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    IntegerSequence,
+    distinct,
+)
 from codesign.base.records import frozen
 from codesign.space.axes import ComponentAxis
 from codesign.space.design_rules import Rule
@@ -33,7 +40,7 @@ class TooManyStatesError(Exception):
         columns: The entries of a row that it depends on.
     """
 
-    def __init__(self, rule: Rule, columns: Sequence[int]) -> None:
+    def __init__(self, rule: Rule, columns: IntegerSequence) -> None:
         super().__init__(rule.text)
         self.rule, self.columns = rule, tuple(columns)
 
@@ -104,7 +111,7 @@ class Diagram:
         return digits
 
     @cached_property
-    def _shares(self) -> list[FloatArray]:
+    def _shares(self) -> ArrayList:
         """Starts of the quantiles of each choice, layer by layer."""
         return [
             (layer.starts / np.maximum(layer.counts, 1)[:, None]).astype(np.float64)

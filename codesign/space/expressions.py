@@ -11,7 +11,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray, StringMap, Value
+from codesign.base.columns import Arrays, FloatArray, StringMap, Value, ValueTuple
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.units import BASES, Unit, written_quantity
@@ -32,8 +32,8 @@ class Category:
         declared: Values it had before it was fixed: known words, though never met.
     """
 
-    values: tuple[Value, ...]
-    declared: tuple[Value, ...] = ()
+    values: ValueTuple
+    declared: ValueTuple = ()
 
     def code(self, value: Value) -> int | None:
         """Position of a value, -1 for absence, -2 for one that was fixed away, None if unknown."""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray
+from codesign.base.columns import Arrays, BoolArray, FloatArray, IntegerTuple
 from codesign.base.records import frozen
 
 Values = Arrays
@@ -224,7 +224,7 @@ def verdict(is_met: BoolArray) -> FloatArray:
 class HasLevel(Combination):
     """Whether a parameter is at one of some levels (-1: absent, -2: a value it cannot take)."""
 
-    codes: tuple[int, ...]
+    codes: IntegerTuple
     is_condition = True
 
     def combine(self, *operands: FloatArray) -> FloatArray:
@@ -239,7 +239,7 @@ class SameValue(Combination):
         translation: For each level of the second, then for its absence, the code in the first.
     """
 
-    translation: tuple[int, ...]
+    translation: IntegerTuple
     is_condition = True
 
     def combine(self, *operands: FloatArray) -> FloatArray:

@@ -10,7 +10,15 @@ from typing import Any, Literal, TypeGuard
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, StringTuple, Value
+from codesign.base.columns import (
+    FloatArray,
+    FloatList,
+    IntArray,
+    IntegerSequence,
+    StringTuple,
+    Value,
+    ValueTuple,
+)
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.records import frozen
 from codesign.base.units import DIMENSIONLESS, format_quantity, parse_unit, split_quantity
@@ -46,14 +54,14 @@ class Parameter:
 
     name: str
     kind: Kind
-    values: tuple[Value, ...]
+    values: ValueTuple
     optional: bool = False
     scale: Scale = "linear"
     when: str = ""
     unit: str = ""
     catalog: str = ""
     part: str = ""
-    declared: tuple[Value, ...] = ()
+    declared: ValueTuple = ()
     description: str = ""
 
     @property
@@ -99,7 +107,7 @@ _INTEGERS = rf"{_INTEGER.pattern}(?:\s*%s\s*{_INTEGER.pattern})+"
 _TUPLE = re.compile(rf"{_INTEGERS % '[x×]'}|\[\s*{_INTEGERS % ','}\s*\]", re.ASCII)
 
 
-def numbers_of(values: Iterable[Value]) -> list[float]:
+def numbers_of(values: Iterable[Value]) -> FloatList:
     """The values of a numeric parameter as floats.
 
     Raises:
@@ -143,7 +151,7 @@ def _readings(value: object, unit: str) -> list[Value]:
     return readings
 
 
-def read_values(raw: Sequence[object], name: str) -> tuple[tuple[Value, ...], str]:
+def read_values(raw: Sequence[object], name: str) -> tuple[ValueTuple, str]:
     """The values of a parameter as a file writes them, and their unit.
 
     Raises:
@@ -236,7 +244,7 @@ class RepeatedPart:
         rows[:, self.columns] = self.variants[np.sort(self.ranks_in(rows), axis=1)]
 
 
-def contents_of(levels: Sequence[int]) -> IntArray:
+def contents_of(levels: IntegerSequence) -> IntArray:
     """(r, p) every combination of codes -1 to level-1, in the order of the mixed-radix code."""
     total = math.prod(level + 1 for level in levels)
     if total > MAX_VARIANTS:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import IntegerList, JsonObject, StringList
 from codesign.base.errors import reraised_as_value_error
 from codesign.base.schema import Record
 from codesign.base.units import parse_quantity
@@ -53,7 +53,7 @@ class PoolRecord(Record):
     space: str = ""
     """The space in which a machine is a design; the keys of a space that stand here change it."""
     device: Annotated[
-        list[str] | None,
+        StringList | None,
         BeforeValidator(lambda value: [value] if isinstance(value, str) else value),
     ] = None
     """Devices of datasheets among which to choose, instead of ``space``."""
@@ -103,7 +103,7 @@ class LinkRecord(Record, populate_by_name=True):
     """Time of a message that carries nothing."""
     energy: Annotated[list[Any], _quantities("pJ/bit", is_zero_allowed=True)]
     """Energy of what is sent."""
-    ports: Annotated[list[int] | None, BeforeValidator(_ports)] = None
+    ports: Annotated[IntegerList | None, BeforeValidator(_ports)] = None
     """Ports of one machine, which send side by side; one if left out."""
     port_price: Annotated[list[Any] | None, _quantities("USD", is_zero_allowed=True)] = None
     """Price of one port with its part of what it leads to; nothing if left out."""

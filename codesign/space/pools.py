@@ -14,7 +14,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from codesign.base.columns import Fields, JsonObject, StringDict, Strings, StringTuple
+from codesign.base.columns import Fields, JsonObject, StringDict, StringList, Strings, StringTuple
 from codesign.base.errors import InputError, UnknownNameError, check_known
 from codesign.base.records import frozen, remaining_values
 from codesign.base.schema import Document, KeyPath, parse_record
@@ -263,7 +263,7 @@ def _space_of_pool(
     return PoolDocument(owner.source, data, lines, owner=owner, place=path)
 
 
-def _links(document: Document, pools: list[str]) -> Iterator[tuple[LinkEnds, LinkRecord]]:
+def _links(document: Document, pools: StringList) -> Iterator[tuple[LinkEnds, LinkRecord]]:
     for name, stated in _section(document, "links"):
         record = parse_record(document, LinkRecord, stated, ("links", name))
         for key, pool in (("from", record.sender), ("to", record.receiver)):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray, IntegerList
 from codesign.space.axes import ComponentAxis
 from codesign.space.bounds import MagnitudeBounds, bounds_of, is_order_free
 from codesign.space.design_rules import ChoiceTable, Rule
@@ -61,7 +61,7 @@ class Term:
         """Whether it depends on no choice after this place."""
         return self.last <= place
 
-    def folded(self, place: int) -> list[int]:
+    def folded(self, place: int) -> IntegerList:
         """Operands of a fold that its running value has taken in after this place."""
         known_operands = [operand.is_known(place) for operand in self.operands]
         if self._is_order_free:

@@ -18,8 +18,10 @@ from codesign.base.columns import (
     FloatArray,
     IntArray,
     JsonObject,
+    StringList,
     StringTuple,
     Value,
+    ValueMap,
 )
 from codesign.base.errors import InputError, ProblemList, describe_unknown, known_entry
 from codesign.base.records import picked_values, remaining_values, stated_values
@@ -73,7 +75,7 @@ class DesignSpace:
         self.name = name
         self.source = source
         self.description = description
-        self.designs: Mapping[str, Mapping[str, Value]] = {}
+        self.designs: Mapping[str, ValueMap] = {}
         self.pools: Mapping[str, Pool] = {}
         self.links: tuple[LinkEnds, ...] = ()
         self.where: Callable[..., str] = lambda *_: source
@@ -384,7 +386,7 @@ class DesignSpace:
             values |= {pool.full_name(key): value for key, value in named.items()}
         return values
 
-    def _lacking(self, canonical: IntArray) -> list[str]:
+    def _lacking(self, canonical: IntArray) -> StringList:
         if self.structure.is_complete(canonical)[0]:
             return []
         lacking = [

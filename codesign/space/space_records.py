@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from codesign.base.columns import JsonObject, StringDict
+from codesign.base.columns import JsonObject, StringDict, StringList
 from codesign.base.schema import Record
 
 T = TypeVar("T")
@@ -55,7 +55,7 @@ class RepeatedRecord(Record):
     parameters: dict[str, ParameterEntry] = Field(min_length=1)
     minimum: Annotated[int, Field(strict=True, ge=0)] = 0
     maximum: Annotated[int, Field(strict=True, ge=1, le=64)]
-    order: Annotated[list[str], BeforeValidator(lambda v: [v] if isinstance(v, str) else v)] = (
+    order: Annotated[StringList, BeforeValidator(lambda v: [v] if isinstance(v, str) else v)] = (
         Field(default_factory=list)
     )
     description: str = ""

@@ -19,7 +19,9 @@ from codesign.base.columns import (
     BoolArray,
     FloatArray,
     FloatDict,
+    FloatSequence,
     IntArray,
+    IntegerDict,
     StringDict,
     Strings,
 )
@@ -100,7 +102,7 @@ class Symbols:
             entries = [value[entry] for value in values if isinstance(value, tuple)]
             self._tabulate(f"{name}[{entry}]", column, entries)
 
-    def add_attribute(self, key: str, column: int, numbers: Sequence[float], unit: Unit) -> None:
+    def add_attribute(self, key: str, column: int, numbers: FloatSequence, unit: Unit) -> None:
         """Name an attribute of a parameter's value; 0 where the parameter is absent."""
         self.units[key] = unit
         self._tabulate(key, column, numbers)
@@ -115,9 +117,7 @@ class Symbols:
         self.units[key] = unit
         self.constants[key] = number
 
-    def _tabulate(
-        self, key: str, column: int, numbers: Sequence[float], absent: float = 0.0
-    ) -> None:
+    def _tabulate(self, key: str, column: int, numbers: FloatSequence, absent: float = 0.0) -> None:
         # Code -1 indexes the last entry, which is therefore the absent one.
         self.tables[key] = (column, np.asarray([*numbers, absent], dtype=np.float64))
 
@@ -187,7 +187,7 @@ class Structure:
         return np.array([len(parameter.values) for parameter in self.parameters], dtype=np.int64)
 
     @cached_property
-    def column_of(self) -> dict[str, int]:
+    def column_of(self) -> IntegerDict:
         """Position of each parameter in a row."""
         return {parameter.name: column for column, parameter in enumerate(self.parameters)}
 

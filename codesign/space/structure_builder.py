@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from codesign.base.catalog import Catalog
-from codesign.base.columns import StringMap, Value
+from codesign.base.columns import StringList, StringMap, Value, ValueTuple
 from codesign.base.errors import InputError, ProblemList, UnknownNameError, check_known, mistakes_at
 from codesign.base.records import frozen
 from codesign.base.schema import (
@@ -133,7 +133,7 @@ class StructureBuilder:
 
     def _values(
         self, name: str, record: ParameterRecord, path: KeyPath
-    ) -> tuple[Kind, tuple[Value, ...], str]:
+    ) -> tuple[Kind, ValueTuple, str]:
         if record.catalog is not None:
             return "categorical", self._names(record, record.catalog, path), ""
         low, high = record.low, record.high
@@ -153,7 +153,7 @@ class StructureBuilder:
             values, unit = read_values(record.values or [], name)
         return _kind_of(values, record.kind, where), values, unit
 
-    def _names(self, record: ParameterRecord, catalog: str, path: KeyPath) -> tuple[Value, ...]:
+    def _names(self, record: ParameterRecord, catalog: str, path: KeyPath) -> ValueTuple:
         if catalog not in self.catalogs:
             where = self.where(*path, "from")
             raise UnknownNameError("catalog", catalog, self.catalogs, where)
@@ -323,7 +323,7 @@ class StructureBuilder:
     def _steps(self, structure: Structure) -> Iterator[Step]:
         """Conditions and parts in an order in which each comes after what it depends on."""
         done = set()
-        path: list[str] = []
+        path: StringList = []
 
         def visit(step: Step) -> Iterator[Step]:
             label = step.name if isinstance(step, RepeatedPart) else structure.parameters[step].name
@@ -383,7 +383,7 @@ class StructureBuilder:
         return tuple(constraints.values())
 
 
-def _kind_of(values: tuple[Value, ...], stated_kind: Kind | None, where: str) -> Kind:
+def _kind_of(values: ValueTuple, stated_kind: Kind | None, where: str) -> Kind:
     is_numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
     if stated_kind == "categorical" or (stated_kind is None and not is_numeric):
         return "categorical"

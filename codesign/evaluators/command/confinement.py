@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from codesign.base.columns import StringMap, Strings
+from codesign.base.columns import StringList, StringMap, Strings
 from codesign.base.errors import InputError
 
 UNTRUSTED = "CODESIGN_UNTRUSTED"
@@ -43,7 +43,7 @@ def check_confinement() -> None:
         raise InputError(f"bwrap cannot confine programs here: {words}", "--untrusted")
 
 
-def confined(command: Strings, folder: Path, environment: StringMap) -> list[str]:
+def confined(command: Strings, folder: Path, environment: StringMap) -> StringList:
     """The command that runs another one confined to a folder.
 
     Args:

@@ -7,13 +7,13 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, JsonObject, StringList
 from codesign.base.errors import describe_unknown
 
 _PLACEHOLDER = re.compile(r"\$\{([^{}]*)\}")
 
 
-def unknown_placeholders(text: str, stated_names: Iterable[str]) -> list[str]:
+def unknown_placeholders(text: str, stated_names: Iterable[str]) -> StringList:
     """One line for each name that nothing stands behind."""
     names = set(stated_names)
     return [

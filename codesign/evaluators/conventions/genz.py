@@ -14,7 +14,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Column, Fields, FloatArray
+from codesign.base.columns import Column, Fields, FloatArray, StringList
 from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_memory import CachedTokens, DeviceFootprint
@@ -185,7 +185,7 @@ class GenzRules(ServingRules):
         """It takes the stages as balanced."""
         return total_s
 
-    def notes(self, device: Device, products: ProductColumns) -> list[str]:
+    def notes(self, device: Device, products: ProductColumns) -> StringList:
         """Whose conventions these are."""
         return [
             "Profile genz: the conventions of the public tool GenZ-LLM-Analyzer 0.0.16.",

@@ -25,7 +25,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, JsonObject
+from codesign.base.columns import ArrayList, BoolArray, FloatArray, IntArray, JsonObject
 from codesign.evaluators.economics.decoding import Decoding
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import LAYOUTS, Fixed, Load, Split
@@ -160,7 +160,7 @@ def _fixed(systems: list[Split]) -> Fixed:
 class _WholeDraft(ForwardPass):
     """Passes of a draft, each at the best of its own systems within the instance's devices."""
 
-    def best_times(self, load: Load) -> list[FloatArray]:
+    def best_times(self, load: Load) -> ArrayList:
         """(n,) times of designs for every number of queries."""
         every = buildable_systems(self.shape, float(load.n_devices.max()))
         systems = [system for system in every if system.pipeline == 1]

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import ArrayList, BoolArray, FloatArray
 from codesign.base.records import frozen
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load, Split
 from codesign.evaluators.economics.nccl import ONE_WAY, Collective, collective
@@ -125,9 +125,9 @@ class ForwardPass:
     precision: ElementBytes
     fixed: Fixed = field(default_factory=Fixed)
 
-    def best_times(self, load: Load) -> list[FloatArray]:
+    def best_times(self, load: Load) -> ArrayList:
         """Time of a pass for every number of queries, each at its best split."""
-        best: list[FloatArray] = []
+        best: ArrayList = []
         for _, times in self._candidates(load):
             pairs = zip(best, times, strict=True)
             best = [np.minimum(least, time, out=least) for least, time in pairs] if best else times
@@ -150,7 +150,7 @@ class ForwardPass:
         weights = shape.stored_parameters * np.asarray(precision.weight_bytes)
         return weights + cached * precision.kv_bytes * load.batch
 
-    def _candidates(self, load: Load) -> Iterator[tuple[_Candidate, list[FloatArray]]]:
+    def _candidates(self, load: Load) -> Iterator[tuple[_Candidate, ArrayList]]:
         """Every split that is tried, and the time of its pass for every number of queries."""
         shape, stated_layout = self.shape, self.fixed.layout
         for depth in range(1 if self.fixed.pipeline is not None else N_DEPTHS):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, IntegerSequence
 from codesign.base.records import frozen
 
 LAYOUTS = ("1d", "2d")
@@ -51,7 +49,7 @@ class Load:
     n_devices: FloatArray
     batch: FloatArray
     context_tokens: float = 0.0
-    queries: Sequence[int] = (1,)
+    queries: IntegerSequence = (1,)
 
 
 @frozen

@@ -7,7 +7,6 @@ designs; a hundred thousand machines are then a handful of array operations.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -21,6 +20,8 @@ from codesign.base.columns import (
     IntArray,
     Strings,
     Value,
+    ValueMap,
+    ValueTuple,
     combined,
     distinct,
     first_values,
@@ -86,7 +87,7 @@ class ForecastEvaluator(Evaluator):
         if chunk is not None and chunk > prompt:
             problem = f"expected at most the prompt of {prompt:,} tokens, got {chunk:,}"
             raise InputError(problem, "chunk_tokens")
-        self._forecasts: dict[tuple[Value, ...], Forecast] = {}
+        self._forecasts: dict[ValueTuple, Forecast] = {}
         default = self.forecast({})
         named = dict.fromkeys(default.prefill.names + default.decode.names)
         self.options.efficiencies.check(tuple(named))
@@ -160,7 +161,7 @@ class ForecastEvaluator(Evaluator):
 
     # Software: counted once per variant
 
-    def forecast(self, settings: Mapping[str, Value]) -> Forecast:
+    def forecast(self, settings: ValueMap) -> Forecast:
         """The work of both phases under software settings; those left out are the options'.
 
         Raises:
@@ -171,7 +172,7 @@ class ForecastEvaluator(Evaluator):
             self._forecasts[key] = self._count(settings)
         return self._forecasts[key]
 
-    def inference(self, settings: Mapping[str, Value]) -> Inference:
+    def inference(self, settings: ValueMap) -> Inference:
         """The model under software settings, to look at other phases than the workload's.
 
         Raises:
@@ -187,7 +188,7 @@ class ForecastEvaluator(Evaluator):
         tile = settings.get("attention_tile", self.options.attention_tile)
         return self.options.inference(self.workload, variant, _count(tile, "attention_tile"))
 
-    def _count(self, settings: Mapping[str, Value]) -> Forecast:
+    def _count(self, settings: ValueMap) -> Forecast:
         inference, tokens = self.inference(settings), self.workload.tokens
         chunk = settings.get("chunk_tokens", self.options.chunk_tokens)
         batch = _count(settings.get(_BATCH, self.workload.batch), _BATCH)

@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from codesign.base.columns import FloatDict, FloatMap, JsonObject
+from codesign.base.columns import FloatDict, FloatMap, JsonObject, StringList
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow
 from codesign.base.records import frozen
@@ -108,7 +108,7 @@ def explained_forecast(
     )
 
 
-def notes(forecast: Forecast, request: ForecastRequest) -> list[str]:
+def notes(forecast: Forecast, request: ForecastRequest) -> StringList:
     """The assumptions that limit the numbers."""
     inference, variant = forecast.inference, forecast.inference.variant
     bound = (

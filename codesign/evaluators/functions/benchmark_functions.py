@@ -27,7 +27,9 @@ from codesign.base.columns import (
     Columns,
     Fields,
     FloatArray,
+    FloatSequence,
     IntArray,
+    IntegerSequence,
     Strings,
     Value,
 )
@@ -59,8 +61,8 @@ class BenchmarkFunction:
     """
 
     name: str
-    bounds: Sequence[Sequence[float]] | Sequence[float]
-    n_objectives: Sequence[int] = (2, 2)
+    bounds: Sequence[FloatSequence] | FloatSequence
+    n_objectives: IntegerSequence = (2, 2)
     names: Mapping[int, Strings] = field(default_factory=dict)
     is_of_pymoo: bool = False
 

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, IntegerTuple
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
 _SHIFT_1, _SHIFT_2, _SHIFT_3 = np.uint64(30), np.uint64(27), np.uint64(31)
@@ -45,7 +45,7 @@ def normal(levels: IntArray, stream: int) -> FloatArray:
 
 
 @cache
-def shuffled(n: int, stream: int) -> tuple[int, ...]:
+def shuffled(n: int, stream: int) -> IntegerTuple:
     """The numbers below ``n`` in an order without meaning."""
     keys = uniform(np.arange(n, dtype=np.int64)[:, None], stream)
     return tuple(np.argsort(keys, kind="stable").tolist())

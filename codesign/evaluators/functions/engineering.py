@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray
+from codesign.base.columns import ArrayList, Arrays, FloatArray
 from codesign.base.schema import read_document
 from codesign.evaluators.functions.function import Values, exceeded
 
@@ -68,7 +68,7 @@ def re31(x: FloatArray, m: int) -> Values:
     return [volume, stress, exceeded(0.1 - volume, 1e5 - stress, 1e5 - other_stress)], []
 
 
-def _disc_brake(x: FloatArray) -> tuple[list[FloatArray], list[FloatArray]]:
+def _disc_brake(x: FloatArray) -> tuple[ArrayList, ArrayList]:
     """Mass and stopping time of a disc brake, and the margins of its four limits."""
     inner, outer, force, surfaces = x.T
     squares, cubes = outer**2 - inner**2, outer**3 - inner**3

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, Function, IntArray, IntegerTuple
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.models.hardware import formula_operations, hierarchy
@@ -101,7 +101,7 @@ def _blocks(values: FloatArray) -> FloatArray:
 @cache
 def loop() -> Loop:
     """The loop, its machine code read from the disk if it is there."""
-    own: tuple[Callable[..., Any], ...] = (_is_tried, _sums, _pass_sums, _physics, _fill_table)
+    own: tuple[Function, ...] = (_is_tried, _sums, _pass_sums, _physics, _fill_table)
     shared = functions_of(stage, traffic, placement, pass_time, hierarchy)
     return cast(Loop, compile_loop(_choose_over_designs, (*shared, *own)))
 
@@ -114,7 +114,7 @@ def _choose_over_designs(
     kind: IntArray,
     designs: stage_records.StageDesign,
     groups: stage_records.WeightGroups,
-    places: tuple[int, ...],
+    places: IntegerTuple,
     choices: stage_records.Choices,
     modelling: stage_records.Modelling,
     sums: FloatArray,

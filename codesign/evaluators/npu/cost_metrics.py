@@ -19,6 +19,7 @@ from codesign.base.columns import (
     IntArray,
     JsonObject,
     StringDict,
+    StringList,
     first_values,
 )
 from codesign.base.evaluator import PoolPrices
@@ -414,7 +415,7 @@ def floorplan_rows(silicon: SiliconMetrics) -> list[FloorplanRow]:
     return cast("list[FloorplanRow]", rows)
 
 
-def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> list[str]:
+def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> StringList:
     """Notes on process, prices, floorplan and design cost behind the accounts."""
     constants = silicon.constants
     n_dies = float(silicon.unit.stacks.n_dies[0])

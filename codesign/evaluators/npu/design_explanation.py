@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import cast
 
 import numpy as np
@@ -11,8 +11,10 @@ from codesign.base.columns import (
     ArrayPair,
     Columns,
     FloatMap,
+    FloatSequence,
     JsonObject,
     StringDict,
+    StringList,
     StringMap,
     Strings,
     first_values,
@@ -134,7 +136,7 @@ def _row(
     computation: str,
     count: float,
     bounds: tuple[str, str],
-    amounts: Sequence[float],
+    amounts: FloatSequence,
     crossed: FloatMap,
 ) -> OperatorRow:
     """A row of an operator, or of a wait; ``bounds`` with and without the vector unit."""
@@ -234,7 +236,7 @@ def _levels(design: DesignMetrics, designs: Columns, present: Mapping[int, str])
     return cast("list[LevelRow]", rows)
 
 
-def _wear(design: DesignMetrics, designs: Columns, present: Mapping[int, str]) -> list[str]:
+def _wear(design: DesignMetrics, designs: Columns, present: Mapping[int, str]) -> StringList:
     """Rate at which memories with limited endurance are written."""
     wear, capacity = (
         design.placed_levels(name)[:, 0] for name in ("wear_per_byte", "capacity_bytes")
@@ -287,7 +289,7 @@ def _power(design: DesignMetrics, present: Mapping[int, str]) -> list[PowerRow]:
 _TITLES = dict(zip(LEVEL_NAMES, LEVEL_TITLES, strict=True))
 
 
-def _deployment(design: DesignMetrics) -> list[str]:
+def _deployment(design: DesignMetrics) -> StringList:
     """Over how many devices the model is spread, and what they exchange."""
     part, options = design.part, design.options
     if part.n_devices == 1:
@@ -305,7 +307,7 @@ def _deployment(design: DesignMetrics) -> list[str]:
     ]
 
 
-def _mixture(designs: Columns) -> list[str]:
+def _mixture(designs: Columns) -> StringList:
     """Note on weights in several formats, if there are any."""
     name = str(designs["weight_format"].decoded()[0])
     if not is_mixed(name):
@@ -316,7 +318,7 @@ def _mixture(designs: Columns) -> list[str]:
     ]
 
 
-def _uncharged(design: DesignMetrics, designs: Columns) -> list[str]:
+def _uncharged(design: DesignMetrics, designs: Columns) -> StringList:
     """Note on interfaces that take no die edge, if there are any."""
     if not design.silicon.uncharged_shoreline_mm[0] > 0:
         return []
@@ -353,7 +355,7 @@ _WORK = {
 """Work of the array that needs no data."""
 
 
-def notes(design: DesignMetrics) -> list[str]:
+def notes(design: DesignMetrics) -> StringList:
     """The assumptions that limit the numbers, for the options in force."""
     options, workload = design.options, design.workload
     organization = ORGANIZATIONS[int(design.working.organization[0])]

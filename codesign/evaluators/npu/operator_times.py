@@ -10,7 +10,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import ArrayDict, BoolArray, FloatArray, IntArray
+from codesign.base.columns import ArrayDict, ArrayList, BoolArray, FloatArray, IntArray
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.npu.prepared_designs import ArrayShape, PreparedDesigns
 from codesign.models.hardware.accelerator import AcceleratorBatch
@@ -320,7 +320,7 @@ class Stage:
         """(n, o) how long one instance of each operator takes, on average over the layers."""
         return PassTimes(*self._averages([times for _, _, times in self._group_costs]))
 
-    def _averages(self, of_groups: Sequence[Sequence[FloatArray]]) -> list[FloatArray]:
+    def _averages(self, of_groups: Sequence[Sequence[FloatArray]]) -> ArrayList:
         """(n, o) means of every field over the groups, weighted by their shares."""
         if len(of_groups) == 1:
             return list(of_groups[0])

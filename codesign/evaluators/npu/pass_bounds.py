@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import ArrayPair, BoolArray, FloatArray, IntArray
+from codesign.base.columns import ArrayPair, BoolArray, FloatArray, IntArray, IntegerSequence
 from codesign.base.records import frozen
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.models.hardware.accelerator import AcceleratorBatch, take
@@ -58,7 +58,7 @@ class ArrayChoice(NamedTuple):
 
     depth: float
     width: float
-    dataflows: Sequence[int]
+    dataflows: IntegerSequence
     organization: int
     is_local: bool
 

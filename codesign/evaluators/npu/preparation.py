@@ -5,7 +5,7 @@ Which batch size and which order of the tiers a design works with is chosen in `
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from codesign.base.columns import (
     Columns,
     FloatArray,
     IntArray,
+    IntegerSequence,
     Strings,
     combined,
     distinct,
@@ -174,7 +175,7 @@ class Preparation:
         return 1.0 if self.modelling.is_array_blocked else 1.0 - TILE_BUFFER_SHARE
 
     @property
-    def batch_policy(self) -> int | Sequence[int] | str:
+    def batch_policy(self) -> int | IntegerSequence | str:
         """Batch policy of workload or options: a number, numbers to choose from, or a rule."""
         return self.workload.batch or self.options.batch or "best"
 

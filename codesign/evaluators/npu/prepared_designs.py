@@ -14,6 +14,7 @@ from codesign.base.columns import (
     Columns,
     FloatArray,
     IntArray,
+    IntegerTuple,
     JsonObject,
     combined,
     distinct,
@@ -334,7 +335,7 @@ class PreparedDesigns:
         kinds, sizes = self.kind[first].tolist(), self.pass_requests[first].tolist()
         return number, tuple((self.arrays[kind], of) for kind, of in zip(kinds, sizes, strict=True))
 
-    def stage_design(self, shape: tuple[int, ...]) -> StageDesign:
+    def stage_design(self, shape: IntegerTuple) -> StageDesign:
         """Inputs of the formulas; every array in this shape, (n,) or (n, 1)."""
         preparation, hardware = self.preparation, self.accelerators
         levels = hardware.levels

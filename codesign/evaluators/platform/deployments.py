@@ -27,12 +27,12 @@ larger one. So it is exact if times do not fall with the batch.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, IntArray, StringMap
+from codesign.base.columns import Fields, FloatArray, FloatPair, IntArray, IntegerMap, StringMap
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.units import format_engineering
@@ -161,7 +161,7 @@ class DeploymentSearch:
         demand: Demand,
         policies: Sequence[Policy] = POLICIES,
         most_devices: int = MOST_DEVICES,
-        fixed: Mapping[str, int] | None = None,
+        fixed: IntegerMap | None = None,
         *,
         has_stages: bool = True,
         overlaps: bool = True,
@@ -223,7 +223,7 @@ class DeploymentSearch:
         if not deployments:
             raise InputError(f"no deployment keeps the limits; {self._why_none()}")
 
-        def rank(deployment: Deployment) -> tuple[float, float]:
+        def rank(deployment: Deployment) -> FloatPair:
             cost = deployment.usd_per_hour(usd) if is_priced else float(deployment.n_devices)
             cost = 1e9 * deployment.n_devices if np.isnan(cost) else cost
             return cost, deployment.time_per_output_token_s

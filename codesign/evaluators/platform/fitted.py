@@ -10,13 +10,13 @@ row for a norm with the addition before it. Kernels of a device run one after th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, JsonObject, StringList
+from codesign.base.columns import Fields, FloatArray, FloatMap, FloatPair, JsonObject, StringList
 from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
@@ -251,9 +251,7 @@ class FittedRules(ServingRules):
             describe_energy_error(device.key),
         ]
 
-    def metric_ranges(
-        self, device: str, metrics: Mapping[str, float]
-    ) -> dict[str, tuple[float, float]]:
+    def metric_ranges(self, device: str, metrics: FloatMap) -> dict[str, FloatPair]:
         """Ranges of energies, from the errors of kernels whose watts were measured."""
         estimates = {name: value for name, value in metrics.items() if value == value}
         ranges = {

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import ArrayPair, FloatArray
 from codesign.base.records import frozen
 from codesign.base.schema import Record
 from codesign.evaluators.platform.communication import Message, mean_over_boundaries
@@ -136,7 +136,7 @@ class FittedMessages(Rooflines):
         rate = self.platform.rates.host_bandwidth_bytes_per_s
         return self.law("engine", engine_host_copy_s, size, sent, rate)
 
-    def _exchange_s(self, message: Message) -> tuple[FloatArray, FloatArray]:
+    def _exchange_s(self, message: Message) -> ArrayPair:
         """(n,) times of a dispatch or a combine for large batches, and for small ones."""
         inner, nodes = split_over_nodes(message.ranks, message.stride, self.platform.node_size)
         mixture, hidden = self.model.moe_dims, float(self.model.moe_dims.routed_width)

@@ -8,7 +8,7 @@ from math import ceil
 
 import numpy as np
 
-from codesign.base.columns import JsonObject, StringMap
+from codesign.base.columns import IntegerList, JsonObject, StringMap
 from codesign.base.errors import InputError
 from codesign.evaluators.platform.deployments import Deployment
 from codesign.evaluators.platform.instances import Demand
@@ -69,7 +69,7 @@ def simulated_fleet(
     machines, link = _machines(evaluator, deployment, formats, arrivals)
     last = deployment.pools[-1]
 
-    def counts(n_last: int) -> list[int]:
+    def counts(n_last: int) -> IntegerList:
         """Instances of each pool, for so many of the last."""
         scale = n_last / last.instances
         return [ceil(scale * pool.instances) for pool in deployment.pools[:-1]] + [n_last]

@@ -19,6 +19,7 @@ from codesign.base.columns import (
     Fields,
     FloatArray,
     IntArray,
+    IntegerSequence,
     column_of,
 )
 from codesign.base.records import frozen
@@ -140,7 +141,7 @@ class Instances:
         )
 
 
-def splits(model: LanguageModel, stages: Sequence[int], most_devices: int) -> IntArray:
+def splits(model: LanguageModel, stages: IntegerSequence, most_devices: int) -> IntArray:
     """(f, 4) degrees of the instances that divide a model, in the order of ``SEARCHED_DEGREES``.
 
     Args:

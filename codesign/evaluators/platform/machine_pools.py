@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import Fields, column_of, design_columns
+from codesign.base.columns import Fields, IntegerMap, column_of, design_columns
 from codesign.base.errors import InputError
 from codesign.evaluators.platform.engine_settings import EngineSettings
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
@@ -64,7 +63,7 @@ def _bytes_per_token(model: LanguageModel, design: Fields) -> float:
 
 
 def prompt_stores(
-    model: LanguageModel, design: Fields, settings: EngineSettings, units: Mapping[str, int]
+    model: LanguageModel, design: Fields, settings: EngineSettings, units: IntegerMap
 ) -> tuple[StoreLimits, ...]:
     """Stores of prompts behind a machine.
 

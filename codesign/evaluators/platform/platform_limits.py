@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray
+from codesign.base.columns import ArrayDict, Arrays, FloatArray, FloatSequence
 from codesign.base.errors import Mistake
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.device_memory import excess
@@ -46,7 +46,7 @@ def _uneven(amount: FloatArray | float, ranks: FloatArray) -> FloatArray:
     return np.where(np.mod(amount, ranks) == 0, 0.0, _INDIVISIBLE)
 
 
-def _even_splits(serving: PlatformServing) -> dict[str, FloatArray]:
+def _even_splits(serving: PlatformServing) -> ArrayDict:
     model, platform = serving.model, serving.platform
     ranks = platform.attention_ranks
     keys = float(model.num_key_value_heads)
@@ -106,7 +106,7 @@ def memory_mistake(serving: PlatformServing) -> Mistake:
 
 
 def _ways_to_fit(
-    serving: PlatformServing, need: float, at_hand: float, needs: Sequence[float]
+    serving: PlatformServing, need: float, at_hand: float, needs: FloatSequence
 ) -> Iterator[str]:
     """Changes of which each alone makes room; ``parts`` are bytes of weights and KV cache."""
     platform = serving.platform

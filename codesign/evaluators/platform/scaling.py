@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -11,6 +10,7 @@ from codesign.base.columns import (
     Arrays,
     Fields,
     FloatArray,
+    FloatSequence,
     JsonRows,
     column_of,
     design_columns,
@@ -103,7 +103,7 @@ def scale(
     evaluator: PlatformEvaluator,
     design: Fields,
     axis: ScalingAxis,
-    factors: Sequence[float] | None = None,
+    factors: FloatSequence | None = None,
 ) -> Scaling:
     """Vary one number.
 

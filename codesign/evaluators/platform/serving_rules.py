@@ -7,12 +7,20 @@ time, a tool's conventions (:mod:`codesign.conventions`) how things are counted.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Column, Fields, FloatArray, StringList
+from codesign.base.columns import (
+    Column,
+    Fields,
+    FloatArray,
+    FloatMap,
+    FloatPair,
+    StringList,
+    StringTuple,
+)
 from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message, expert_messages
 from codesign.evaluators.platform.device_memory import (
@@ -52,9 +60,9 @@ class ServingRules:
         "router_all_reduce": False,
     }
     """Options that are left out."""
-    meaningless_options: ClassVar[tuple[str, ...]] = ("power_limit",)
+    meaningless_options: ClassVar[StringTuple] = ("power_limit",)
     """Options that may not be set: kernels have efficiencies of their own, or no law of energy."""
-    meaningless_parameters: ClassVar[tuple[str, ...]] = ()
+    meaningless_parameters: ClassVar[StringTuple] = ()
     """Parameters that a design may not have, as messages have fitted latencies of their own."""
     limits_context: ClassVar[bool] = True
     """Whether a request beyond the model's context is refused; papers count longer ones."""
@@ -195,9 +203,7 @@ class ServingRules:
             "softmax, activations, sampling and launches cost nothing."
         ]
 
-    def metric_ranges(
-        self, device: str, metrics: Mapping[str, float]
-    ) -> dict[str, tuple[float, float]]:
+    def metric_ranges(self, device: str, metrics: FloatMap) -> dict[str, FloatPair]:
         """Lowest and highest values of metrics, by name, where errors were measured; here of none.
 
         Args:

@@ -23,7 +23,14 @@ from math import ceil
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, column_of, design_columns
+from codesign.base.columns import (
+    Fields,
+    FloatArray,
+    FloatList,
+    IntegerPair,
+    column_of,
+    design_columns,
+)
 from codesign.base.errors import InputError
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.device_memory import rank_storage
@@ -77,8 +84,8 @@ class DeviceStepTimes:
         self._contexts = token_grid(max_context_tokens, _GRID_RATIO)
         self._chunks = token_grid(limits.max_batched_tokens, _GRID_RATIO)
         self._pasts = [0, *self._contexts]
-        self._decode_rows: dict[int, list[float]] = {}
-        self._chunk_times: dict[tuple[int, int], float] = {}
+        self._decode_rows: dict[int, FloatList] = {}
+        self._chunk_times: dict[IntegerPair, float] = {}
 
     def step_s(self, step: EngineStep) -> float:
         n_prefilled, n_chunks, seconds = 0, len(step.chunks), 0.0
@@ -141,7 +148,7 @@ class DeviceStepTimes:
         return np.asarray(sum((operator.time_s for operator in phase_operators), np.zeros(n)))
 
     @cached_property
-    def _shared_s(self) -> list[list[float]]:
+    def _shared_s(self) -> list[FloatList]:
         """Seconds of what all requests share.
 
         Kernels and messages by tokens of the fullest group, experts by tokens of all groups, logits
@@ -153,7 +160,7 @@ class DeviceStepTimes:
             for n_groups in {1, self._n_groups}
         }
 
-        def total(n_groups: int, scope: str, is_routed: bool) -> list[float]:
+        def total(n_groups: int, scope: str, is_routed: bool) -> FloatList:
             times = [
                 operator.time_s
                 for operator in passes[n_groups].sustained.operators
@@ -178,7 +185,7 @@ class DeviceStepTimes:
         return seconds[0], seconds[1], seconds[3]
 
     @cached_property
-    def _host_own_s(self) -> list[list[float]]:
+    def _host_own_s(self) -> list[FloatList]:
         """Seconds of the host that no kernel hides, in steps without and with prompts, by decoding
         requests."""
         decoding = np.arange(self._limits.max_sequences + 1.0)
@@ -196,7 +203,7 @@ class DeviceStepTimes:
 
     # What belongs to requests, on grids.
 
-    def _decode_row(self, i: int) -> list[float]:
+    def _decode_row(self, i: int) -> FloatList:
         """Seconds by decoding requests at a point of the grid of contexts."""
         if i not in self._decode_rows:
             n = self._limits.max_sequences

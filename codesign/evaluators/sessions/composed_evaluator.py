@@ -6,7 +6,7 @@ import copy
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Generic, Self, TypeVar, cast
 
-from codesign.base.columns import Fields, Value
+from codesign.base.columns import Fields, FloatMap, Value
 from codesign.base.evaluator import Evaluator
 from codesign.base.forwarding import forwarded
 
@@ -43,7 +43,7 @@ class ComposedEvaluator(Evaluator, Generic[E]):
     def replace_library(self, library: Fields) -> Self:
         return self._change_members(lambda member: member.replace_library(library))
 
-    def replace_constants(self, values: Mapping[str, float]) -> Self:
+    def replace_constants(self, values: FloatMap) -> Self:
         return self._change_members(lambda member: member.replace_constants(values))
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:

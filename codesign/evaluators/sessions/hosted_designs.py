@@ -10,6 +10,7 @@ import numpy as np
 
 from codesign.base.columns import (
     MOST_COMBINATIONS,
+    ArrayDict,
     Columns,
     FloatArray,
     IntArray,
@@ -62,7 +63,7 @@ def distinct_of(
 
 def hit_metrics(
     designs: HostedDesigns, hosts: HostSessions, reuse: SessionReuse | TraceReuse, hits: FloatArray
-) -> dict[str, FloatArray]:
+) -> ArrayDict:
     """Shares of prompt tokens that the levels hold, by the name of the metric.
 
     Args:

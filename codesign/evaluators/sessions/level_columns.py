@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Columns, FloatArray, n_designs
+from codesign.base.columns import ArrayDict, Arrays, Columns, FloatArray, n_designs
 from codesign.base.records import frozen
 from codesign.evaluators.sessions.session_workload import SessionsOptions
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
@@ -108,7 +108,7 @@ def _fields(levels: Arrays, link_bytes_per_s: float, link_joules_per_byte: float
 
 def _properties(
     designs: Columns, units: UnitTables, place: str, counted: str, most: int
-) -> dict[str, FloatArray]:
+) -> ArrayDict:
     """(l, n) properties of the memories that the columns of a place name."""
     memories = [
         off_chip_memory(designs[f"{place}{i}_technology"], designs[f"{place}{i}_{counted}"], units)

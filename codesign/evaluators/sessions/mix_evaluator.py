@@ -17,11 +17,14 @@ import numpy as np
 from pydantic import Field, field_validator
 
 from codesign.base.columns import (
+    ArrayDict,
     Arrays,
     Columns,
     Domains,
     Fields,
     FloatArray,
+    FloatDict,
+    StringList,
     Strings,
     first_values,
     n_designs,
@@ -75,7 +78,7 @@ class MixedWorkload(SessionWorkload):
 
     @field_validator("limits")
     @classmethod
-    def _are_metrics(cls, limits: dict[str, float]) -> dict[str, float]:
+    def _are_metrics(cls, limits: FloatDict) -> FloatDict:
         for name in limits:
             check_known("metric", name, SESSION_METRICS)
         return limits
@@ -204,7 +207,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
             notes=(f"power and levels are of a decode step of {longest.replace('_', ' ')}", ),
         )  # fmt: skip
 
-    def _needed(self, name: str, metrics: Strings) -> list[str]:
+    def _needed(self, name: str, metrics: Strings) -> StringList:
         """Metrics of a workload from which the requested metrics of the mix follow."""
         machine = [metric for metric in _ALIKE if metric in metrics]
         priced = {_USD, REGRET.name, f"{name}_{_USD}"} & {*metrics}
@@ -212,7 +215,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         limits = self._mix[name].limits if WORST_LIMIT.name in metrics else ()
         return list(dict.fromkeys([_RATE, *machine, *tokens, *limits]))
 
-    def _composed(self, entries: Mapping[str, Arrays], metrics: Strings) -> dict[str, FloatArray]:
+    def _composed(self, entries: Mapping[str, Arrays], metrics: Strings) -> ArrayDict:
         """(n,) metrics or bounds of the mix; absent where a workload lacks what they need."""
         mix = self._mix
         rates = {name: values[_RATE] for name, values in entries.items()}

@@ -14,7 +14,7 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray
+from codesign.base.columns import ArrayPair, Arrays, FloatArray
 from codesign.base.evaluator import PoolPrices
 from codesign.base.metrics import ALL_METRICS, HIT_METRICS
 from codesign.base.schema import Record
@@ -58,7 +58,7 @@ class SessionPrefill(SessionsEvaluator):
         """Prices of the machines."""
         return self.first.prices
 
-    def _answer_costs(self, machine: Arrays) -> tuple[FloatArray, FloatArray]:
+    def _answer_costs(self, machine: Arrays) -> ArrayPair:
         """(n,) zero seconds and joules of a token of an answer, since another pool decodes."""
         zeros = np.zeros_like(machine["tdp_watts"])
         return zeros, zeros

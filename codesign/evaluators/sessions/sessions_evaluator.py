@@ -12,18 +12,24 @@ rate and that of sessions that never wait for each other.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, ClassVar, Self, cast
 
 import numpy as np
 
 from codesign.base.columns import (
+    ArrayDict,
+    ArrayPair,
     Arrays,
     Columns,
     Domains,
     Fields,
     FloatArray,
+    FloatMap,
+    IntegerDict,
+    StringMap,
+    Strings,
     first_values,
     n_designs,
 )
@@ -153,7 +159,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         if missing := [name for name in self._needed if name not in reported]:
             raise InputError(f"expected machines that report {', '.join(missing)}", "machine")
         self._timing_constants = frozenset(self.first.constant_ranges([_TTFT, _JOULES]))
-        self._constants: Mapping[str, float] = {}
+        self._constants: FloatMap = {}
         self._remembered: dict[Any, dict[_Prefill, Arrays]] = {}
         self._passed = [name for name in _OF_MACHINE if name in declared]
         self.metrics = (
@@ -187,16 +193,16 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         classes = self._reuse.classes
         return classes.total(classes.context_tokens + classes.new_tokens + classes.generated_tokens)
 
-    def replace_constants(self, values: Mapping[str, float]) -> Self:
+    def replace_constants(self, values: FloatMap) -> Self:
         evaluator = super().replace_constants(values)
         evaluator._constants = {**self._constants, **values}
         return evaluator
 
-    def constant_ranges(self, metrics: Sequence[str]) -> Mapping[str, Range]:
+    def constant_ranges(self, metrics: Strings) -> Mapping[str, Range]:
         del metrics  # times, energies and prices of the machine decide on all of them
         return super().constant_ranges(self._needed)
 
-    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> StringMap:
         absent = dict(super().absent_metrics(values))
         if reason := absent.get("unit_cost_usd"):
             absent["usd_per_million_asked_tokens"] = reason
@@ -210,7 +216,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             "machine": self.first.provenance(),
         }
 
-    def split_caches(self, design: Fields) -> tuple[Fields, dict[str, int]]:
+    def split_caches(self, design: Fields) -> tuple[Fields, IntegerDict]:
         """The machine of a design, and the units of its outer caches by technology."""
         units = {
             str(design[f"cache{i}_technology"]): int(design[f"cache{i}_units"])
@@ -236,9 +242,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         """(n,) requests that decode together."""
         return self._counts(designs, BATCH_SIZE, self.workload.batch, {})[0]
 
-    def _counts(
-        self, designs: Columns, name: str, default: int, undecided: Domains
-    ) -> tuple[FloatArray, FloatArray]:
+    def _counts(self, designs: Columns, name: str, default: int, undecided: Domains) -> ArrayPair:
         """(n,) least and largest value of a count that the design or else the workload states."""
         if name in designs:
             counts = designs[name].lookup(float)
@@ -247,13 +251,13 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         values = [float(cast("int", value)) for value in undecided.get(name, [default])]
         return np.full(n, min(values)), np.full(n, max(values))
 
-    def evaluate(self, designs: Columns, metrics: Sequence[str] | None = None) -> Evaluation:
+    def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         names = chosen_metrics(metrics, self.metric_names)
         if not n_designs(designs):
             return Evaluation({name: np.empty(0) for name in names})
         return self.evaluate_hosted(hosted(designs), names)
 
-    def evaluate_hosted(self, designs: HostedDesigns, names: Sequence[str]) -> Evaluation:
+    def evaluate_hosted(self, designs: HostedDesigns, names: Strings) -> Evaluation:
         """Metrics and violations of designs that are split into hosts and outer caches."""
         hosts, host = designs.hosts, designs.host
         few, number = distinct_of(hosts, _SOFTWARE)
@@ -306,7 +310,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 
     def _prefill_costs(
         self, hosts: Columns, of: Callable[[Columns], Mapping[_Prefill, Arrays]]
-    ) -> tuple[FloatArray, FloatArray]:
+    ) -> ArrayPair:
         """(3, q, u) seconds and joules if context, only its shared prefix, or nothing is found."""
         few, number = distinct_of(hosts, _SOFTWARE | {BATCH_SIZE})
         rows = of(few)
@@ -323,11 +327,11 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         self,
         designs: HostedDesigns,
         machine: Arrays,
-        costs: tuple[FloatArray, FloatArray],
+        costs: ArrayPair,
         used_bytes: FloatArray,
         undecided: Domains,
-        names: Sequence[str],
-    ) -> dict[str, FloatArray]:
+        names: Strings,
+    ) -> ArrayDict:
         """(n,) metrics of sessions, from those of machines or from their best cases.
 
         Args:
@@ -373,7 +377,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         )  # fmt: skip
         values = {**machine, _TPOT: step_s, _JOULES: token_joules, CONCURRENT: sessions,
                   BATCH_SIZE: batch}  # fmt: skip
-        results: dict[str, FloatArray] = {}
+        results: ArrayDict = {}
         for count in np.unique(fewest).tolist():
             loads = loads._replace(reuse=reuse.table(count))
             positions = np.flatnonzero(fewest[designs.host] == count)
@@ -391,8 +395,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         loads: HostSessions,
         levels: LevelTables,
         machine: Arrays,
-        names: Sequence[str],
-    ) -> dict[str, FloatArray]:
+        names: Strings,
+    ) -> ArrayDict:
         """(n,) metrics of a block of designs; ``machine`` has (u,) metrics of the hosts."""
         classes, host, cache = self._reuse.classes, designs.host, designs.cache
         has_details = self.needs_levels or not _DETAILS.isdisjoint(names)
@@ -435,7 +439,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             metrics |= self._pool_metrics(costs, sums, room.levels)
         return metrics
 
-    def _answer_costs(self, machine: Arrays) -> tuple[FloatArray, FloatArray]:
+    def _answer_costs(self, machine: Arrays) -> ArrayPair:
         """(u,) seconds and joules of a token of an answer."""
         return machine[_TPOT], machine[_JOULES]
 
@@ -456,7 +460,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         self,
         designs: Columns,
         undecided: Domains,
-        metrics: Sequence[str],
+        metrics: Strings,
     ) -> Arrays:
         """(n,) bounds over all completions of a design: sessions on the machine's best cases."""
         split = hosted(designs)

@@ -23,6 +23,7 @@ from codesign.base.columns import (
     FloatDict,
     FloatMap,
     StringDict,
+    StringList,
     StringMap,
     Strings,
 )
@@ -179,7 +180,7 @@ class SystemEvaluator(Evaluator):
             for place in (1, 2)
         )
 
-    def unreported(self, pool: str) -> list[str]:
+    def unreported(self, pool: str) -> StringList:
         """Names of system metrics with an input that a pool's machines do not report."""
         reported = {metric.name for metric in self.machines[pool].metrics}
         return [name for name, sources in self._sources.items() if sources[pool] - reported]

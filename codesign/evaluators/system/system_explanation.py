@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.columns import Columns, FloatArray, FloatPair, JsonObject, first_values
+from codesign.base.columns import (
+    Columns,
+    FloatArray,
+    FloatPair,
+    JsonObject,
+    StringList,
+    first_values,
+)
 from codesign.base.evaluator import Explanation, PoolAccount
 from codesign.base.metrics import SYSTEM_METRICS
 from codesign.evaluators.system.design_pool import DesignPool
@@ -72,7 +79,7 @@ def _named_rows(rows: Mapping[str, Sequence[Any]]) -> list[Any]:
 
 def _notes_of_pools(accounts: Mapping[str, Explanation]) -> Iterator[str]:
     """Each note once, after the pools that it is about."""
-    notes: dict[str, list[str]] = {}
+    notes: dict[str, StringList] = {}
     for name, account in accounts.items():
         for note in account.notes:
             notes.setdefault(note, []).append(name)

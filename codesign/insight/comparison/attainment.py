@@ -6,11 +6,11 @@ equals it; the surface of 50 % bounds what half of the runs attained. Two object
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, FloatSequence
 from codesign.insight.comparison.outcome import ProblemOutcome
 
 PERCENTILES = (25.0, 50.0, 75.0)
@@ -18,7 +18,7 @@ PERCENTILES = (25.0, 50.0, 75.0)
 
 
 def attainment_surfaces(
-    problem: ProblemOutcome, optimizer: str, percentiles: Sequence[float] = PERCENTILES
+    problem: ProblemOutcome, optimizer: str, percentiles: FloatSequence = PERCENTILES
 ) -> Mapping[float, FloatArray]:
     """(k, 2) corners of each surface, minimized, by percentile; empty if it attains nothing.
 

@@ -13,7 +13,7 @@ from math import sqrt
 
 import numpy as np
 
-from codesign.base.columns import StringTuple
+from codesign.base.columns import IntegerPair, StringTuple
 from codesign.base.records import frozen
 from codesign.insight.comparison.ranking import ALPHA, Ranking
 
@@ -53,7 +53,7 @@ def critical_difference(ranking: Ranking) -> CriticalDifference | None:
     if not is_rejected:
         return CriticalDifference(difference, False, (labels,))
     ranks = np.sort(ranking.mean_ranks).tolist()
-    groups: list[tuple[int, int]] = []
+    groups: list[IntegerPair] = []
     for start, low in enumerate(ranks):
         end = sum(rank - low < difference for rank in ranks)
         if end - start > 1 and (not groups or end > groups[-1][1]):

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, FloatMap, Strings, StringTuple
+from codesign.base.columns import Fields, FloatArray, FloatMap, IntegerTuple, Strings, StringTuple
 from codesign.base.errors import JobError
 from codesign.base.records import frozen
 from codesign.insight.comparison.comparison_definition import ComparisonDefinition
@@ -108,7 +108,7 @@ class ProblemOutcome:
     best_hypervolume: float
     picked_share: float
     tuned: StringTuple
-    seeds: tuple[int, ...]
+    seeds: IntegerTuple
     runs: tuple[RunOutcome, ...]
     warnings: StringTuple = ()
     hints: Mapping[str, HintUse] = field(default_factory=dict)

@@ -11,13 +11,12 @@ a run of the first beats one of the second.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from itertools import combinations
 from math import ceil, comb, log2
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, Strings, StringTuple
+from codesign.base.columns import FloatArray, FloatList, FloatSequence, Strings, StringTuple
 from codesign.base.records import frozen
 from codesign.insight.comparison.kinds import kind_groups, kind_means, mean_shares
 from codesign.insight.comparison.outcome import Outcome, ProblemOutcome
@@ -158,7 +157,7 @@ def signed_rank_p(first: FloatArray, second: FloatArray) -> float:
     return float(wilcoxon(difference, zero_method="wilcox").pvalue)
 
 
-def holm(p_values: Sequence[float]) -> FloatArray:
+def holm(p_values: FloatSequence) -> FloatArray:
     """Holm's step-down correction: p times what is left, never below an earlier one, at most 1."""
     p = np.asarray(p_values, dtype=np.float64)
     order = np.argsort(p, kind="stable")
@@ -174,7 +173,7 @@ def vargha_delaney(first: FloatArray, second: FloatArray) -> float:
     return float((difference > 0).mean() + (difference == 0).mean() / 2)
 
 
-def _effects(problem: ProblemOutcome, labels: Strings) -> list[float]:
+def _effects(problem: ProblemOutcome, labels: Strings) -> FloatList:
     return [
         vargha_delaney(problem.final_shares(first), problem.final_shares(second))
         for first, second in combinations(labels, 2)

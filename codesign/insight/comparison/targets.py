@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, FloatSequence
 from codesign.base.records import frozen
 from codesign.insight.comparison.kinds import kind_means
 from codesign.insight.comparison.outcome import ProblemOutcome, RunOutcome
@@ -47,7 +47,7 @@ def runtimes(runs: Sequence[RunOutcome], target: float) -> FloatArray:
 
 
 def solved_share(
-    problems: Sequence[ProblemOutcome], optimizer: str, targets: Sequence[float], budget: int
+    problems: Sequence[ProblemOutcome], optimizer: str, targets: FloatSequence, budget: int
 ) -> FloatArray:
     """(budget,) share of (problem, seed, target) that are reached after 1, 2, ... evaluations.
 

@@ -9,11 +9,9 @@ measured seconds differ from run to run, so nothing here is the same twice.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, FloatSequence
 from codesign.base.records import frozen
 from codesign.insight.comparison.kinds import kind_means
 from codesign.insight.comparison.outcome import Outcome, ProblemOutcome, RunOutcome
@@ -96,7 +94,7 @@ def share_after(run: RunOutcome, costs_s: FloatArray, seconds: FloatArray) -> Fl
     return np.asarray(shares[done] + fraction * (shares[following] - shares[done]))
 
 
-def equal_time_shares(outcome: Outcome, costs_s: Sequence[float] | FloatArray) -> FloatArray:
+def equal_time_shares(outcome: Outcome, costs_s: FloatSequence | FloatArray) -> FloatArray:
     """(costs, optimizers) mean share in equal wall time over the kinds of ranked problems."""
     costs = np.asarray(costs_s, dtype=np.float64)
 

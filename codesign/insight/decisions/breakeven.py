@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, Value
+from codesign.base.columns import FloatArray, IntegerList, ValueMap
 from codesign.base.errors import InfeasibleError, InputError, check_known
 from codesign.base.loop_progress import counted
 from codesign.base.records import frozen
@@ -73,7 +73,7 @@ class ValueFront:
     n_with: int
     share: float
     is_recommended: bool
-    design: Mapping[str, Value] | None
+    design: ValueMap | None
     objectives: FloatArray
 
     def meets(self, goal: Goal) -> bool:
@@ -217,7 +217,7 @@ class _Rivals:
                 f"space {problem.space.name!r} has no memory technologies to compete with; "
                 "expected a campaign of NPUs, with the evaluator npu or system"
             )
-        self._rest: dict[str, list[tuple[FloatArray, Mapping[str, Value]]]] = {}
+        self._rest: dict[str, list[tuple[FloatArray, ValueMap]]] = {}
         self.choices = self._choices(problem.space)
         if not self.choices:
             raise InputError(
@@ -226,9 +226,9 @@ class _Rivals:
                 "value"
             )
 
-    def _choices(self, space: DesignSpace) -> dict[str, list[int]]:
+    def _choices(self, space: DesignSpace) -> dict[str, IntegerList]:
         """Columns of each technology parameter that the technology fits, by its name."""
-        choices: dict[str, list[int]] = {}
+        choices: dict[str, IntegerList] = {}
         listed = {*self.library, self.technology.key}
         for name, columns in technology_columns(space, listed).items():
             rest = {str(value) for value in space.parameters[columns[0]].values}
@@ -334,7 +334,7 @@ class _Rivals:
 
     def _designs(
         self, problem: Problem, region: WantedPart | None
-    ) -> Iterator[tuple[FloatArray, Mapping[str, Value]]]:
+    ) -> Iterator[tuple[FloatArray, ValueMap]]:
         """The points of a front, each with a design; none if no design is feasible."""
         with suppress(InfeasibleError):
             front = self.find(problem, region)

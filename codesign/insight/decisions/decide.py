@@ -22,7 +22,14 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, Strings, Value
+from codesign.base.columns import (
+    ArrayPair,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    Strings,
+    ValueTuple,
+)
 from codesign.base.loop_progress import counted
 from codesign.base.records import frozen
 from codesign.insight.decisions.box import MOST_RIVALS, Box, RivalList, box_of, rivals_over
@@ -101,8 +108,8 @@ class Decision:
     """
 
     name: str
-    value: tuple[Value, ...]
-    as_good: tuple[tuple[Value, ...], ...]
+    value: ValueTuple
+    as_good: tuple[ValueTuple, ...]
     verdict: Verdict
     share: float
     flip: Flip | None
@@ -173,7 +180,7 @@ def decide_front(
     return decide(rivals_over(box, row, folder, MOST_RIVALS, traits, tolerance), tolerance)
 
 
-def _value(problem: Problem, trait: Trait, row: IntArray) -> tuple[Value, ...]:
+def _value(problem: Problem, trait: Trait, row: IntArray) -> ValueTuple:
     """The values of a trait of a design, without absent repetitions."""
     (design,) = problem.space.decode(row[None, :])
     names = [problem.space.names[column] for column in trait.columns.tolist()]
@@ -305,9 +312,7 @@ class _Leads:
         can_lead[0] = True
         return np.asarray(can_lead)
 
-    def _bounds(
-        self, rows: IntArray, tied: IntArray, is_good: bool
-    ) -> tuple[FloatArray, FloatArray]:
+    def _bounds(self, rows: IntArray, tied: IntArray, is_good: bool) -> ArrayPair:
         """(n, 1 + c) extremes, and (t, 2, n, 1 + c) changes as one tied constant goes to an end."""
         box = self.box
         fixed = np.full(len(box), np.nan)
@@ -442,7 +447,7 @@ class _Leads:
         return np.asarray(shares.min(axis=1))
 
     @cached_property
-    def _matching(self) -> tuple[tuple[FloatArray, FloatArray], tuple[FloatArray, FloatArray]]:
+    def _matching(self) -> tuple[ArrayPair, ArrayPair]:
         """Bounds of rivals at their best, and of matches at their worst."""
         rows, tied = self.rows[self.first_row], np.flatnonzero(self.box.is_linear)
         best, worst = (self._bounds(rows, tied, is_good) for is_good in (True, False))

@@ -9,7 +9,7 @@ from itertools import chain
 
 import numpy as np
 
-from codesign.base.columns import Domains, FloatArray, IntArray
+from codesign.base.columns import Domains, FloatArray, IntArray, IntegerList
 from codesign.base.errors import InfeasibleError, InputError
 from codesign.base.records import frozen
 from codesign.insight.decisions.box import product_of
@@ -72,7 +72,7 @@ def kind_regrets(
     return [every, *sorted(others, key=lambda x: -x.regret)]
 
 
-def technology_columns(space: DesignSpace, library: Container[str]) -> dict[str, list[int]]:
+def technology_columns(space: DesignSpace, library: Container[str]) -> dict[str, IntegerList]:
     """Columns of each choice of a technology, by the parameter's name or ``tier technology``."""
     places = [
         (f"{repeated.name} {member}", repeated.columns[:, place].tolist())

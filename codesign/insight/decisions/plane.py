@@ -12,13 +12,20 @@ that excludes a design from all these fronts excludes it from the map.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, StringTuple
+from codesign.base.columns import (
+    FloatArray,
+    IntArray,
+    IntegerList,
+    IntegerSequence,
+    StringList,
+    StringTuple,
+)
 from codesign.base.errors import InfeasibleError, InputError, check_known
 from codesign.base.records import frozen
 from codesign.insight.decisions.box import Box, box_of, relative_change
@@ -166,7 +173,7 @@ def leading_pairs(decided: DecidedDesign) -> list[tuple[str, str]]:
 
 def leading_planes(
     decided: DecidedDesign, front: ExactFront, find: Callable[[Problem], ExactFront]
-) -> tuple[list[DecisionPlane], list[str]]:
+) -> tuple[list[DecisionPlane], StringList]:
     """Planes of at most five leading pairs, and a message for each pair that failed.
 
     Raises:
@@ -198,9 +205,9 @@ def _place(box: Box, name: str, flag: str) -> int:
     return names.index(name)
 
 
-def _memory_columns(problem: Problem) -> dict[str, list[int]]:
+def _memory_columns(problem: Problem) -> dict[str, IntegerList]:
     """Columns of a choice of off-chip memories, by pool; of a single machine by ""."""
-    columns_by_pool: dict[str, list[int]] = {}
+    columns_by_pool: dict[str, IntegerList] = {}
     library = (
         problem.evaluator.technologies() if problem.evaluator.offers("replace_library") else {}
     )
@@ -226,7 +233,7 @@ class _Search:
         box: Box,
         rows: IntArray,
         find: Callable[[Problem], ExactFront],
-        columns: Mapping[str, Sequence[int]],
+        columns: Mapping[str, IntegerSequence],
     ) -> None:
         self.box, self.find, self.columns = box, find, columns
         self.rows = rows[:0]

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
+from codesign.base.columns import BoolArray, FloatArray, IntArray, IntegerList, Value
 from codesign.base.records import frozen
 from codesign.insight.explanation.choices import FrontChoice, possible_codes
 from codesign.insight.explanation.distance import Measure
@@ -150,7 +150,7 @@ class Absences:
                 absences.append(self._absence(choice, value, slices))
         return [choice.extended(sharing.get(choice.name, {})) for choice in choices], absences
 
-    def _places(self, choice: FrontChoice, value: Value) -> list[int]:
+    def _places(self, choice: FrontChoice, value: Value) -> IntegerList:
         """Columns in which designs of the space can have the value."""
         space = self._fronts.problem.space
         places = []

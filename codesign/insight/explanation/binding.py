@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codesign.base.columns import IntArray
+from codesign.base.columns import FloatDict, IntArray
 from codesign.search.problem import Problem
 
 _UNITS = {
@@ -16,7 +16,7 @@ _NEARLY = 0.98
 """Least used share of a limit that binds: within the tolerance of the front. [ours]"""
 
 
-def binding_shares(problem: Problem, row: IntArray) -> dict[str, float]:
+def binding_shares(problem: Problem, row: IntArray) -> FloatDict:
     """Busy share of each resource of a design, the largest first, then used shares of limits.
 
     Busy shares are relative to the time of one pass, in which resources work side by side. In a

@@ -7,7 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, Value
+from codesign.base.columns import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    IntegerList,
+    IntegerTuple,
+    Value,
+    ValueTuple,
+)
 from codesign.base.records import frozen
 from codesign.search.enumeration import ExactFront
 from codesign.space import DesignSpace
@@ -29,19 +37,19 @@ class FrontChoice:
 
     name: str
     columns: IntArray
-    values: tuple[Value, ...]
+    values: ValueTuple
     points_with: tuple[BoolArray, ...]
     kept: BoolArray
     part: str = ""
     is_constant: bool = False
 
     @property
-    def points(self) -> tuple[int, ...]:
+    def points(self) -> IntegerTuple:
         """Number of points of the whole front that have each of ``values``."""
         return tuple(int(mask.sum()) for mask in self.points_with)
 
     @property
-    def kept_points(self) -> tuple[int, ...]:
+    def kept_points(self) -> IntegerTuple:
         """Number of kept points that have each of ``values``."""
         return tuple(int((mask & self.kept).sum()) for mask in self.points_with)
 
@@ -51,17 +59,17 @@ class FrontChoice:
         return self.is_constant and len(self.taken) == 1
 
     @property
-    def taken(self) -> tuple[Value, ...]:
+    def taken(self) -> ValueTuple:
         """Values of kept points."""
         return tuple(v for v, n in zip(self.values, self.kept_points, strict=True) if n)
 
     @property
-    def folded(self) -> tuple[Value, ...]:
+    def folded(self) -> ValueTuple:
         """Values that only folded points have."""
         return tuple(v for v in self.values if v not in (*self.taken, *self.absent))
 
     @property
-    def absent(self) -> tuple[Value, ...]:
+    def absent(self) -> ValueTuple:
         """Values that no point of the whole front has."""
         return tuple(v for v, n in zip(self.values, self.points, strict=True) if not n)
 
@@ -132,11 +140,11 @@ def _choice(
     )
 
 
-def possible_codes(space: DesignSpace, column: int) -> list[int]:
+def possible_codes(space: DesignSpace, column: int) -> IntegerList:
     """Codes that designs of the space have there; -1 only where absence is a choice of its own."""
     for component in space.components:
         if column in component.columns:
-            codes: list[int] = component.possible_codes(column).tolist()
+            codes: IntegerList = component.possible_codes(column).tolist()
             if space.parameters[column].when:
                 return [code for code in codes if code >= 0]
             return codes
@@ -206,7 +214,7 @@ def knees_of(objectives: FloatArray) -> list[Knee]:
     shares = (objectives[:, varies] - low[varies]) / (high - low)[varies]
     distance = (1.0 - shares.sum(axis=1)) / np.sqrt(m)
     order = np.argsort(-distance, kind="stable")
-    apart: list[int] = []
+    apart: IntegerList = []
     for position in order[distance[order] > 1e-12].tolist():
         is_apart: BoolArray = np.abs(shares[apart] - shares[position]).max(axis=1) >= _APART
         if is_apart.all():

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, FloatMap, IntArray, StringMap
 from codesign.base.records import frozen
 from codesign.insight.explanation.absence import Absence, Absences
 from codesign.insight.explanation.binding import binding_shares
@@ -64,9 +63,9 @@ class FrontExplanation:
     measure: Measure
     absences: tuple[Absence, ...]
     prices: Prices
-    unpriced: Mapping[str, str]
+    unpriced: StringMap
     knees: tuple[Knee, ...]
-    binding: tuple[Mapping[str, float], ...]
+    binding: tuple[FloatMap, ...]
     range_ends: tuple[RangeEnd, ...]
     n_enumerated: int
     seconds: float

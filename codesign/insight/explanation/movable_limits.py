@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, StringTuple
+from codesign.base.columns import ArrayDict, FloatArray, IntArray, StringTuple
 from codesign.base.metrics import Metric
 from codesign.base.records import frozen
 from codesign.base.units import parse_unit
@@ -182,9 +182,7 @@ def _metric_unit(problem: Problem, name: str) -> str:
     return next(metric.unit for metric in problem.metrics if metric.name == name)
 
 
-def _evaluator_limits(
-    problem: Problem, rows: IntArray, observed: Observations
-) -> dict[str, FloatArray]:
+def _evaluator_limits(problem: Problem, rows: IntArray, observed: Observations) -> ArrayDict:
     """(n,) relative excess by limit of the evaluator."""
     written = {constraint.text for constraint in problem.constraints}
     violations = {**observed.violations_by_name, **problem.known_violations(rows)}

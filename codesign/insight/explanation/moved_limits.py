@@ -16,7 +16,15 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, Fields, FloatArray, IntArray
+from codesign.base.columns import (
+    BoolArray,
+    Fields,
+    FloatArray,
+    FloatList,
+    IntArray,
+    IntegerPair,
+    IntegerSequence,
+)
 from codesign.base.loop_progress import counted
 from codesign.base.metrics import Metric
 from codesign.base.records import frozen
@@ -113,7 +121,7 @@ class LimitPoints:
     stored_metrics: frozenset[str]
     switches: tuple[Switch, ...]
 
-    def designs(self, positions: Sequence[int]) -> list[Fields]:
+    def designs(self, positions: IntegerSequence) -> list[Fields]:
         """Designs of points, each in the space of its position."""
         designs: list[Fields] = []
         for row, (i, place) in zip(
@@ -178,7 +186,7 @@ class LimitPoints:
 
 
 def _joined(
-    pools: Mapping[tuple[int, int], _CandidateSet],
+    pools: Mapping[IntegerPair, _CandidateSet],
     handles: tuple[LimitHandle, ...],
     stored_metrics: frozenset[str],
     switches: Sequence[Switch],
@@ -216,7 +224,7 @@ def _joined(
 
 def _switch_pools(
     base: _CandidateSet, n_handles: int, switches: Sequence[Switch]
-) -> dict[tuple[int, int], _CandidateSet]:
+) -> dict[IntegerPair, _CandidateSet]:
     """Designs at every position of switches: the stored exact front, and known designs.
 
     Known are those of the question's front and their neighbors. Systems have stored fronts only.
@@ -279,7 +287,7 @@ def searched_limit_points(
     return _joined(pools, search.handles, search.stored_metrics, switches)
 
 
-def positions_of(objective: Objective, loosest: float, tightest: float, n: int) -> list[float]:
+def positions_of(objective: Objective, loosest: float, tightest: float, n: int) -> FloatList:
     """About ``n`` round bounds on a metric, all minimized; the first is no tighter than asked."""
     least = max((loosest - tightest) / n, objective.step)
     if least <= 0:

@@ -8,11 +8,19 @@ exact. Designs further away are not evaluated; ``codesign explain`` covers the w
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 
 import numpy as np
 
-from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray, Strings, evenly
+from codesign.base.columns import (
+    Arrays,
+    BoolArray,
+    FloatArray,
+    FloatDict,
+    FloatMap,
+    IntArray,
+    Strings,
+    evenly,
+)
 from codesign.base.loop_progress import LoopProgress
 from codesign.base.records import frozen
 from codesign.search.observations import Observations
@@ -43,7 +51,7 @@ class Neighborhood:
     feasible: BoolArray
     excess: Arrays
 
-    def broken(self, place: int) -> dict[str, float]:
+    def broken(self, place: int) -> FloatDict:
         """The limits that a design breaks, with the excess."""
         excess = {name: float(values[place]) for name, values in self.excess.items()}
         return {name: value for name, value in excess.items() if value > 0}
@@ -115,7 +123,7 @@ class Verdict:
     n_compared: int
     is_feasible: bool
     is_non_dominated: bool
-    ratios: Mapping[str, float]
+    ratios: FloatMap
 
 
 def verdicts(problem: Problem, reading: Reading, rows: IntArray, n_asked: int) -> list[Verdict]:

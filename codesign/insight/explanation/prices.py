@@ -20,7 +20,7 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, FloatPair
 from codesign.base.records import frozen
 from codesign.insight.explanation.movable_limits import Limit, metric_amount, used
 from codesign.insight.explanation.variation import Fronts
@@ -76,7 +76,7 @@ class Price:
 
     limit: Limit
     state: State
-    used: tuple[float, float]
+    used: FloatPair
     next_point: FloatArray | None
     looser: Move
     tighter: Move

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, FloatList, IntArray, IntegerList
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.search.enumeration import ExactFront
@@ -53,7 +53,7 @@ def range_ends(problem: Problem, front: ExactFront, tolerance: float) -> list[Ra
     space = problem.space
     if space.with_values is None or space.pools:
         return []
-    columns: dict[str, list[int]] = {
+    columns: dict[str, IntegerList] = {
         f"{repeated.name} {member}": repeated.columns[:, place].tolist()
         for repeated in space.structure.parts
         for place, member in enumerate(repeated.members)
@@ -75,7 +75,7 @@ def range_ends(problem: Problem, front: ExactFront, tolerance: float) -> list[Ra
 
 
 def _ends(
-    problem: Problem, front: ExactFront, listed: ExactFront, name: str, columns: list[int]
+    problem: Problem, front: ExactFront, listed: ExactFront, name: str, columns: IntegerList
 ) -> Iterator[RangeEnd]:
     parameter = problem.space.parameters[columns[0]]
     n_entries = parameter.n_entries
@@ -101,7 +101,7 @@ def _ends(
             yield end
 
 
-def _next_levels(levels: list[float]) -> Iterator[tuple[float, float | None]]:
+def _next_levels(levels: FloatList) -> Iterator[tuple[float, float | None]]:
     """Both ends of increasing levels, each with the next level by their steps or their ratio."""
     if len(levels) < 2:
         return
@@ -120,7 +120,7 @@ def _widened(
     front: ExactFront,
     rows: IntArray,
     name: str,
-    columns: list[int],
+    columns: IntegerList,
     moves: dict[int, Any],
     end: RangeEnd,
 ) -> RangeEnd:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Columns, Fields, FloatArray, Value
+from codesign.base.columns import ArrayDict, Arrays, Columns, Fields, FloatMap, Value
 from codesign.base.errors import CodesignError, InfeasibleError, InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.forwarding import forwarded
@@ -110,7 +110,7 @@ class Slackened(Evaluator):
     best_case = forwarded(Evaluator.best_case, "_inner")
     choosing_metrics = forwarded(Evaluator.choosing_metrics, "_inner")
 
-    def __init__(self, inner: Evaluator, slack: Mapping[str, float], is_only_new: bool) -> None:
+    def __init__(self, inner: Evaluator, slack: FloatMap, is_only_new: bool) -> None:
         self._inner, self._slack, self._is_only_new = inner, dict(slack), is_only_new
         self.metrics = inner.metrics
         self.required_parameters = inner.required_parameters
@@ -140,7 +140,7 @@ class Slackened(Evaluator):
         evaluation = self._inner.evaluate(designs, metrics)
         return replace(evaluation, violations=self._moved(evaluation.violations))
 
-    def keep_limits(self, limits: Mapping[str, float]) -> Evaluator:
+    def keep_limits(self, limits: FloatMap) -> Evaluator:
         """The evaluator choosing within limits on metrics, if it can; its own stay moved."""
         return Slackened(self._inner.keep_limits(limits), self._slack, self._is_only_new)
 
@@ -149,7 +149,7 @@ class Slackened(Evaluator):
         moved = {"slack": self._slack, "is_only_new": self._is_only_new}
         return {**self._inner.provenance(), **moved}
 
-    def _moved(self, violations: Arrays) -> dict[str, FloatArray]:
+    def _moved(self, violations: Arrays) -> ArrayDict:
         return {
             name: np.asarray(values) - self._slack.get(name, 0.0)
             for name, values in violations.items()

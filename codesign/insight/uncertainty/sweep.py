@@ -5,13 +5,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, Strings
+from codesign.base.columns import (
+    FloatArray,
+    FloatList,
+    IntArray,
+    IntegerList,
+    IntegerSequence,
+    StringList,
+    Strings,
+)
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluator
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -142,12 +150,12 @@ class Sweep:
         problem = replace(self._problem, evaluator=self.evaluator_at(values))
         return problem.evaluate(rows, self.metrics)
 
-    def corner(self, ends: Sequence[int] | IntArray) -> FloatArray:
+    def corner(self, ends: IntegerSequence | IntArray) -> FloatArray:
         """(k,) the numbers at low (-1), typical (0) or high (1)."""
         sides = np.asarray(ends)
         return np.where(sides < 0, self.low, np.where(sides > 0, self.high, self.typical))
 
-    def moving(self, rows: IntArray) -> list[int]:
+    def moving(self, rows: IntArray) -> IntegerList:
         """Positions of the numbers that may change a metric or a limit of the designs.
 
         A technology that no design names is left out if moving all its numbers to either end
@@ -158,7 +166,7 @@ class Sweep:
         owners = np.array([number.technology for number in self.numbers])
         typical = self.observe(rows, self.typical)
 
-        def search(technologies: list[str]) -> list[str]:
+        def search(technologies: StringList) -> StringList:
             """Find the technologies that change a metric or a limit, by halving the list."""
             is_moved = np.isin(owners, technologies)
             changed = (
@@ -218,7 +226,7 @@ def _typical_library(technology: MemoryTechnology) -> MemoryTechnology:
     )
 
 
-def _ends(uncertain_number: Range) -> list[float]:
+def _ends(uncertain_number: Range) -> FloatList:
     return [uncertain_number.low, uncertain_number.typical, uncertain_number.high]
 
 

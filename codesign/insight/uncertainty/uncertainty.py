@@ -26,10 +26,13 @@ import numpy as np
 
 from codesign.base.columns import (
     ArrayDict,
+    ArrayList,
     Arrays,
     FloatArray,
     FloatMap,
+    FloatSequence,
     IntArray,
+    IntegerTuple,
     Strings,
     first_values,
 )
@@ -126,7 +129,7 @@ class _Corners:
     """
 
     numbers: tuple[RangedNumber, ...]
-    metrics: Mapping[tuple[int, ...], FloatMap]
+    metrics: Mapping[IntegerTuple, FloatMap]
 
     @classmethod
     def build(cls, sweep: Sweep, row: IntArray) -> _Corners:
@@ -134,7 +137,7 @@ class _Corners:
         k = len(sweep.numbers)
         metrics = {}
 
-        def visit(corner: tuple[int, ...]) -> None:
+        def visit(corner: IntegerTuple) -> None:
             if corner not in metrics:
                 metrics[corner] = first_values(sweep.observe(row, sweep.corner(corner)).metrics)
 
@@ -153,7 +156,7 @@ class _Corners:
                 visit(corners._toward(name, sign))
         return corners
 
-    def _toward(self, metric: str, sign: float) -> tuple[int, ...]:
+    def _toward(self, metric: str, sign: float) -> IntegerTuple:
         """Every number at the end that alone makes ``sign * metric`` smallest."""
         lines = [self._line(metric, i) for i in range(len(self.numbers))]
         ends = [min(line, key=lambda end: sign * line[end]) for line in lines]
@@ -261,7 +264,7 @@ def design_swings(
     ]
 
 
-def _alone(i: int, end: int, k: int) -> tuple[int, ...]:
+def _alone(i: int, end: int, k: int) -> IntegerTuple:
     return (0,) * i + (end,) + (0,) * (k - i - 1)
 
 
@@ -283,7 +286,7 @@ def front_spread(
     """
     sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
     on_front, feasible = np.zeros(len(rows)), np.zeros(len(rows))
-    values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
+    values: dict[str, ArrayList] = {name: [] for name in metrics}
     for drawn in counted(draw(sweep.numbers, samples, seed), _DRAWS):
         observed = sweep.observe(rows, drawn)
         inside = np.flatnonzero(observed.feasible)
@@ -304,7 +307,7 @@ def _quantiles(
     sweep: Sweep,
     rows: IntArray,
     values: Mapping[str, Sequence[FloatArray]],
-    levels: Sequence[float],
+    levels: FloatSequence,
 ) -> ArrayDict:
     """(n, q) by metric with a value in every draw: quantiles of draws around the typical values.
 
@@ -322,7 +325,7 @@ def _quantiles(
 
 
 def metric_quantiles(
-    sweep: Sweep, rows: IntArray, metrics: Strings, levels: Sequence[float], samples: int
+    sweep: Sweep, rows: IntArray, metrics: Strings, levels: FloatSequence, samples: int
 ) -> ArrayDict:
     """Spread of designs' metrics over the ranges, in the draws of :func:`front_spread`.
 
@@ -333,7 +336,7 @@ def metric_quantiles(
     Returns:
         (n, q) by metric that a number moves and that has a value in every draw.
     """
-    values: dict[str, list[FloatArray]] = {name: [] for name in metrics}
+    values: dict[str, ArrayList] = {name: [] for name in metrics}
     for drawn in counted(draw(sweep.numbers, samples), _DRAWS):
         observed = sweep.observe(rows, drawn)
         for name in metrics:

@@ -10,7 +10,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import FloatPair
+from codesign.base.columns import FloatPair, StringList
 from codesign.base.schema import quantity, read_records
 from codesign.models.hardware.device import list_devices, load_device
 from codesign.models.memtech import Range
@@ -75,7 +75,7 @@ def rent_usd_per_hour(device: str, stated: float | None = None) -> float:
     return np.nan if rent is None else rent.typical
 
 
-def rent_words(device: str, stated: float | None = None) -> list[str]:
+def rent_words(device: str, stated: float | None = None) -> StringList:
     """A sentence on the rent that :func:`rent_usd_per_hour` reckons with; none without a rent."""
     rent = listed_rent(device)
     if stated is None and rent is None:

@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, FloatPair, IntArray
 from codesign.models.deployments.queueing.fleet import exposed_s
 from codesign.models.hardware.formula_operations import larger, smaller, where
 
@@ -75,7 +75,7 @@ class HostSessions(NamedTuple):
     outer: FloatArray
     reuse: Three
     turns: Three
-    n_turns: tuple[float, float]
+    n_turns: FloatPair
     added_tokens: float
     n_layers: int
     think_s: float

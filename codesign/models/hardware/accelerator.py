@@ -21,7 +21,7 @@ from codesign.base.columns import (
     IntArray,
     Strings,
     StringTuple,
-    Value,
+    ValueTuple,
     combined,
     distinct,
     n_designs,
@@ -301,7 +301,7 @@ class UnitTables:
         self.score_path = score_path
         self._level = level
         self._known: dict[tuple[str, str], float] = {}
-        self.known_levels: dict[tuple[tuple[Value, ...], ...], FloatArray] = {}
+        self.known_levels: dict[tuple[ValueTuple, ...], FloatArray] = {}
         self._families = list(dict.fromkeys(memory.family for memory in library.values()))
 
     def value(self, name: str, attribute: str) -> float:

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import ArrayPair, FloatArray
 from codesign.base.records import frozen
 
 Algorithm = Literal["ring", "tree"]
@@ -140,7 +140,7 @@ def all_to_all_s(
 
 def wire_bytes(
     kind: CollectiveKind, message_bytes: Numbers, n_ranks: Numbers, n_nodes: Numbers
-) -> tuple[FloatArray, FloatArray]:
+) -> ArrayPair:
     """Bytes that a device sends within its node, and over its network port, under the best plan.
 
     A ring passes every node once, over as many ports as the node has devices: more devices in a
@@ -162,9 +162,7 @@ def wire_bytes(
     return np.where(near > 1, ring, 0.0), ring / near
 
 
-def split_over_nodes(
-    n_ranks: Numbers, stride: Numbers, node_size: Numbers
-) -> tuple[FloatArray, FloatArray]:
+def split_over_nodes(n_ranks: Numbers, stride: Numbers, node_size: Numbers) -> ArrayPair:
     """Layout of a group of ranks: ranks within a node, and nodes.
 
     Devices are numbered node after node; the group's ranks are ``stride`` devices apart.

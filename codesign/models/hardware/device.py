@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from codesign.base.columns import StringDict, StringMap, Strings, StringTuple
+from codesign.base.columns import StringDict, StringList, StringMap, Strings, StringTuple
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.schema import (
     Document,
@@ -267,7 +267,7 @@ class Device(Record):
         return self.peak[self.multiply_format(precision)]
 
 
-def list_devices() -> list[str]:
+def list_devices() -> StringList:
     """The names of the bundled devices."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 

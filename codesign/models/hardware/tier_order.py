@@ -26,7 +26,7 @@ from itertools import pairwise, permutations
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray, IntegerTuple
 
 FEWEST_TIERS, MOST_TIERS = 3, 5
 """Off-chip tiers of a batch of designs. Three are MemExplorer's (Table 6: L1 to L3); designs with
@@ -42,7 +42,7 @@ BY_LATENCY, BY_BANDWIDTH = 1, 2
 
 
 @cache
-def orders_of(n_tiers: int) -> tuple[tuple[int, ...], ...]:
+def orders_of(n_tiers: int) -> tuple[IntegerTuple, ...]:
     """Every order of the tiers; the first keeps them as they are."""
     return tuple(permutations(range(n_tiers)))
 

@@ -34,7 +34,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import FloatDict, FloatPair, StringTuple
+from codesign.base.columns import FloatDict, FloatPair, StringList, StringTuple
 from codesign.base.errors import InputError, UnusableValueError, check_known
 from codesign.base.records import frozen
 from codesign.base.schema import Record, parse_record, read_document
@@ -97,7 +97,7 @@ class LossRule(Record):
     """Logarithms of the factors of noise, by part and algorithm."""
     accuracy: MeasureConstants
     perplexity: MeasureConstants
-    fitted_formats: list[str]
+    fitted_formats: StringList
     """The combinations of formats among the scores that were fitted."""
     source: str
     mixtures: MixtureConstants = Field(exclude=True)

@@ -17,7 +17,7 @@ from typing import Literal
 
 from pydantic import model_validator
 
-from codesign.base.columns import JsonObject, StringDict, StringTuple
+from codesign.base.columns import FloatSequence, JsonObject, StringDict, StringTuple
 from codesign.base.errors import InputError, KeyedValueError, reraised_as_value_error
 from codesign.base.records import frozen
 from codesign.base.schema import Record, parse_record, read_document
@@ -242,8 +242,8 @@ def _sum(parts: list[Interval], of: Callable[[float], float] = float) -> Interva
 
 def _mean(
     groups: Sequence[Interval],
-    shares: Sequence[float],
-    alike: Sequence[float],
+    shares: FloatSequence,
+    alike: FloatSequence,
     of: Callable[[float], float] = float,
 ) -> Interval:
     """Weighted mean of losses; its upper end is that of the larger of two weightings.

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, FloatList
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.models.quantization.decoder import Decoder
@@ -38,7 +38,7 @@ class Fidelity:
     perplexity_ratio: Interval
     divergence_nats: Interval
     agreement: Interval
-    layer_sqnr_db: list[float]
+    layer_sqnr_db: FloatList
 
 
 @frozen

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from codesign.base.columns import FloatMap, StringMap, Strings, StringTuple
+from codesign.base.columns import FloatMap, StringList, StringMap, Strings, StringTuple
 from codesign.base.errors import InfeasibleError
 from codesign.base.records import frozen
 from codesign.models.quantization.block_formats import find_block_format
@@ -59,7 +59,7 @@ class Mixture:
     expected_divergence_nats: float
 
 
-def products(decoder: Decoder) -> list[str]:
+def products(decoder: Decoder) -> StringList:
     """Every product with weights but that of the output layer, in the order of a pass."""
     layers = range(decoder.shape.num_hidden_layers)
     return [

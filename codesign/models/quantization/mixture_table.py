@@ -7,7 +7,7 @@ from dataclasses import asdict
 from operator import itemgetter
 from pathlib import Path
 
-from codesign.base.columns import JsonObject, StringTuple
+from codesign.base.columns import FloatSequence, JsonObject, StringTuple
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.models.format_mixture import mixture_name
@@ -58,7 +58,7 @@ class MixtureSettings:
 
 def mixture_table(
     settings: MixtureSettings,
-    average_bits: Sequence[float],
+    average_bits: FloatSequence,
     divergence_nats: float | None,
     output: Path,
     start: Callable[[int, int], None] = lambda total, done: None,
@@ -142,7 +142,7 @@ def _weight_format(measured: Sequence[Sensitivity], mixture: Mixture) -> str:
 
 
 def _check(
-    settings: MixtureSettings, average_bits: Sequence[float], divergence_nats: float | None
+    settings: MixtureSettings, average_bits: FloatSequence, divergence_nats: float | None
 ) -> None:
     for name in settings.formats:
         if find_block_format(name, "--formats").element is None:

@@ -13,7 +13,7 @@ from typing import Literal, cast
 import torch
 from torch import Tensor
 
-from codesign.base.columns import StringMap
+from codesign.base.columns import StringList, StringMap
 from codesign.base.errors import InputError, check_known
 from codesign.models.quantization.block_formats import BlockFormat, find_block_format
 from codesign.models.quantization.decoder import LINEAR_NAMES, Decoder, layer_prefix
@@ -28,7 +28,7 @@ STEPS = ("smoothquant", "quarot", *_ROUNDINGS)
 """Steps in the order in which they are applied."""
 
 
-def algorithm_steps(algorithm: str, where: str | None = None) -> list[str]:
+def algorithm_steps(algorithm: str, where: str | None = None) -> StringList:
     """The steps of an algorithm such as ``quarot+gptq``, in their order.
 
     Raises:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, JsonObject, StringList
 
 Config = Fields
 
@@ -168,7 +168,7 @@ def gemma3n_keys(config: Config) -> JsonObject:
     return {"intermediate_size": widths if is_list else [widths for _ in _layers(config)]}
 
 
-def further_blocks(config: Config, keys_by_block: Mapping[str, list[str]]) -> JsonObject:
+def further_blocks(config: Config, keys_by_block: Mapping[str, StringList]) -> JsonObject:
     """Blocks that a family has besides, each with its own keys; those without the first are not
     there."""
     return {

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import Field
 
-from codesign.base.columns import Fields, JsonObject, StringDict, StringTuple
+from codesign.base.columns import Fields, JsonObject, StringDict, StringList, StringTuple
 from codesign.base.records import stated_values
 from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.workload import computed_keys
@@ -86,7 +86,7 @@ class FamilyTable(Record):
         keys |= {*_words(named)}
         return keys | {name for key in keys for name in self.aliases.get(key, ())}
 
-    def known_types(self) -> list[str]:
+    def known_types(self) -> StringList:
         """Values of ``model_type`` with a row, or with a language model that has one."""
         return sorted({*self.families, *self.nested_types})
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from codesign.base.columns import Fields, JsonObject, Strings, StringTuple
+from codesign.base.columns import Fields, IntegerPair, JsonObject, StringList, Strings, StringTuple
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.records import picked_values, stated_values
 from codesign.base.schema import Document, parse_record
@@ -180,7 +180,7 @@ def _family(document: Document, stated: Fields, model_type: str) -> tuple[Family
     return family, (_assumptions(model_type, stated, is_tied=is_tied),)
 
 
-def _unread_keys(document: Document, subject: str, family: Family) -> list[str]:
+def _unread_keys(document: Document, subject: str, family: Family) -> StringList:
     """A line about keys that are neither read, nor empty, nor known to be inert, if any."""
     table, stated = family_table(), dict(document.data)
     readable = table.readable(family)
@@ -224,7 +224,7 @@ def _assumptions(model_type: str, config: Fields, *, is_tied: bool) -> str:
     )
 
 
-def _precision_notes(document: Document) -> list[str]:
+def _precision_notes(document: Document) -> StringList:
     """A quantized checkpoint's formats, which the command states and the file does not."""
     keys = (key for key, value in document.data.items() if key.startswith(_QUANTIZED) and value)
     key = next(keys, None)
@@ -253,7 +253,7 @@ def _format_words(quantized: Fields) -> Iterator[tuple[str, str]]:
             yield key if stated is True else str(stated), key
 
 
-def _block_size(document: Document) -> dict[str, tuple[int, int]]:
+def _block_size(document: Document) -> dict[str, IntegerPair]:
     """Rows and columns of 8-bit weights that share a scale, where a checkpoint states them."""
     quantized = document.data.get("quantization_config")
     size = quantized.get("weight_block_size") if isinstance(quantized, dict) else None
@@ -290,7 +290,7 @@ def _unquantized_parts(document: Document) -> dict[str, StringTuple]:
     return {"unquantized_parts": tuple(x for x in names if x != "lm_head" or not is_head_quantized)}
 
 
-def _problems(document: Document, model_type: str, family: Family, config: Fields) -> list[str]:
+def _problems(document: Document, model_type: str, family: Family, config: Fields) -> StringList:
     problems = []
     for key in family.required:
         if key not in config:
@@ -315,7 +315,7 @@ def _problems(document: Document, model_type: str, family: Family, config: Field
     return problems
 
 
-def _count_problems(document: Document, config: Fields) -> list[str]:
+def _count_problems(document: Document, config: Fields) -> StringList:
     """Numbers from which lists of layers are made, and by which others are divided."""
     problems = []
     for key in CORE:

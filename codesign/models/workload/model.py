@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
-from codesign.base.columns import StringTuple
+from codesign.base.columns import IntegerPair, IntegerTuple, StringTuple
 from codesign.base.errors import InputError, KeyedValueError, describe_unknown
 from codesign.base.plugins import load
 from codesign.base.records import stated_values
@@ -607,7 +607,7 @@ class LanguageModel(Record):
         rows = zip(self.attention_kinds()[:layers], *map(self._layer_values, factors), strict=False)
         return sum(prod(numbers) for layer_type, *numbers in rows if layer_type in kinds)
 
-    def _layer_values(self, key: HeadKey) -> tuple[int, ...]:
+    def _layer_values(self, key: HeadKey) -> IntegerTuple:
         if key == "value_head_dim" and self.value_head_dim is None:
             return self._layer_values("head_dim")
         by_layer = getattr(self, f"{key}_by_layer", None)
@@ -623,7 +623,7 @@ class LanguageModel(Record):
         """Width of what attention gives of a token, in all layers together."""
         return self.sum_over_layers("num_attention_heads", "value_head_dim", kinds=SOFTMAX_LAYERS)
 
-    def own_key_value_widths(self, *kinds: LayerType) -> tuple[int, int]:
+    def own_key_value_widths(self, *kinds: LayerType) -> IntegerPair:
         """Widths of the keys and of the values of a token that are computed and kept, in all layers
         of some kinds."""
 

@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal, get_args
 import numpy as np
 from pydantic import Field, model_validator
 
-from codesign.base.columns import StringMap
+from codesign.base.columns import IntegerTuple, StringMap
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.schema import Natural, Positive, Record, checked, unstored_at
 from codesign.models.workload.layer_pass import Embedding
@@ -121,7 +121,7 @@ class Request(SequenceRecord):
     cached_tokens: Annotated[Natural, unstored_at(0)] = 0
     """Tokens before the prompt whose keys and values are in the cache, as in a later turn of a
     session; the prompt's tokens attend to them."""
-    batch: Annotated[int | tuple[int, ...] | BatchRule | None, checked(_batch)] = None
+    batch: Annotated[int | IntegerTuple | BatchRule | None, checked(_batch)] = None
     """Requests processed together: a number; several numbers, of which the best in throughput is
     taken; ``best``: the best power of two that fits the memory; ``capacity``: the largest that
     fits (reproduces MemExplorer's Tables 5 and 6). The best is one that keeps the campaign's

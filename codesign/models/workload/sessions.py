@@ -15,7 +15,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, field_validator, model_validator
 
-from codesign.base.columns import FloatArray, StringDict
+from codesign.base.columns import FloatArray, IntegerTuple, StringDict, StringList
 from codesign.base.errors import InputError, KeyedValueError, known_entry
 from codesign.base.schema import (
     Natural,
@@ -96,7 +96,7 @@ class Session(Record):
         return self.model_copy(update={"turns": tuple(turns), "shared_tokens": shared})
 
     @cached_property
-    def counts(self) -> tuple[int, ...]:
+    def counts(self) -> IntegerTuple:
         """Number of turns that each stated turn stands for."""
         ends = [*(turn.turn for turn in self.turns[1:]), self.n_turns + 1]
         return tuple(end - turn.turn for turn, end in zip(self.turns, ends, strict=True))
@@ -123,7 +123,7 @@ def _sessions() -> dict[str, Session]:
     return read_records(_FILE, Session)
 
 
-def list_sessions() -> list[str]:
+def list_sessions() -> StringList:
     """The names of the sessions."""
     return sorted(_sessions())
 

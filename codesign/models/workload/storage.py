@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, IntegerDict
 from codesign.models.workload.lowering import lower
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operators import OperatorTable
@@ -37,7 +37,7 @@ def stored_operators(model: LanguageModel) -> OperatorTable:
     return lower(model, "decode", 1, 1)
 
 
-def parameters_by_part(model: LanguageModel) -> dict[str, int]:
+def parameters_by_part(model: LanguageModel) -> IntegerDict:
     """Parameters of every part of a model; tied weights count once, as ``embedding``.
 
     A multi-token-prediction module is not counted.

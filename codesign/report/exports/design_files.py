@@ -7,7 +7,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from codesign.answers.json_values import json_text
-from codesign.base.columns import Fields, Strings, StringTuple
+from codesign.base.columns import Fields, StringList, Strings, StringTuple
 from codesign.base.errors import InputError
 from codesign.base.files import replacing_together
 from codesign.base.records import frozen
@@ -60,7 +60,7 @@ def export_machines(
     Raises:
         InputError: The format cannot express a machine, or a place cannot be written.
     """
-    pools_by_note: dict[str, list[str]] = {}
+    pools_by_note: dict[str, StringList] = {}
 
     def paths(machine: ChosenDesign, place: Path) -> tuple[Path, ...]:
         written = write(machine, place)
@@ -100,7 +100,7 @@ def path_of_pool(path: Path, pool: str) -> Path:
     return path.with_name(f"{path.stem}-{pool}{path.suffix}")
 
 
-def flat_memory_notes(machine: Machine) -> list[str]:
+def flat_memory_notes(machine: Machine) -> StringList:
     """Losses of this machine in a format with one off-chip memory."""
     notes = []
     if len(machine.tiers) > 1:
@@ -119,7 +119,7 @@ def flat_memory_notes(machine: Machine) -> list[str]:
     return notes
 
 
-def format_notes(machine: Machine, bits: int) -> list[str]:
+def format_notes(machine: Machine, bits: int) -> StringList:
     """Note that elements of several widths have one width here."""
     if len(set(machine.formats.values())) <= 1:
         return []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from html import escape
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from codesign.base.columns import Fields, IntArray
+from codesign.base.columns import Fields, FloatDict, FloatMap, IntArray, StringList, Strings
 from codesign.base.metrics import Metric
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report import palette
@@ -50,9 +50,7 @@ def signed(share: float) -> str:
     return f"{'+' if share >= 0 else '−'}{text} %"
 
 
-def table_html(
-    head: Sequence[str], rows: Iterable[Sequence[str]], label: str, name: str = ""
-) -> str:
+def table_html(head: Strings, rows: Iterable[Strings], label: str, name: str = "") -> str:
     """A table; the first column heads its rows, the others hold numbers. Cells are HTML."""
     cells = "".join(
         f'<th scope="col"{" class=number" if place and text[0] != LEFT else ""}>'
@@ -134,7 +132,7 @@ def bound_words(evaluated: EvaluatedDesign | None) -> str:
             if time > 0
         ]
         return ", ".join(busy)
-    sums: dict[str, float] = {}
+    sums: FloatDict = {}
     for row in evaluated.operators:
         if row.get("time_s") and row.get("bound"):
             sums[row["bound"]] = sums.get(row["bound"], 0.0) + row["time_s"]
@@ -147,7 +145,7 @@ def bound_words(evaluated: EvaluatedDesign | None) -> str:
     return f"time: {', '.join(shares)}" if shares else ""
 
 
-def _close_words(pick: Fields) -> list[str]:
+def _close_words(pick: Fields) -> StringList:
     return [
         f"{x['words']}: {percent(x['left'], 2)} left" if x["left"] > 0.0005
         else f"{x['words']}: at the limit"
@@ -155,7 +153,7 @@ def _close_words(pick: Fields) -> list[str]:
     ]  # fmt: skip
 
 
-def _ratio_words(results: Results, ratios: Mapping[str, float]) -> str:
+def _ratio_words(results: Results, ratios: FloatMap) -> str:
     """Changes of metrics under another model: "TDP 3× higher, throughput −12 %"."""
     words = []
     for name, ratio in ratios.items():
@@ -168,7 +166,7 @@ def _ratio_words(results: Results, ratios: Mapping[str, float]) -> str:
     return ", ".join(words)
 
 
-def sure_words(results: Results, pick: Fields, omitted: Sequence[str]) -> list[str]:
+def sure_words(results: Results, pick: Fields, omitted: Strings) -> StringList:
     """Sentences on how sure a recommendation is: over ranges of constants, and by other models."""
     lines = []
     ranges = pick.get("ranges")

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from codesign.answers.json_values import json_text
-from codesign.base.columns import Fields, evenly
+from codesign.base.columns import Fields, IntegerList, IntegerSequence, StringDict, Strings, evenly
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.loop_progress import counted
 from codesign.base.records import frozen
@@ -64,8 +64,8 @@ class Explained:
     results: Results
     carried: Carried
     marked: MarkedDesigns | None
-    requested_numbers: Sequence[int]
-    picks: Sequence[int]
+    requested_numbers: IntegerSequence
+    picks: IntegerSequence
     explainer: Explainer | None
     _accounts: dict[int, Account | None] = field(default_factory=dict)
 
@@ -98,7 +98,7 @@ class Explained:
         accounts = ((number, self._accounts[number]) for number in designs)
         return {number: account for number, account in accounts if account is not None}
 
-    def fragments(self, n_front: int = MOST_EXPLAINED) -> dict[str, str]:
+    def fragments(self, n_front: int = MOST_EXPLAINED) -> StringDict:
         """HTML by the number of the design; all of them share their scales."""
         accounts = self.accounts(n_front)
         designs = [account.evaluated for account in accounts.values()]
@@ -127,8 +127,8 @@ class Explained:
 
 
 def parse_design_numbers(
-    names: Sequence[str], carried: Carried, marked: MarkedDesigns | None
-) -> list[int]:
+    names: Strings, carried: Carried, marked: MarkedDesigns | None
+) -> IntegerList:
     """Numbers on the page, from 0, of designs as a reader of the page would name them.
 
     Args:

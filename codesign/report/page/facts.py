@@ -6,12 +6,12 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from codesign.answers.json_values import plain_value
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, StringDict, StringList, StringMap, Strings
 from codesign.insight.plateaus import FoldedFront
 from codesign.models.workload import list_models, list_traces, load_trace
 from codesign.report.labels import (
@@ -104,12 +104,12 @@ def _trace_title(name: str) -> str:
     return next((word for word in words if word.lower() == name), name)
 
 
-def _listed(texts: Sequence[str]) -> str:
+def _listed(texts: Strings) -> str:
     """``a, b and c``."""
     return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
-def facts(results: Results, status: CampaignStatus) -> dict[str, str]:
+def facts(results: Results, status: CampaignStatus) -> StringDict:
     """The campaign in names and values."""
     definition, space = results.definition, results.problem.space
     search = {
@@ -171,7 +171,7 @@ def _plain(value: Any) -> str:
     return f"{value:,}" if type(value) is int else format_cell("", value)
 
 
-def dependencies(results: Results, carried: Carried) -> list[str]:
+def dependencies(results: Results, carried: Carried) -> StringList:
     """Sentences on what is shown and what the numbers depend on."""
     phrases = [
         ("designs on the front", carried.n_front, carried.of_front),
@@ -197,7 +197,7 @@ def dependencies(results: Results, carried: Carried) -> list[str]:
     return [text for text in sentences if text]
 
 
-def pairs_html(pairs: Mapping[str, str]) -> str:
+def pairs_html(pairs: StringMap) -> str:
     """Names and values as the inside of a definition list."""
     return "".join(
         f"<div><dt>{escape(name)}</dt><dd>{escape(value)}</dd></div>"
@@ -205,7 +205,7 @@ def pairs_html(pairs: Mapping[str, str]) -> str:
     )
 
 
-def paragraphs_html(texts: Sequence[str], role: str = "") -> str:
+def paragraphs_html(texts: Strings, role: str = "") -> str:
     """Paragraphs; a role tells readers' software that they matter."""
     attribute = f' role="{escape(role)}"' if role else ""
     return "".join(f"<p{attribute}>{escape(text)}</p>" for text in texts if text)

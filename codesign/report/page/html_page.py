@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.answers.json_values import json_text
-from codesign.base.columns import Fields, JsonObject, evenly
+from codesign.base.columns import Fields, JsonObject, Strings, evenly
 from codesign.base.files import write_text
 from codesign.insight.explanation.moved_limits import Switch
 from codesign.insight.plateaus import FoldedFront, fold_positions, tolerance_words
@@ -66,7 +66,7 @@ def write_page(
     marked: MarkedDesigns | None = None,
     explainer: Explainer | None = None,
     every_s: float | None = None,
-    requested_designs: Sequence[str] = (),
+    requested_designs: Strings = (),
     tolerance: float = TOLERANCE,
     exact: Results | None = None,
     judge: Judge | None = None,
@@ -262,6 +262,6 @@ def style_text() -> str:
     return palette.style_sheet() + _static("page.css")
 
 
-def program_text(names: Sequence[str]) -> str:
+def program_text(names: Strings) -> str:
     """Parts of the program of pages."""
     return "".join(_static(name) for name in names)

@@ -12,7 +12,7 @@ from itertools import combinations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, IntegerList
 from codesign.insight.comparison.ranking import Ranking, ranking, vargha_delaney
 from codesign.insight.summary import optimizer_names, summarize
 from codesign.report.campaign_charts import (
@@ -98,7 +98,7 @@ def seed_ranking(results: Results) -> tuple[Ranking, int, int] | None:
     return ranking(names, [str(seed) for seed in seeds], scores, effects), len(seeds), evaluations
 
 
-def _scores(results: Results) -> tuple[FloatArray, list[int], int]:
+def _scores(results: Results) -> tuple[FloatArray, IntegerList, int]:
     """(seeds, optimizers) hypervolume at equal evaluations, of seeds that every optimizer began."""
     names = optimizer_names(results)
     lengths = np.bincount(results.run_index, minlength=len(results.runs))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codesign.base.columns import IntArray, JsonObject
+from codesign.base.columns import IntArray, JsonObject, Strings
 from codesign.base.records import frozen
 from codesign.insight.explanation.neighborhood import (
     Reading,
@@ -64,7 +64,7 @@ class Judge:
 
     readings: Sequence[Reading] = ()
     samples: int = SAMPLES
-    omitted: Sequence[str] = ()
+    omitted: Strings = ()
 
 
 def recommendation_document(
@@ -128,7 +128,7 @@ def recommendation_document(
 
 
 def _judged(
-    problem: Problem, rows: IntArray, n_picks: int, judge: Judge, metrics: Sequence[str]
+    problem: Problem, rows: IntArray, n_picks: int, judge: Judge, metrics: Strings
 ) -> list[JsonObject]:
     """Confidence in each recommended design; ``rows`` has these first."""
     judged: list[JsonObject] = [{"verdicts": []} for _ in range(n_picks)]
@@ -172,7 +172,7 @@ def _judged(
     return judged
 
 
-def _changes(results: Results, position: int, metrics: Sequence[str]) -> list[JsonObject]:
+def _changes(results: Results, position: int, metrics: Strings) -> list[JsonObject]:
     """Every design one move away from a design: what changes, and what of it."""
     space = results.problem.space
     near = neighborhood(results.problem, results.rows[[position]], metrics)

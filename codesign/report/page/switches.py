@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -10,7 +10,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import Fields, IntArray
+from codesign.base.columns import Fields, IntArray, Strings
 from codesign.base.errors import InputError
 from codesign.insight.decisions.memory_kinds import reduced_problems
 from codesign.insight.explanation.moved_limits import Switch
@@ -129,7 +129,7 @@ def _scaled(
     problem: Problem,
     library: Mapping[str, MemoryTechnology],
     family: str,
-    names: Sequence[str],
+    names: Strings,
     factor: float,
 ) -> Problem:
     """The problem with quantities of a family of memories times a factor."""

@@ -15,7 +15,14 @@ from typing import Any
 import numpy as np
 
 from codesign.answers.json_values import json_text
-from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject, evenly
+from codesign.base.columns import (
+    ArrayList,
+    Fields,
+    IntArray,
+    IntegerMap,
+    JsonObject,
+    evenly,
+)
 from codesign.insight.explanation.moved_limits import (
     LimitHandle,
     LimitPoints,
@@ -149,7 +156,7 @@ def _stored_answers(
     points: LimitPoints,
     numbers: Mapping[Any, int],
     answers: Sequence[JsonObject],
-    table: Mapping[str, int],
+    table: IntegerMap,
     most_drawn: int,
 ) -> JsonObject:
     """Answers by position with at most so many points drawn of each, and their points.
@@ -227,9 +234,7 @@ def _positions(points: LimitPoints) -> Iterator[dict[int, int]]:
         yield from ({i: p, j: q} for p, q in product(first, second))
 
 
-def _steps(
-    points: LimitPoints, answers: _Answers, table: Mapping[str, int]
-) -> Iterator[JsonObject]:
+def _steps(points: LimitPoints, answers: _Answers, table: IntegerMap) -> Iterator[JsonObject]:
     """The best of each objective with each limit of the question one position moved."""
     for i, handle in enumerate(points.handles):
         for place in (handle.place - 1, handle.place + 1):
@@ -252,7 +257,7 @@ class _Answers:
         self.results, self.limits, self.tolerance = results, points, tolerance
         self.points = points.objectives[:, : points.n_objectives]
         self.listed: list[JsonObject] = []
-        self.best: list[FloatArray] = []
+        self.best: ArrayList = []
         self._numbers: dict[tuple[bytes, bool], int] = {}
 
     def number(self, places: Mapping[int, int]) -> int:

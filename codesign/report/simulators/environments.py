@@ -15,7 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from codesign.base.columns import StringTuple
+from codesign.base.columns import IntegerPair, StringList, StringTuple
 from codesign.base.errors import InputError, JobError, check_known
 from codesign.base.records import frozen
 from codesign.base.resources import user_cache
@@ -35,7 +35,7 @@ class InstallableSimulator:
 
     title: str
     requirements: StringTuple
-    least_python: tuple[int, int]
+    least_python: IntegerPair
     campaign: str
 
 
@@ -147,7 +147,7 @@ def _candidates() -> Iterator[str]:
         yield from map(str, sorted(Path.home().glob(".pyenv/versions/3.1[2-9].*/bin/python")))
 
 
-def _call(command: list[str], simulator: InstallableSimulator) -> None:
+def _call(command: StringList, simulator: InstallableSimulator) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as error:

@@ -11,7 +11,15 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from codesign.base.columns import Fields, FloatMap, IntArray, JsonObject, Strings
+from codesign.base.columns import (
+    Fields,
+    FloatMap,
+    IntArray,
+    IntegerTuple,
+    JsonObject,
+    StringList,
+    Strings,
+)
 from codesign.base.errors import InputError, StoreError
 from codesign.base.locks import exclusive
 from codesign.base.notebook import table_html
@@ -309,7 +317,7 @@ class Campaign:
             exact = stored_front(self.problem, self.folder)
             return read_results(store, self.definition, self.problem, exact, state)
 
-    def verify(self) -> list[str]:
+    def verify(self) -> StringList:
         """Damages of the store and of stored exact fronts, one line each.
 
         Raises:
@@ -326,7 +334,7 @@ class Campaign:
 
     def list_files(self, files: Iterable[Path]) -> None:
         """Enter finished files of the campaign's folder into its manifest."""
-        numbers: tuple[int, ...] = ()
+        numbers: IntegerTuple = ()
         if self._resolved.settings:
             files = (*files, settings_path(self.folder))
         results, inputs = None, self._inputs.stored_form()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import codesign
 from codesign.base.code_digest import code_digest
-from codesign.base.columns import JsonObject, StringDict
+from codesign.base.columns import JsonObject, StringDict, StringList
 from codesign.base.errors import InputError, StoreError
 from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import (
@@ -77,7 +77,7 @@ class CurrentInputs:
             (*evaluator_modules(self.problem.evaluator), "codesign.search.problem_builder")
         )[:12]
 
-    def changes(self, store: Store) -> list[str]:
+    def changes(self, store: Store) -> StringList:
         """``key: stored -> now`` of the inputs that differ, one line each."""
         if self.error is not None:
             return list(self.error.problems)
@@ -86,7 +86,7 @@ class CurrentInputs:
     def _differences(self, store: Store) -> list[Difference]:
         return list(differences(store.inputs.get("identity", {}), self.resolved.identity()))
 
-    def accepted_changes(self, store: Store, accept: bool = False) -> list[str]:
+    def accepted_changes(self, store: Store, accept: bool = False) -> StringList:
         """The changes if they are accepted.
 
         Raises:
@@ -124,7 +124,7 @@ class CurrentInputs:
             _logger.warning("%s; it is evaluated again", store.notice)
         return changes
 
-    def accepted_code(self, store: Store, changes: list[str], accept: bool) -> list[str]:
+    def accepted_code(self, store: Store, changes: StringList, accept: bool) -> StringList:
         """The change of the evaluator's code, if there is one, something is left to do, and it is
         accepted.
 

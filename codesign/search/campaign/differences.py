@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from codesign.base.columns import StringTuple
+from codesign.base.columns import IntegerPair, StringTuple
 from codesign.base.records import frozen
 
 
@@ -23,7 +23,7 @@ class Difference:
     path: StringTuple
     stored: Any
     now: Any
-    lengths: tuple[int, int] | None = None
+    lengths: IntegerPair | None = None
 
     def __str__(self) -> str:
         text = f"{'.'.join(self.path)}: {_short(self.stored)} -> {_short(self.now)}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, IntegerSequence
 from codesign.search.campaign.asynchronous import execute_in_flight
 from codesign.search.campaign.campaign_definition import ResolvedDefinition
 from codesign.search.campaign.executor import (
@@ -77,7 +77,7 @@ class Job:
             yield lambda rows: ((i, evaluate(rows[i : i + 1])) for i in range(len(rows)))
 
     def do(
-        self, layout: Layout, reference: FloatArray, pending: Sequence[int], recorder: Recorder
+        self, layout: Layout, reference: FloatArray, pending: IntegerSequence, recorder: Recorder
     ) -> None:
         """Do the runs.
 

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 from typing import Protocol
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, IntegerSequence, StringList
 from codesign.base.errors import JobError
 from codesign.base.processes import WorkerProcess
 from codesign.base.records import frozen
@@ -111,7 +111,7 @@ class Recorder:
         self.stored, self._budget, self._progress = store, budget, progress
         self._trackers = trackers
         self._done = [count.done for count in store.counts()]
-        self.failures: list[str] = []
+        self.failures: StringList = []
 
     def record(self, batches: Sequence[ObservationBatch]) -> None:
         """Make batches durable, and report them."""
@@ -156,7 +156,7 @@ class Recorder:
             raise JobError("\n".join(self.failures))
 
 
-def execute_here(plan: Plan, pending: Sequence[int], recorder: Recorder) -> None:
+def execute_here(plan: Plan, pending: IntegerSequence, recorder: Recorder) -> None:
     """Do the pending runs one after the other in this process.
 
     Raises:
@@ -176,7 +176,7 @@ def execute_here(plan: Plan, pending: Sequence[int], recorder: Recorder) -> None
 def execute_in_processes(
     setup: WorkerSetup,
     runs: Sequence[Run],
-    pending: Sequence[int],
+    pending: IntegerSequence,
     recorder: Recorder,
     workers: int,
 ) -> None:

@@ -22,7 +22,7 @@ from typing import Literal
 
 from pydantic import Field, ValidationError
 
-from codesign.base.columns import Fields, StringDict
+from codesign.base.columns import Fields, IntegerTuple, StringDict
 from codesign.base.errors import CodesignError, StoreError
 from codesign.base.files import write_text
 from codesign.base.locks import try_lock
@@ -58,7 +58,7 @@ class Origin(Record):
     """SHA-256 of the resolved definition: problem, optimizers, budget and reference point."""
     code: str
     """Digest of the evaluator's code."""
-    observations: tuple[int, ...] = ()
+    observations: IntegerTuple = ()
     """Stored observations of each run, the reference sample first; empty without a store."""
     results: str | None = None
     """SHA-256 of these observations."""

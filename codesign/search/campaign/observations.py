@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, JsonObject, StringTuple
+from codesign.base.columns import FloatArray, IntArray, IntegerMap, JsonObject, StringTuple
 from codesign.base.errors import JobError
 from codesign.base.failures import Failure
 from codesign.base.metrics import Sense, flipped, flipped_columns
@@ -61,7 +61,7 @@ class RunStatus:
     feasible: int = 0
     hypervolume: float = 0.0
     seconds: float = 0.0
-    failures: Mapping[str, int] = field(default_factory=dict)
+    failures: IntegerMap = field(default_factory=dict)
 
     @property
     def failed(self) -> int:

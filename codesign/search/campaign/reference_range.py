@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, StringList
 from codesign.base.units import format_quantity
 from codesign.search.campaign.reference import minimized
 from codesign.search.campaign.results import Results
@@ -22,7 +22,7 @@ FAR_SHARE = 0.9
 too far away: what is left to search for is a tenth. [ours]"""
 
 
-def reference_warnings(results: Results) -> list[str]:
+def reference_warnings(results: Results) -> StringList:
     """Warnings about the reference point of a campaign; empty if it serves."""
     exact = results.exact
     points = results.objectives[results.feasible] if exact is None else exact.objectives

@@ -11,7 +11,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from codesign.base import plugins
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, StringList
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.evaluator import Evaluator
 from codesign.base.schema import Document, parse_record
@@ -110,7 +110,7 @@ def screening_problem(
 
 def _metric_problems(
     document: Document, screening: Screening, target: Problem, evaluator: Evaluator
-) -> list[str]:
+) -> StringList:
     theirs = {metric.name: metric.unit for metric in evaluator.metrics}
     units = {metric.name: metric.unit for metric in target.evaluator.metrics}
     problems = [

@@ -7,11 +7,10 @@ Neither the number of workers nor the length of a slice changes a result.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
 from concurrent.futures import Executor
 from typing import Any
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, IntegerSequence
 from codesign.search.campaign.executor import Ended, Recorder
 from codesign.search.campaign.observations import Layout
 from codesign.search.campaign.tasks import Site, SliceResult, carry_on
@@ -25,7 +24,7 @@ def execute_slices(
     site: Site,
     layout: Layout,
     reference: FloatArray,
-    pending: Sequence[int],
+    pending: IntegerSequence,
     recorder: Recorder,
     executor: Executor,
     places: int,

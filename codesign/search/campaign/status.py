@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.base import resources
-from codesign.base.columns import StringTuple
+from codesign.base.columns import StringList, StringTuple
 from codesign.base.errors import CodesignError
 from codesign.base.locks import is_held
 from codesign.base.records import frozen
@@ -119,7 +119,7 @@ def status_of_store(store: Store, name: str, folder: Path) -> CampaignStatus:
     return CampaignStatus(name, folder, state, budget, tuple(runs), notices=tuple(notices))
 
 
-def _screening_notices(store: Store, n_evaluated: int) -> list[str]:
+def _screening_notices(store: Store, n_evaluated: int) -> StringList:
     """Questions to a cheaper evaluator, and their cost."""
     screening = Definition.model_validate(store.inputs["definition"]).screening
     if screening is None:

@@ -32,7 +32,16 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Fields, IntArray, JsonObject, Strings, StringTuple
+from codesign.base.columns import (
+    Fields,
+    IntArray,
+    IntegerSequence,
+    IntegerTuple,
+    JsonObject,
+    StringList,
+    Strings,
+    StringTuple,
+)
 from codesign.base.databases import transaction
 from codesign.base.failures import Failure, Status
 from codesign.base.records import frozen
@@ -93,7 +102,7 @@ class Epoch:
         inputs: ``identity``, ``definition`` and ``versions`` as they were then.
     """
 
-    first_steps: tuple[int, ...]
+    first_steps: IntegerTuple
     changes: StringTuple
     inputs: Fields
 
@@ -295,7 +304,7 @@ class Store:
             epochs += stored.step >= starts[stored.run]
         return epochs
 
-    def verify(self) -> list[str]:
+    def verify(self) -> StringList:
         """Damages, one line each; empty if the store is as it was written."""
         lines = []
         try:
@@ -315,7 +324,7 @@ class Store:
             lines.append(error.reason)
         return lines
 
-    def numbers(self) -> tuple[int, ...]:
+    def numbers(self) -> IntegerTuple:
         """Observations of the reference sample and of each run."""
         with explained(self.path), self._snapshot():
             numbers = dict(
@@ -323,7 +332,7 @@ class Store:
             )
         return tuple(numbers.get(run, 0) for run in range(SAMPLE, len(self.runs)))
 
-    def digest(self, numbers: Sequence[int]) -> str:
+    def digest(self, numbers: IntegerSequence) -> str:
         """SHA-256 of the first observations of the reference sample and of each run."""
         digest = hashlib.sha256()
         with explained(self.path), self._snapshot():

@@ -9,7 +9,15 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, JsonObject, Strings
+from codesign.base.columns import (
+    BoolArray,
+    FloatArray,
+    IntArray,
+    IntegerList,
+    IntegerPair,
+    JsonObject,
+    Strings,
+)
 from codesign.base.errors import StoreError
 from codesign.base.files import replacing
 from codesign.search.enumeration.front import Archive
@@ -45,11 +53,11 @@ class State:
         return cls(incumbents, n_roots, block, done, Archive(incumbents.shape[1]), Tally())
 
     @property
-    def remaining(self) -> list[int]:
+    def remaining(self) -> IntegerList:
         """Blocks that are not settled, in order."""
         return [int(block) for block in np.flatnonzero(~self.done)]
 
-    def range_of(self, block: int) -> tuple[int, int]:
+    def range_of(self, block: int) -> IntegerPair:
         """The roots of a block."""
         return block * self.block, min((block + 1) * self.block, self.n_roots)
 

@@ -22,11 +22,13 @@ import numpy as np
 
 from codesign.base.columns import (
     ArrayDict,
+    ArrayList,
     Arrays,
     BoolArray,
     FloatArray,
     FloatDict,
     IntArray,
+    StringList,
     Strings,
 )
 from codesign.base.errors import InfeasibleError, InputError, JobError, UnattainableError
@@ -205,7 +207,7 @@ def pool_problem(problem: Problem, name: str) -> Problem:
     return Problem(space, machine, tuple(objectives), constraints, f"pool {name}")
 
 
-def _deciding_metrics(problem: Problem, evaluator: Evaluator) -> list[str]:
+def _deciding_metrics(problem: Problem, evaluator: Evaluator) -> StringList:
     """Metrics of systems that decide on the front once every pool keeps its own limits."""
     objectives = set(problem.objective_names)
     settled = evaluator.kept_by_pools - objectives
@@ -327,7 +329,7 @@ class SystemSearch:
         self._descend(0, shared, [np.zeros(len(shared), dtype=np.int64) for _ in self._pools])
         return self._archive, self._n_evaluated
 
-    def _first_chunks(self) -> Iterator[tuple[IntArray, list[FloatArray]]]:
+    def _first_chunks(self) -> Iterator[tuple[IntArray, ArrayList]]:
         """Settings and values of every pool, evenly spread, each with all of the others."""
         picks = [
             np.unique(np.linspace(0, len(pool.values) - 1, _FIRST).astype(np.int64))

@@ -9,13 +9,13 @@ from __future__ import annotations
 import pickle
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, IntegerSequence
 from codesign.base.errors import InfeasibleError, JobError, UnusableValueError
 from codesign.base.loop_progress import LoopProgress
 from codesign.search.enumeration.checkpoint import State, load_state, save_state
@@ -180,7 +180,7 @@ def _search(
 
 
 def _elsewhere(
-    setup: SearchSetup, state: State, pending: Sequence[int], workers: int, executor: str | None
+    setup: SearchSetup, state: State, pending: IntegerSequence, workers: int, executor: str | None
 ) -> Iterator[tuple[int, PartialFront]]:
     """The fronts of blocks as they come; a block that is lost is searched again."""
     opened, pickled = open_executor(executor or LOCAL, workers), pickle.dumps(setup)

@@ -20,7 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.base.code_digest import code_digest
-from codesign.base.columns import JsonObject, Strings, StringTuple
+from codesign.base.columns import JsonObject, StringList, Strings, StringTuple
 from codesign.base.errors import InputError, JobError, StoreError, UnattainableError
 from codesign.base.files import replacing
 from codesign.base.locks import exclusive
@@ -225,7 +225,7 @@ def stored_kept_front(problem: Problem, folder: Path) -> KeptFront | None:
     for path in sorted(folder.glob("exact-*.npz")):
         data = read_arrays(path, only=("provenance",)) or {}
         try:
-            objectives: list[str] = json.loads(data["provenance"].tobytes())["problem"][
+            objectives: StringList = json.loads(data["provenance"].tobytes())["problem"][
                 "objectives"
             ]
         except (ValueError, KeyError) as error:

@@ -13,7 +13,7 @@ import numpy as np
 
 from codesign.base import plugins
 from codesign.base.code_digest import code_digest
-from codesign.base.columns import IntArray, StringTuple
+from codesign.base.columns import IntArray, IntegerList, StringTuple
 from codesign.base.evaluator import Evaluator
 from codesign.base.failures import Failure
 from codesign.search.execution.answers import Answer, Evaluate, answers_of, observed_answers
@@ -49,7 +49,7 @@ class ResultCache:
         keys = [self.source.key(design) for design in designs]
         answers: dict[int, Answer | Failure] = {}
 
-        def lacking() -> list[int]:
+        def lacking() -> IntegerList:
             """Take stored answers; returns the positions of designs that have none."""
             missing = [i for i in range(len(rows)) if i not in answers]
             stored = self._store.look_up([keys[i] for i in missing])

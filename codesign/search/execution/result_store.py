@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from codesign.base.columns import Strings, plain_value
+from codesign.base.columns import StringList, Strings, plain_value
 from codesign.base.databases import prepare_writer, transaction
 from codesign.base.errors import InputError
 from codesign.base.failures import Failure
@@ -193,7 +193,7 @@ class ResultStore:
                 )
             ]
 
-    def verify(self) -> list[str]:
+    def verify(self) -> StringList:
         """Damages, one line each; empty if there are none."""
         if not self.path.is_file():
             return []

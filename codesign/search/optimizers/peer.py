@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import BoolArray, Fields, FloatArray, IntArray, JsonObject
+from codesign.base.columns import BoolArray, Fields, FloatArray, FloatList, IntArray, JsonObject
 from codesign.base.schema import Record
 from codesign.search.optimizers.base import BaseOptimizer, KeySet
 from codesign.search.optimizers.peer_process import PeerProcess
@@ -162,7 +162,7 @@ class Peer(BaseOptimizer):
             self._by_key[key] = record
 
     def _record(
-        self, row: IntArray, objectives: list[float] | None, violations: list[float]
+        self, row: IntArray, objectives: FloatList | None, violations: FloatList
     ) -> JsonObject:
         design = np.maximum(row - self._first, 0).tolist()
         return {"design": design, "objectives": objectives, "violations": violations}

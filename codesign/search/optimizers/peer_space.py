@@ -12,7 +12,14 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, IntArray
+from codesign.base.columns import (
+    BoolArray,
+    FloatList,
+    IntArray,
+    IntegerList,
+    IntegerPair,
+    StringList,
+)
 from codesign.search.optimizers.base import SearchSpace
 from codesign.space.expressions import Expression
 from codesign.space.nodes import Compare
@@ -48,11 +55,11 @@ class PeerSpace:
         forms: Forms in which each rule of the space is stated here, by the text of the rule.
     """
 
-    levels: list[int]
+    levels: IntegerList
     is_ordered: list[bool]
-    conditions: list[tuple[int, list[int]] | None]
-    linear: list[tuple[list[float], float]] = field(default_factory=list)
-    forbidden: list[list[tuple[int, int]]] = field(default_factory=list)
+    conditions: list[tuple[int, IntegerList] | None]
+    linear: list[tuple[FloatList, float]] = field(default_factory=list)
+    forbidden: list[list[IntegerPair]] = field(default_factory=list)
     forms: dict[str, set[str]] = field(default_factory=dict)
 
     @classmethod
@@ -85,7 +92,7 @@ class PeerSpace:
             space.forms["limits before evaluation"] = set()
         return space
 
-    def unexpressed(self, method: str) -> list[str]:
+    def unexpressed(self, method: str) -> StringList:
         """Rules that a method is not told in advance."""
         expressed = _EXPRESSED.get(method.split("-")[0], set())
         return [rule for rule, forms in self.forms.items() if not forms & expressed]
@@ -109,7 +116,7 @@ class PeerSpace:
 
 def _tabulated(
     structure: Structure, first: IntArray, expression: Expression
-) -> tuple[list[int], IntArray, BoolArray] | None:
+) -> tuple[IntegerList, IntArray, BoolArray] | None:
     """Columns of an expression, (n, k) combinations of their levels, and (n,) True if it holds.
 
     Levels count from 0. None if there are too many combinations.
@@ -125,7 +132,9 @@ def _tabulated(
     return columns, codes, holds
 
 
-def _condition(structure: Structure, first: IntArray, column: int) -> tuple[int, list[int]] | None:
+def _condition(
+    structure: Structure, first: IntArray, column: int
+) -> tuple[int, IntegerList] | None:
     """Single parameter on which a column's existence depends, and its levels, or None."""
     if column not in structure.conditions or column in structure.columns_in_parts:
         return None
@@ -138,7 +147,7 @@ def _condition(structure: Structure, first: IntArray, column: int) -> tuple[int,
 
 def _forbidden(
     structure: Structure, first: IntArray, constraint: SpaceConstraint
-) -> list[list[tuple[int, int]]]:
+) -> list[list[IntegerPair]]:
     """Combinations of levels that break a constraint; none if there are too many."""
     table = _tabulated(structure, first, constraint.expression)
     if table is None or (~table[2]).sum() > _MOST_FORBIDDEN:
@@ -149,7 +158,7 @@ def _forbidden(
 
 def _inequality(
     structure: Structure, first: IntArray, constraint: SpaceConstraint
-) -> tuple[list[float], float] | None:
+) -> tuple[FloatList, float] | None:
     """Coefficients and bound of a constraint that is linear in ordered levels."""
     node, columns = constraint.expression.node, sorted(structure.roots(constraint.expression.names))
     if not isinstance(node, Compare) or node.operator not in ("<=", ">=") or (first < 0).any():

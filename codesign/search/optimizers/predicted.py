@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, IntArray, IntegerList
 from codesign.base.schema import Record
 from codesign.search.optimizers.base import KeySet, SearchSpace
 from codesign.search.optimizers.history import LearningOptimizer
@@ -96,7 +96,7 @@ class Predicted(LearningOptimizer):
         return self._space.predict(rows) if len(rows) else np.empty((0, self._n_objectives))
 
 
-def most_added(values: FloatArray, attained: FloatArray, bound: FloatArray, n: int) -> list[int]:
+def most_added(values: FloatArray, attained: FloatArray, bound: FloatArray, n: int) -> IntegerList:
     """Positions of at most n values, of which each adds most to those before it.
 
     The non-dominated of those that are left come first.

@@ -20,7 +20,15 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, FloatDict, FloatMap, StringDict, Strings, StringTuple
+from codesign.base.columns import (
+    FloatArray,
+    FloatDict,
+    FloatMap,
+    IntegerSequence,
+    StringDict,
+    Strings,
+    StringTuple,
+)
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.schema import Document, Record, parse_record, read_document
 from codesign.search.problem import Problem
@@ -141,7 +149,7 @@ def front_text(
     designs: Sequence[Mapping[str, object]] | None,
     names: Strings,
     objectives: FloatArray,
-    counts: Sequence[int],
+    counts: IntegerSequence,
 ) -> str:
     """A front as CSV, numbers with all their digits.
 

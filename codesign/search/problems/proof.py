@@ -21,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray, StringTuple
+from codesign.base.columns import BoolArray, FloatArray, IntArray, IntegerTuple, StringTuple
 from codesign.base.errors import JobError
 from codesign.base.records import frozen
 from codesign.evaluators.functions import BenchmarkFunctions
@@ -56,7 +56,7 @@ class ProvenFront:
     proof: ProofKind
     objectives: FloatArray
     rows: IntArray
-    counts: tuple[int, ...]
+    counts: IntegerTuple
     n_feasible: int | None
     feasible_share: float
 

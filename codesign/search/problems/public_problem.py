@@ -11,10 +11,14 @@ from codesign.base.columns import (
     Arrays,
     BoolArray,
     FloatArray,
+    FloatDict,
     IntArray,
+    IntegerList,
+    StringDict,
     Strings,
     StringTuple,
     Value,
+    ValueTuple,
 )
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
@@ -98,7 +102,7 @@ class PublicProblem:
         return self.definition.problem
 
     @property
-    def parameters(self) -> dict[str, tuple[Value, ...]]:
+    def parameters(self) -> dict[str, ValueTuple]:
         """The values of every parameter; None among them if it may be absent."""
         return {
             parameter.name: (None, *parameter.values)
@@ -108,12 +112,12 @@ class PublicProblem:
         }
 
     @property
-    def objectives(self) -> dict[str, str]:
+    def objectives(self) -> StringDict:
         """``minimize`` or ``maximize`` by objective."""
         return {objective.metric.name: objective.sense for objective in self.problem.objectives}
 
     @property
-    def reference_point(self) -> dict[str, float]:
+    def reference_point(self) -> FloatDict:
         """Bound of the hypervolume by objective, in natural sign."""
         return dict(self.record.reference_point)
 
@@ -227,7 +231,7 @@ def _feasible(evaluated: Evaluated | FloatArray) -> BoolArray:
     return np.ones(len(np.asarray(evaluated)), dtype=bool)
 
 
-def counts_to_show(n: int) -> list[int]:
+def counts_to_show(n: int) -> IntegerList:
     """10, 20, 50, 100, 200, ... up to ``n``, and ``n``."""
     steps = [factor * 10**power for power in range(1, 10) for factor in (1, 2, 5)]
     return [*(step for step in steps if step < n), n]

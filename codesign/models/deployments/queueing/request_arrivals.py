@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray, IntegerList, IntegerSequence
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.records import frozen
 from codesign.base.schema import read_text
@@ -37,7 +37,7 @@ class PromptBlocks:
         sessions: (r,) session of each request.
     """
 
-    hashes: Sequence[Sequence[int]]
+    hashes: Sequence[IntegerSequence]
     tokens: IntArray
     block_tokens: int
     sessions: IntArray
@@ -139,7 +139,7 @@ def trace_arrivals(trace: RequestTrace) -> Arrivals:
     """
     session_of: dict[int, int] = {}
     hashes = []
-    sessions: list[int] = []
+    sessions: IntegerList = []
     for prompt in np.split(trace.hash_ids, np.cumsum(trace.n_blocks)[:-1]):
         hashes.append(prompt.tolist())
         earlier = [block for block in hashes[-1] if block in session_of]

@@ -27,7 +27,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import BoolArray, FloatArray, StringList
+from codesign.base.columns import BoolArray, FloatArray, StringDict, StringList
 from codesign.base.errors import check_known
 from codesign.base.schema import Fraction, Latency, Record, parse_record, read_document
 from codesign.models.machines.device.rates import Floats
@@ -60,7 +60,7 @@ class Engine(Record):
     cores, and used on these."""
     ranges: dict[str, tuple[Any, Any]] = Field(default_factory=dict)
     """Lowest and highest values of constants; wide where nobody published any."""
-    sources: dict[str, str] = Field(min_length=1)
+    sources: StringDict = Field(min_length=1)
     """Origin of each constant, or of all."""
 
 

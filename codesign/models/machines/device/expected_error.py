@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import Field
 
-from codesign.base.columns import StringList
+from codesign.base.columns import FloatPair, StringList, StringTuple
 from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.hardware.device import Device, load_device
 
@@ -84,7 +84,7 @@ class MeasuredErrors(Record):
 
     how: str
     """The command that measured them."""
-    seen: dict[str, tuple[str, ...]]
+    seen: dict[str, StringTuple]
     """Vendors, devices and engines with measured requests."""
     intervals: dict[str, dict[str, TimeError]]
     """Intervals by the widest scope that was not seen, else by ``model``, then by quantity."""
@@ -113,10 +113,10 @@ def measured_errors() -> MeasuredErrors:
 
 
 @cache
-def measured_chips() -> Mapping[str, tuple[str, ...]]:
+def measured_chips() -> Mapping[str, StringTuple]:
     """The devices of which kernels were measured, by the chip that their files name."""
     keys = {key for by_device in measured_errors().kernels.values() for key in by_device}
-    chips: dict[str, tuple[str, ...]] = {}
+    chips: dict[str, StringTuple] = {}
     for key in sorted(keys - {"all"}):
         chip = load_device(key).measured_name
         chips[chip] = (*chips.get(chip, ()), key)
@@ -197,7 +197,7 @@ def describe_energy_error(device: str) -> str:
     )
 
 
-def energy_range(device: str, joules: float) -> tuple[float, float]:
+def energy_range(device: str, joules: float) -> FloatPair:
     """Between what 90 % of the measured kernels would lie, were they of the predicted energy.
 
     Limiting assumption: a request errs as much as one kernel.

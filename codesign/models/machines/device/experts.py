@@ -18,7 +18,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import ArrayPair, BoolArray, FloatArray
 from codesign.base.records import frozen
 from codesign.base.schema import Record, Share, quantity
 from codesign.models.machines.device.clock import product_share
@@ -213,9 +213,7 @@ def _grouped_s(
     return np.asarray(np.hypot(memory, np.maximum(best, least)))
 
 
-def rank_load(
-    tokens: Floats, experts: Floats, top_k: Floats, ep: Floats
-) -> tuple[FloatArray, FloatArray]:
+def rank_load(tokens: Floats, experts: Floats, top_k: Floats, ep: Floats) -> ArrayPair:
     """Expected pairs and experts with work on a device of an expert-parallel group.
 
     Limiting assumption: every token draws its experts evenly.

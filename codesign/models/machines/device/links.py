@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, StringArray
+from codesign.base.columns import BoolArray, FloatArray, FloatMap, StringArray
 from codesign.base.records import frozen
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.rates import TYPICAL_CLOCK_HZ, Floats
@@ -59,7 +59,7 @@ def is_of_kind(links: LinkRates, kind: str) -> BoolArray:
     return np.char.startswith(np.asarray(links.kind, dtype=np.str_), kind)
 
 
-def number_by_kind(kind: Texts, factors: Mapping[str, float], absent: float = 1.0) -> FloatArray:
+def number_by_kind(kind: Texts, factors: FloatMap, absent: float = 1.0) -> FloatArray:
     """Number of each kind; ``absent`` for kinds that are not listed."""
     kinds = np.asarray(kind)
     number = np.full(kinds.shape, absent)
@@ -68,7 +68,7 @@ def number_by_kind(kind: Texts, factors: Mapping[str, float], absent: float = 1.
     return number
 
 
-def slowness(links: LinkRates, latency_factor: Mapping[str, float]) -> FloatArray:
+def slowness(links: LinkRates, latency_factor: FloatMap) -> FloatArray:
     """Latencies of messages over those of cores of ``TYPICAL_CLOCK_HZ`` on a typical kind of link.
 
     The cores of both ends start, wait and copy in clock cycles, so this predicts unmeasured links

@@ -20,7 +20,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, StringList
+from codesign.base.columns import FloatArray, Function, IntArray, IntegerTuple, StringList
 from codesign.base.errors import InputError
 from codesign.base.resources import user_cache
 from codesign.models.hardware import formula_operations
@@ -36,7 +36,7 @@ def fields_at(record: type[Record], values: FloatArray, first: int, step: int) -
     return record(*values[first::step])
 
 
-def design_at(record: Record, i: int, order: IntArray, places: tuple[int, ...]) -> Record:
+def design_at(record: Record, i: int, order: IntArray, places: IntegerTuple) -> Record:
     """The record of one design.
 
     Args:
@@ -53,7 +53,7 @@ def design_at(record: Record, i: int, order: IntArray, places: tuple[int, ...]) 
     )
 
 
-def functions_of(*modules: ModuleType) -> tuple[Callable[..., Any], ...]:
+def functions_of(*modules: ModuleType) -> tuple[Function, ...]:
     """The formulas of modules, which loops share with the NumPy path, each once.
 
     Args:
@@ -64,9 +64,7 @@ def functions_of(*modules: ModuleType) -> tuple[Callable[..., Any], ...]:
     return tuple(dict.fromkeys(item for item in known if item.__module__ in names))
 
 
-def compile_loop(
-    loop: Callable[..., Any], helpers: tuple[Callable[..., Any], ...], allocates: bool = True
-) -> Callable[..., Any]:
+def compile_loop(loop: Function, helpers: tuple[Function, ...], allocates: bool = True) -> Function:
     """A loop as machine code, made when it is first called, or read from the disk if it is there.
 
     Args:
@@ -116,7 +114,7 @@ def _define_operations() -> None:
     overload(design_at, strict=False, jit_options=_INLINE)(_design_at)
 
 
-def _fields_at(record: Any, values: Any, first: Any, step: Any) -> Callable[..., Any]:
+def _fields_at(record: Any, values: Any, first: Any, step: Any) -> Function:
     own_instance_class = record.instance_class
     parts = [f"values[first + {place} * step]" for place in range(len(own_instance_class._fields))]
     return _function_of(
@@ -124,7 +122,7 @@ def _fields_at(record: Any, values: Any, first: Any, step: Any) -> Callable[...,
     )
 
 
-def _design_at(record: Any, i: Any, order: Any, places: Any) -> Callable[..., Any]:
+def _design_at(record: Any, i: Any, order: Any, places: Any) -> Function:
     own, parts = record.instance_class, []
     for name, of in zip(own._fields, record, strict=True):
         tiers = [f"record.{name}[order[{place}], i]," for place in range(len(places))]
@@ -140,7 +138,7 @@ def _define_on_tuples(function: Any) -> None:
     overload(function, strict=False, jit_options=_INLINE)(implementation)
 
 
-def _written_out(formula: Callable[..., Any], *types: Any) -> Callable[..., Any]:
+def _written_out(formula: Function, *types: Any) -> Function:
     """The formula at every place of the tuples among its arguments, one after the other."""
     from numba.core.types import BaseTuple
 
@@ -154,19 +152,19 @@ def _written_out(formula: Callable[..., Any], *types: Any) -> Callable[..., Any]
     return _function_of(names, f"({' '.join(calls)})", formula=formula)
 
 
-def _running_sums(values: Any) -> Callable[..., Any]:
+def _running_sums(values: Any) -> Function:
     sums = [" + ".join(f"values[{i}]" for i in range(place + 1)) for place in range(len(values))]
     return _function_of(["values"], f"({', '.join(sums)},)")
 
 
-def _function_of(names: StringList, result: str, **known: Any) -> Callable[..., Any]:
+def _function_of(names: StringList, result: str, **known: Any) -> Function:
     """A function of these arguments that gives a tuple, written out."""
     # numba has no tuple whose length its code does not state; the text is all our own.
-    function: Callable[..., Any] = eval(f"lambda {', '.join(names)}: {result}", known)
+    function: Function = eval(f"lambda {', '.join(names)}: {result}", known)
     return function
 
 
-_ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
+_ON_NUMBERS: dict[Function, Function] = {
     formula_operations.where: lambda condition, if_true, if_false: (
         if_true if condition else if_false
     ),
@@ -179,7 +177,7 @@ _ON_NUMBERS: dict[Callable[..., Any], Callable[..., Any]] = {
 """Operations of ``formula_operations.py`` on single numbers, none of them NaN."""
 
 
-def _implementation(on_numbers: Callable[..., Any], *_types: Any) -> Callable[..., Any]:
+def _implementation(on_numbers: Function, *_types: Any) -> Function:
     return on_numbers
 
 

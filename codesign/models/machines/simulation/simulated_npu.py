@@ -20,7 +20,15 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, FloatPair
+from codesign.base.columns import (
+    ArrayList,
+    BoolArray,
+    FloatArray,
+    FloatList,
+    FloatPair,
+    FloatSequence,
+    IntegerList,
+)
 from codesign.base.records import frozen
 from codesign.models.machines.simulation.events import Schedule
 from codesign.models.machines.simulation.tiles import Steps
@@ -51,8 +59,8 @@ class SimulatedNpu:
     """
 
     clock_hz: float
-    bandwidth_bytes_per_s: Sequence[float]
-    latency_s: Sequence[float]
+    bandwidth_bytes_per_s: FloatSequence
+    latency_s: FloatSequence
     stream_share: FloatPair
     has_one_port: bool
     is_staged: bool
@@ -159,13 +167,13 @@ class _TransactionBuilder:
         ]
         # Bytes by transaction, for energy and for the timeline.
         self.moves: list[_Move] = []
-        self.crossings: list[int] = []
-        self.landings: list[int] = []
+        self.crossings: IntegerList = []
+        self.landings: IntegerList = []
         self.step = 0
         # Transactions of every step: taking operands, work, leaving the on-chip buffer.
-        self.takers: list[list[int]] = []
-        self.works: list[int] = []
-        self.leaving: list[list[int]] = []
+        self.takers: list[IntegerList] = []
+        self.works: IntegerList = []
+        self.leaving: list[IntegerList] = []
 
     def run(self, keeps_transactions: bool) -> SimulatedOperator:
         chains = self._chains(self.up)
@@ -177,7 +185,7 @@ class _TransactionBuilder:
                 size = chain.sizes[step]
                 if size > 0:
                     machine, stream = self.machine, chain.stream
-                    hops: list[int] = []
+                    hops: IntegerList = []
                     chain.hops.append(hops)
                     stops = range(chain.tier - 1, 0, -1) if machine.is_staged else ()
                     after = []
@@ -207,7 +215,7 @@ class _TransactionBuilder:
             self.leaving.append(self._take_down(step, outgoing, put))
         return self._result(keeps_transactions)
 
-    def _chains(self, moved: list[FloatArray]) -> list[_Chain]:
+    def _chains(self, moved: ArrayList) -> list[_Chain]:
         """One chain for each stream and each tier that owns bytes of it, the deepest tier first."""
         return [
             _Chain(stream, row + 1, table[row].tolist())
@@ -233,7 +241,7 @@ class _TransactionBuilder:
 
     # What the array does.
 
-    def _work(self, step: int, landed: list[int]) -> int:
+    def _work(self, step: int, landed: IntegerList) -> int:
         """The array takes a step's operands, works, and puts the results on chip."""
         works, ready = self.works, [(chunk, 0.0) for chunk in landed]
         if step:
@@ -254,13 +262,13 @@ class _TransactionBuilder:
 
     # What goes down.
 
-    def _take_down(self, step: int, chains: list[_Chain], put: int) -> list[int]:
+    def _take_down(self, step: int, chains: list[_Chain], put: int) -> IntegerList:
         """Results leave for their tiers; gives the transactions that empty the on-chip buffer."""
         n = self.machine.landing_steps
         remaining = []
         for chain in chains:
             size = chain.sizes[step]
-            hops: list[int] = []
+            hops: IntegerList = []
             chain.hops.append(hops)
             if not size > 0:
                 continue
@@ -380,9 +388,9 @@ class _Chain:
         hops: Transactions that free the buffers on the way, a list for each step.
     """
 
-    def __init__(self, stream: int, tier: int, sizes: list[float]) -> None:
+    def __init__(self, stream: int, tier: int, sizes: FloatList) -> None:
         self.stream = stream
         self.tier = tier
         self.sizes = sizes
         self.mean = max(sum(sizes) / len(sizes), 1e-30)
-        self.hops: list[list[int]] = []
+        self.hops: list[IntegerList] = []

@@ -19,7 +19,7 @@ from functools import reduce
 
 import numpy as np
 
-from codesign.base.columns import ArrayDict, FloatArray, StringTuple
+from codesign.base.columns import ArrayDict, FloatArray, FloatList, IntegerPair, StringTuple
 from codesign.base.records import frozen
 from codesign.models.hardware.array import Dataflow, Organization
 from codesign.models.machines.npu.operator_stage import TILE_BUFFER_SHARE
@@ -180,7 +180,7 @@ def step_ends(n_visits: float, most_steps: int, first: float = 1.0) -> FloatArra
     full = max(n_visits / (0.75 * most_steps), first)
     if n_visits <= most_steps:
         full = max(full, min(1.0, n_visits / 4.0))
-    ramp: list[float] = []
+    ramp: FloatList = []
     size = first
     while size < full and 2.0 * (sum(ramp) + size) < n_visits:
         ramp.append(size)
@@ -373,7 +373,7 @@ def _far_passes(work: OperatorWork, tiling: Tiling) -> ArrayDict:
     }
 
 
-def _sweeps(work: OperatorWork, tiling: Tiling) -> tuple[int, int]:
+def _sweeps(work: OperatorWork, tiling: Tiling) -> IntegerPair:
     """Sweeps of the array over weights and inputs as far as bytes come at their first use."""
     if tiling.is_paced or not work.n_products:
         return 1, 1
@@ -391,7 +391,7 @@ def _swept_passes(passes: FloatArray, n_sweeps: int) -> FloatArray:
 
 def _capacity_blocks(
     work: OperatorWork, tiling: Tiling, stationary_bytes: float, input_bytes: float
-) -> tuple[int, int]:
+) -> IntegerPair:
     """Times that weights and inputs are streamed if blocks fill half of the on-chip memory."""
     buffer = max(TILE_BUFFER_SHARE * tiling.on_chip_bytes, 1.0)
     n_stationary, n_inputs = n_tiles(stationary_bytes, buffer), n_tiles(input_bytes, buffer)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codesign.base.columns import column_of, taken
-from codesign.evaluators.npu import NpuEvaluator, NpuOptions
+from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.sessions import MixEvaluator, SessionsEvaluator
 from codesign.evaluators.sessions.mix_evaluator import MixWorkload
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
@@ -218,6 +218,18 @@ def test_the_front_of_a_mix_is_that_of_all_designs(seed):
     )
     front = enumerate_front(problem)
     np.testing.assert_array_equal(np.unique(front.objectives, axis=0), brute_front(problem))
+
+
+@pytest.mark.skipif(not compiled.has_numba(), reason="numba is not installed")
+def test_the_compiled_loop_gives_the_same_bits(monkeypatch):
+    designs = space_of_mixes().columns(space_of_mixes().sample(np.random.default_rng(6), 50))
+    metrics = ["sessions_per_s", "regret", "worst_limit_excess"]
+    answers = []
+    for switch in "01":
+        monkeypatch.setenv(compiled.SWITCH, switch)
+        mix = mixed(later_turn_time_to_first_token_s=9, time_per_output_token_s=0.05)
+        answers.append([x.tobytes() for x in mix.evaluate(designs, metrics).metrics.values()])
+    assert answers[0] == answers[1]
 
 
 def test_moved_numbers_give_the_answers_of_evaluators_that_remember_nothing(monkeypatch):

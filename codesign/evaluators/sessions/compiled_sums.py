@@ -18,10 +18,10 @@ from codesign.models.machines.npu.machine_code import compile_loop, functions_of
 @cache
 def loop() -> Callable[..., None]:
     """The loop, its machine code read from the disk if it is there."""
-    return compile_loop(_over_designs, (*functions_of(cache_levels), exposed_s), False)
+    return compile_loop(_fill_over_designs, (*functions_of(cache_levels), exposed_s), False)
 
 
-def _over_designs(
+def _fill_over_designs(
     host: IntArray, cache: IntArray, hosts: HostSessions, room: TurnRoom, sums: FloatArray
 ) -> None:
     """Fill (s, n) ``sums`` of designs on hosts with outer caches, one after the other."""

@@ -81,8 +81,10 @@ def hit_metrics(
 
     recomputed = total(classes.turns, (1.0 - hits[-1]) * (contexts - prefix))
     computed = classes.total(classes.new_tokens) + recomputed
-    found = hits[n_tiers - 1], *np.diff(hits, axis=0)[n_tiers - 1 :]
-    machine, *caches = (total(classes.turns, contexts * share) / prompts for share in found)
+    tier_and_cache_hits = hits[n_tiers - 1], *np.diff(hits, axis=0)[n_tiers - 1 :]
+    machine, *caches = (
+        total(classes.turns, contexts * share) / prompts for share in tier_and_cache_hits
+    )
     by_cache = {
         f"cache{i}_hit_share": caches.pop(0)
         if {f"cache{i}_technology", f"cache{i}_units"} <= designs.caches.keys()

@@ -383,8 +383,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             positions = np.flatnonzero(fewest[designs.host] == count)
             for start in range(0, len(positions), _BLOCK):
                 block = positions[start : start + _BLOCK]
-                part = replace(designs, host=designs.host[block], cache=designs.cache[block])
-                metrics = self._metrics_of(part, loads, levels, values, names)
+                few_designs = replace(designs, host=designs.host[block], cache=designs.cache[block])
+                metrics = self._metrics_of(few_designs, loads, levels, values, names)
                 for name in {*names} & {*metrics}:
                     results.setdefault(name, np.empty(len(designs.host)))[block] = metrics[name]
         return results

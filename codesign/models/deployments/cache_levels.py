@@ -106,7 +106,7 @@ def turn_room(hosts: HostSessions, *shape: int) -> TurnRoom:
     """Room for designs of a shape; that of a single design is empty."""
     q, n_levels = len(hosts.context_bytes), hosts.tiers.shape[1] + hosts.outer.shape[1]
     shapes = (7, n_levels), (n_levels, q + 1), (q,), (q,), (q,), (q,)
-    return TurnRoom(*(np.empty(parts + shape) for parts in shapes))
+    return TurnRoom(*(np.empty(dimensions + shape) for dimensions in shapes))
 
 
 def session_sums(
@@ -233,12 +233,12 @@ def machine_times(
         turns: (q,) turns of each class.
         answers: Seconds of the answers of a session, bytes that it adds, and layers of the model.
     """
-    one, (answers_s, added_bytes, n_layers) = np.ones(1), answers
+    ones, (answers_s, added_bytes, n_layers) = np.ones(1), answers
     tiers = np.zeros((7, len(hits), 1))
     tiers[1:3, :, 0] = levels
     hosts = HostSessions(
-        times[..., None], 0.0 * times[..., None], context_bytes[:, None], one, answers_s * one,
-        one, np.inf * one, one, hits[..., None], tiers, tiers[:, :0],
+        times[..., None], 0.0 * times[..., None], context_bytes[:, None], ones, answers_s * ones,
+        ones, np.inf * ones, ones, hits[..., None], tiers, tiers[:, :0],
         (hits, hits[0], hits[0]), (turns, turns, turns), (1.0, 1.0), added_bytes, int(n_layers),
         0.0, 1.0,
     )  # fmt: skip

@@ -103,13 +103,13 @@ class _Reuse:
             capacity_tokens: (n,) tokens whose keys and values fit.
             sessions: (n,) numbers of concurrent sessions, without effect on a trace.
         """
-        found = np.empty((len(self.classes.turns) + 1, len(capacity_tokens)))
+        hits = np.empty((len(self.classes.turns) + 1, len(capacity_tokens)))
         for count in np.unique(sessions).tolist():
             here = sessions == count
             touched, shares, slopes = self.table(count)
             j = np.searchsorted(touched, capacity_tokens[here], side="right") - 1
-            found[:, here] = slopes[:, j] * (capacity_tokens[here] - touched[j]) + shares[:, j]
-        return found
+            hits[:, here] = slopes[:, j] * (capacity_tokens[here] - touched[j]) + shares[:, j]
+        return hits
 
     def _summary(self, description: str, turns: int, working_set: float) -> ReuseSummary:
         classes = self.classes

@@ -21,6 +21,7 @@ from codesign.report.labels import (
     metric_of,
     metric_title,
     setting_words,
+    spoken_codes,
     spoken_designs,
     unit_text,
 )  # fmt: skip
@@ -206,5 +207,5 @@ def metric_document(metric: Metric, is_objective: bool) -> JsonObject:
         "sense": "" if is_neutral else metric.sense,
         "objective": is_objective,
         "subject": next((subject for subject, match in tests.items() if match), "Other"),
-        "meaning": metric.meaning,
+        "meaning": spoken_codes(metric.meaning),
     }

@@ -251,7 +251,7 @@ class PlatformEvaluator(Evaluator):
         self, account: Explanation, designs: Columns, device: Device
     ) -> Explanation:
         """The account; where no file says how cards reach each other, ranges to one switch."""
-        is_open = device.link_kind == "pcie" and self.profile == "fitted"
+        is_open = device.link_kind == "pcie" and rules_of(self.options).has_ideal_bounds
         if not is_open or account.metrics["n_devices"] == 1:
             return account
         options = self.options.model_copy(update={"link": "pcie-switch"})

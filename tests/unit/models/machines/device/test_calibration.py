@@ -1,7 +1,6 @@
 """Devices fitted to kernels of one card: rows of an H100, and a card that the script measures."""
 
 import json
-import re
 import subprocess
 import sys
 
@@ -17,19 +16,13 @@ from validation.studies.measured_card import CARD_FILE, ROW_BYTES
 from validation.studies.measured_rows import read_rows
 
 SCRIPT = CARD_FILE.parents[3] / "scripts" / "calibrate_gpu.py"
-HOT = ("after 0.8 s", "0.8-9 s")
-"""Loops in which the power limit has taken hold; the others ended before."""
 
 
 def kernel_of(row):
     """A row of the H100 as the script writes it; None for rows that it does not measure."""
-    shape = re.search(r"gemm (bf16|fp8).* m(\d+) n(\d+) k(\d+)", row["what"])
-    is_hot = any(state in row["device_state"] for state in HOT)
-    kernel = {"family": "gemm", "is_hot": is_hot, "median_us": float(row["median_us"] or 0)}
+    kernel = {"family": "gemm", "median_us": float(row["median_us"] or 0)}
     if row["family"] == "gemm":
         return kernel | {"format": row["format"], "sizes": [int(row[name]) for name in "mnk"]}
-    if shape and (is_hot or "0-0.01 s" in row["device_state"]):
-        return kernel | {"format": shape[1], "sizes": list(map(int, shape.groups()[1:]))}
     if row["what"] in ROW_BYTES and row["device_state"] == "operands in L2":
         n_bytes = int(row["tokens"]) * int(row["width"]) * ROW_BYTES[row["what"]]
         return kernel | {"family": "rowwise", "role": row["what"], "sizes": [n_bytes]}
@@ -61,17 +54,15 @@ def calibrate(card, tmp_path, monkeypatch):
     return run
 
 
-@pytest.mark.parametrize(
-    ("base", "least", "most"), [("h100", 1.03, 1.06), ("h200", 1.08, 1.06), ("b200", 1.4, 1.06)]
-)
+@pytest.mark.parametrize(("base", "least"), [("h100", 1.03), ("h200", 1.08), ("b200", 1.3)])
 def test_kernels_that_were_not_fitted_are_predicted_from_the_right_device_and_from_wrong_ones(
-    calibrate, base, least, most
+    calibrate, base, least
 ):
     assert calibrate("--base", base) == 0
     device = load_device("calibrated.yaml")
     error = device.calibration_error
     assert error.median_before > least
-    assert error.median < most
+    assert error.median < 1.06
     assert 0.82 < error.low < 1 < error.high < 1.22
     assert device.bandwidth == pytest.approx(3.35e12, rel=0.08)
     assert device.capacity == 80e9

@@ -253,7 +253,7 @@ def test_a_repository_stands_for_the_bundled_model(name, model):
 
 
 def test_the_summary_of_every_model_is_plain_and_adds_up():
-    assert len(list_models()) == 18
+    assert len(list_models()) == 20
     for name in list_models():
         plain = summary(load_model(name))
         json.dumps(plain)

@@ -114,7 +114,7 @@ def test_exports_name_them(file, tmp_path):
 def test_the_page_and_the_spec_sheet_name_them(capsys, tmp_path):
     assert main(["report", "altered", "--samples", "0", "--output", str(tmp_path / "x.html")]) == 0
     sources = (tmp_path / "x.html").read_text(encoding="utf-8").split('id="sources"')[1]
-    assert sources.split("</main>")[0].count(_WORDS["altered"]) == 2  # summary and facts
+    assert sources.split("</main>")[0].count(_WORDS["altered"]) == 1
     arguments = ["--design", "1", "--format", "spec-sheet", "--output", str(tmp_path / "x.md")]
     assert main(["export", "usual", *arguments]) == 0
     text = (tmp_path / "x.md").read_text(encoding="utf-8")

@@ -135,7 +135,7 @@ def _check_selection(
 
 
 def place_notes(design: ChosenDesign) -> list[str]:
-    """What to note of a design's place on the front; a warning of the limits that it breaks."""
+    """Notes on a design's place on the front; warns of the limits that it breaks."""
     if design.evaluated.broken:
         say(f"warning: {design.title} breaks {', '.join(design.evaluated.broken)}")
     return [] if design.place is None else [design.place_words]

@@ -152,7 +152,7 @@ class PlatformServing:
         return self._paced(self.decode_pass.total_s, self.decode_pass.stage_s)
 
     def _amortized(self, check: FloatArray, drafted: FloatArray | float) -> FloatArray:
-        """What a pass and the draft before it take, for each token that they yield."""
+        """Sum of a pass and of the draft before it, for each token that they yield."""
         request = self.request
         return (check + request.n_drafted * drafted) / request.tokens_per_check
 

@@ -174,8 +174,12 @@ def fill_levels(h: IntArray, c: IntArray, hosts: HostSessions, room: TurnRoom) -
 
 
 def turn_costs(q: int, h: IntArray, hosts: HostSessions, room: TurnRoom) -> Three:
-    """Seconds of the prefill of a turn of a class if nothing but a shared prefix is found, mean
-    time to the first token of turns that wait for nobody, and mean energy of their prefills."""
+    """Time and energy of the turns of a class.
+
+    Returns:
+        Seconds of a prefill that finds nothing but a shared prefix, mean time to the first token of
+        turns that wait for nobody, and mean energy of their prefills.
+    """
     contexts, reused_s, shared = hosts.context_bytes[q, h], hosts.times[0, q, h], room.hits[-1, -1]
     computed_s = shared * hosts.times[1, q, h] + (1.0 - shared) * hosts.times[2, q, h]
     computed_joules = shared * hosts.joules[1, q, h] + (1.0 - shared) * hosts.joules[2, q, h]

@@ -92,8 +92,11 @@ class _Reuse:
     longest_tokens: int
 
     def table(self, sessions: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """(g,) tokens touched, (q + 1, g) shares of contexts that caches of so many tokens hold,
-        and (q + 1, g) slopes from there to the next; the last row is for the shared prefix."""
+        """Shares of contexts that caches hold, by their tokens; the last row is of shared prefixes.
+
+        Returns:
+            (g,) tokens touched, (q + 1, g) shares, and (q + 1, g) slopes to the next.
+        """
         raise NotImplementedError
 
     def hit_shares(self, capacity_tokens: FloatArray, sessions: FloatArray) -> FloatArray:

@@ -78,7 +78,7 @@ class FrontDistance(Entry):
             front: (p, m) points, minimized.
             rows: (p, d) a design of each point.
         """
-        natural = np.array([[metrics[name] for name in problem.objective_names]], dtype=float)
+        natural = np.array([[metrics[name] for name in problem.objective_names]], float)
         point, measure = problem.flipped(natural), Measure.build(front, problem.senses)
         regret = float(measure.regret(point)[0])
         places = measure.dominating(point[0]) if measure.matters(regret) else ()

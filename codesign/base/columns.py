@@ -36,7 +36,7 @@ class Column:
         """(n,) ``function`` of each design's value, called once per distinct value."""
         table = [absent if value is None else float(function(value)) for value in self.values]
         # Code -1 indexes the last entry, which is therefore the absent one.
-        return np.asarray([*table, absent], dtype=np.float64)[self.codes]
+        return np.asarray([*table, absent], np.float64)[self.codes]
 
     def decoded(self) -> list[Value]:
         """The value of each design; None where absent."""
@@ -106,7 +106,7 @@ def column_of(values: list[Value]) -> Column:
     """The column of explicit values, one per design (None: absent)."""
     distinct = tuple(dict.fromkeys(value for value in values if value is not None))
     index = {value: code for code, value in enumerate(distinct)}
-    codes = np.array([-1 if value is None else index[value] for value in values], dtype=np.int64)
+    codes = np.array([-1 if value is None else index[value] for value in values], np.int64)
     return Column(distinct, codes)
 
 
@@ -151,11 +151,11 @@ def distinct(key: IntArray, limit: int) -> tuple[IntArray, IntArray]:
         (n,) number of each one's value, and (u,) a position of each value, in ascending order.
     """
     if len(key) == 1:  # as of a single design, for which tables would take most of the time
-        nothing = np.zeros(1, dtype=np.int64)
+        nothing = np.zeros(1, np.int64)
         return nothing, nothing
     if limit > 4 * len(key) + _SMALL:
         order = np.argsort(key)
-        is_first = np.empty(len(key), dtype=bool)
+        is_first = np.empty(len(key), bool)
         is_first[:1] = True
         np.not_equal(key[order[1:]], key[order[:-1]], out=is_first[1:])
         number = np.empty_like(key)
@@ -164,7 +164,7 @@ def distinct(key: IntArray, limit: int) -> tuple[IntArray, IntArray]:
     position = np.full(limit, -1)
     position[key] = np.arange(len(key))
     present = np.flatnonzero(position >= 0)
-    number = np.empty(limit, dtype=np.int64)
+    number = np.empty(limit, np.int64)
     number[present] = np.arange(len(present))
     return number[key], position[present]
 

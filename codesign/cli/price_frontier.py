@@ -147,7 +147,7 @@ def _fitted(question: SizeQuestion) -> SizeAnswer:
         n_devices=table.n_devices,
         batch=table.batch,
         token_time_s=pace_s,
-        draft_length=np.zeros(len(table), dtype=np.int64),
+        draft_length=np.zeros(len(table), np.int64),
         usd_per_million_tokens=price_per_million_tokens(
             pace_s, table.n_devices, table.batch, np.asarray(usd_per_hour)
         ),

@@ -121,9 +121,7 @@ class _Search:
 
         model, settings = self.evaluator.workload.language_model, self.settings
         design = {**self.formats, "device": device, "tensor_parallel": tensor_parallel}
-        longest = Arrivals(
-            np.zeros(1), np.array([self.reuse.longest_tokens]), np.ones(1, dtype=int)
-        )
+        longest = Arrivals(np.zeros(1), np.array([self.reuse.longest_tokens]), np.ones(1, int))
         machine = serving_machine(
             self.evaluator, design, settings.limits(), longest, settings.memory_fraction
         )

@@ -40,7 +40,7 @@ def same_columns(a: Columns, b: Columns) -> bool:
 
 def finished(result: Evaluation, n: int) -> IntArray:
     """Positions of the designs that did not fail."""
-    return np.setdiff1d(np.arange(n), np.fromiter(result.failures, dtype=np.int64))
+    return np.setdiff1d(np.arange(n), np.fromiter(result.failures, np.int64))
 
 
 def answer(method: str, noun: str, ask: Callable[[Columns], Arrays], designs: Columns) -> ArrayDict:

@@ -201,7 +201,7 @@ def _check_best_case(
         alone: Metrics whose best case is asked for without the others, too, and must be the same.
     """
     names = evaluator.metric_names
-    inside = np.ones(n_designs(designs), dtype=bool)
+    inside = np.ones(n_designs(designs), bool)
     for name, among in values.items():
         is_among = np.array([value in among for value in (*designs[name].values, None)])
         inside &= is_among[designs[name].codes]
@@ -288,8 +288,8 @@ def _check_superseded(evaluator: Evaluator, designs: Columns, reference: Evaluat
         )
         is_better = ~np.isin(designs[name].codes, np.flatnonzero(beaten))
         is_better[list(reference.failures)] = True
-        for code in np.flatnonzero(~np.asarray(beaten, dtype=bool)).tolist():
-            column = Column(values[name], np.full(n_designs(designs), code, dtype=np.int64))
+        for code in np.flatnonzero(~np.asarray(beaten, bool)).tolist():
+            column = Column(values[name], np.full(n_designs(designs), code, np.int64))
             trial = evaluator.evaluate({**designs, name: column}, None)
             is_better |= _beats(trial, reference, evaluator.metrics)
         require(

@@ -87,7 +87,7 @@ class FrontPicture:
         """(n,) values of the designs; without a metric the number of their evaluation."""
         if metric is None:
             return np.asarray(self.results.step[self.positions] + 1.0)
-        return np.asarray(self.results.metrics[metric.name][self.positions], dtype=np.float64)
+        return np.asarray(self.results.metrics[metric.name][self.positions], np.float64)
 
 
 def front_picture(

@@ -189,7 +189,7 @@ def row_axis(names: Strings) -> Axis:
 
 def padded(values: Numbers, low: float = 0.06, high: float = 0.1) -> FloatPair:
     """Ends of an axis around values, with a margin as a share of their span."""
-    finite = np.asarray(values, dtype=np.float64)
+    finite = np.asarray(values, np.float64)
     finite = finite[np.isfinite(finite)]
     if not len(finite):
         return (0.0, 1.0)
@@ -200,7 +200,7 @@ def padded(values: Numbers, low: float = 0.06, high: float = 0.1) -> FloatPair:
 
 def log_padded(values: Numbers, factor: float = 3.0) -> FloatPair:
     """Ends of a logarithmic axis around positive values."""
-    positive = np.asarray(values, dtype=np.float64)
+    positive = np.asarray(values, np.float64)
     positive = positive[np.isfinite(positive) & (positive > 0)]
     if not len(positive):
         return (1.0, 10.0)

@@ -19,7 +19,7 @@ def save_frontier(answer: PriceFrontier, words: str, path: Path, title: str) -> 
     with their devices.
     """
     across = np.array([point.tokens_per_s for point in answer.frontier])
-    up = np.array([point.usd_per_million_tokens for point in answer.frontier], dtype=np.float64)
+    up = np.array([point.usd_per_million_tokens for point in answer.frontier], np.float64)
     marks: list[Mark] = [
         Line(across, up, "blue", 0.6),
         Points(across, up, "blue", size=4.0, name=words, texts=[

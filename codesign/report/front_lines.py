@@ -64,7 +64,7 @@ def front_lines(
     if limit is None and len(places) > MOST_LINES:
         # Evenly spaced, both ends among them, and the recommended ones.
         spaced = evenly(places, MOST_LINES)
-        places = np.union1d(spaced, np.array(list(picks), dtype=np.int64))
+        places = np.union1d(spaced, np.array(list(picks), np.int64))
     positions = folded.positions[places]
     space = results.problem.space
     words = design_words(space, space.decode(results.rows[positions]), between="\n")

@@ -85,7 +85,7 @@ class _Scale:
             self.high = self.low + 1.0
 
     def __call__(self, values: object) -> FloatArray:
-        numbers = np.asarray(values, dtype=np.float64)
+        numbers = np.asarray(values, np.float64)
         if self.axis.is_log:
             with np.errstate(divide="ignore", invalid="ignore"):
                 numbers = np.log10(numbers)
@@ -452,9 +452,9 @@ def _rectangle(x: float, y: float, wide: float, high: float, hatch: str = "", **
 
 
 def _bars(frame: _Frame, mark: Bars, texts: StringList) -> Iterable[str]:
-    rows = np.asarray(mark.rows, dtype=np.float64)
-    start = np.broadcast_to(np.asarray(mark.start, dtype=np.float64), rows.shape)
-    begin, end = frame.x(start), frame.x(start + np.asarray(mark.length, dtype=np.float64))
+    rows = np.asarray(mark.rows, np.float64)
+    start = np.broadcast_to(np.asarray(mark.start, np.float64), rows.shape)
+    begin, end = frame.x(start), frame.x(start + np.asarray(mark.length, np.float64))
     if frame.panel.x.is_log:
         begin = np.full(rows.shape, frame.left)
     top, bottom = frame.y(rows - mark.height / 2), frame.y(rows + mark.height / 2)

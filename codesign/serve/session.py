@@ -195,7 +195,7 @@ class Session:
                     f"expected -1 to {len(parameter.values) - 1}, got {codes[column]}",
                     parameter.name,
                 )
-        row = structure.canonical(np.array([codes], dtype=np.int64))
+        row = structure.canonical(np.array([codes], np.int64))
         for column in range(n):
             if structure.is_lacking(row, column)[0]:
                 row[0, column] = 0

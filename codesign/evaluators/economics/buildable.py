@@ -90,7 +90,7 @@ def buildable_times(decoding: Decoding, load: Load) -> FloatArray:
 
 def are_buildable(decoding: Decoding, load: Load) -> BoolArray:
     """(n,) whether some system has the devices and the split of a design."""
-    has_system = np.zeros(load.n_devices.shape, dtype=np.bool_)
+    has_system = np.zeros(load.n_devices.shape, np.bool_)
     for rows, _, suits in _suitable_systems(decoding, load):
         has_system[rows] |= suits.any(axis=0)
     return has_system

@@ -65,13 +65,13 @@ class Decoding:
         """Seconds per token, and how many tokens are drafted ahead (0: no speculation)."""
         if self.speculation is None:
             (time,) = self.target.best_times(replace(load, queries=(1,)))
-            return time, np.zeros(time.shape, dtype=np.int64)
+            return time, np.zeros(time.shape, np.int64)
         is_open = np.isnan(self.draft_length)
         lengths = [n for n in DRAFT_LENGTHS if np.any(is_open | (self.draft_length == n))]
         plain, *checks = self.target.best_times(replace(load, queries=(1, *lengths)))
         (draft,) = self.speculation.draft.best_times(replace(load, queries=(1,)))
         best = np.where(is_open | (self.draft_length == 0), plain, np.inf)
-        length_of_best = np.zeros(best.shape, dtype=np.int64)
+        length_of_best = np.zeros(best.shape, np.int64)
         for length, check in zip(lengths, checks, strict=True):
             time = (check + length * draft) / self.speculation.tokens_per_iteration(length)
             is_better = (is_open | (self.draft_length == length)) & (time < best)

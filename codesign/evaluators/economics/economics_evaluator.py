@@ -227,7 +227,7 @@ class EconomicsEvaluator(Evaluator):
             machines.append(device_machine(device, weight_format, self.options))
 
         def column(owners: Sequence[Any], name: str) -> FloatArray:
-            return np.array([getattr(owner, name) for owner in owners], dtype=np.float64)[number]
+            return np.array([getattr(owner, name) for owner in owners], np.float64)[number]
 
         fabrics = [machine.fabric for machine in machines]
         rates: JsonObject = {name: column(machines, name) for name in _RATES}

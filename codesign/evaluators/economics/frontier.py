@@ -152,7 +152,7 @@ def feasible_points(
             return np.empty((4, 0))
         load, fits = replace(load, n_devices=load.n_devices[rows]), fits[rows]
         columns = np.broadcast_arrays(load.n_devices, load.batch, *decoding.token_times(load))
-        return np.stack([np.asarray(column[fits], dtype=np.float64) for column in columns])
+        return np.stack([np.asarray(column[fits], np.float64) for column in columns])
 
     with ThreadPoolExecutor(max_workers=_THREADS) as pool:
         solutions = list(pool.map(solve, grid.blocks(decoding.target.shape.n_layers)))

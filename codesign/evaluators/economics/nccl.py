@@ -110,7 +110,7 @@ def collective(
     per_byte = np.maximum(within, between) * (passes / ALL_REDUCE)
     doublings = np.log2(nodes)
     # One rank alone has no further rank, no second node and nothing to move; only the base is left.
-    several = np.asarray(ranks > 1.0, dtype=np.float64)
+    several = np.asarray(ranks > 1.0, np.float64)
     latency, seconds = [], []
     for protocol in PROTOCOLS:
         steps = further * (passes * protocol.within_s)

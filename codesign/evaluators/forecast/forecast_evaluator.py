@@ -129,7 +129,7 @@ class ForecastEvaluator(Evaluator):
         machines = self.machines(designs)
         forecasts, position = self.distinct(designs)
         prefill, decode = (
-            machines.times(Demand(*np.array(rows, dtype=np.float64).T[:, position]))
+            machines.times(Demand(*np.array(rows, np.float64).T[:, position]))
             for rows in (
                 [forecast.prefill_demand for forecast in forecasts],
                 [forecast.decode_demand for forecast in forecasts],
@@ -210,7 +210,7 @@ class ForecastEvaluator(Evaluator):
         """The forecasts among the designs, and the position of each design's, (n,)."""
         present = [name for name in _SOFTWARE if name in designs]
         n = len(designs["peak_ops_per_s"])
-        codes = [designs[name].codes for name in present] or [np.zeros(n, dtype=np.int64)]
+        codes = [designs[name].codes for name in present] or [np.zeros(n, np.int64)]
         position, first = distinct(*combined(*codes))
         forecasts = []
         for row in first.tolist():

@@ -93,7 +93,7 @@ class Inference:
         work = self._characterized(table, past, batch_size)
         if predicts or logits == "all":
             return work
-        has_no_head = np.array([group != "lm_head" for group in work.groups], dtype=np.float64)
+        has_no_head = np.array([group != "lm_head" for group in work.groups], np.float64)
         return work.substituted(work.values * has_no_head)
 
     def decode(self, contexts: ArrayLike, batch_size: int = 1) -> PassWork:
@@ -114,7 +114,7 @@ class Inference:
             for rule in first.rules
         ]
         most = self.model.sliding_window or self.model.index_topk or np.inf
-        lengths = np.asarray(contexts, dtype=np.float64)[:, None]
+        lengths = np.asarray(contexts, np.float64)[:, None]
         lengths = np.minimum(lengths, np.where(slides, most, np.inf))
         slope = (second.values - first.values) / self.tile
         values = first.values + (lengths - self.tile)[:, None, :] * slope

@@ -31,7 +31,7 @@ def uniform(levels: IntArray, stream: int) -> FloatArray:
         stream: Another one gives other numbers.
     """
     with np.errstate(over="ignore"):
-        state = np.full(len(levels), stream, dtype=np.uint64)
+        state = np.full(len(levels), stream, np.uint64)
         for column in levels.T:
             state = _mixed(state + _GAMMA + _mixed(column.astype(np.uint64)))
     return ((state >> _UNUSED_BITS).astype(np.float64) + 0.5) / 2.0**53

@@ -17,7 +17,7 @@ from codesign.base.columns import FloatArray
 from codesign.evaluators.functions.function import Values
 
 _TRAP_LEVELS, _SUM_LEVELS, _N_PLACES = 9, 12, 7
-_TRAPS = np.array([[1, 7, 4, 0, 8, 5], [6, 2, 9, 3, 0, 7]], dtype=np.float64)
+_TRAPS = np.array([[1, 7, 4, 0, 8, 5], [6, 2, 9, 3, 0, 7]], np.float64)
 """(2, 6) optimal levels of each objective [ours]."""
 _SCATTER = np.array([1.9, 0.2, 0.7, 2.6, 0.3, 1.1, 0.8])
 """Weights without a pattern [ours]."""
@@ -70,7 +70,7 @@ def assignment(x: FloatArray, m: int) -> Values:
         if i != j
     )
     setups = sum(setup[i, place[:, i]] for i in range(_N_PLACES))
-    return [np.asarray(flows, dtype=np.float64), 1.0 + np.asarray(setups, dtype=np.float64)], []
+    return [np.asarray(flows, np.float64), 1.0 + np.asarray(setups, np.float64)], []
 
 
 def shares(x: FloatArray, m: int) -> Values:

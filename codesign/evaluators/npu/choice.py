@@ -160,7 +160,7 @@ class BatchAndOrderChoice:
                 is_last = (levels.wear_per_byte[1:] > 0) | ~levels.exists[1:]
                 orders[(storage == WRITTEN) & ~keeps_last(is_last)] = 0
             return orders
-        only_first = np.zeros((len(_places(len(designs.tier_order))), len(designs)), dtype=np.int64)
+        only_first = np.zeros((len(_places(len(designs.tier_order))), len(designs)), np.int64)
         only_first[0] = BY_BANDWIDTH
         return only_first
 

@@ -72,7 +72,7 @@ def _keep_freed_memory() -> None:
     glibc keeps twice as much as the largest array that it has freed, of up to 32 MiB (mallopt(3),
     M_MMAP_THRESHOLD). Nothing is written to this one, so that it takes no memory.
     """
-    np.empty(_LARGEST_ADAPTED_BYTES, dtype=np.uint8)
+    np.empty(_LARGEST_ADAPTED_BYTES, np.uint8)
 
 
 def switch() -> bool | None:

@@ -54,7 +54,7 @@ def choose_compiled(
     # One array of all tiers, as a place in a tuple of arrays takes the loop long to find.
     contiguous: list[Any] = [np.ascontiguousarray(of) for of in designs.stage_design((-1,))]
     sums = np.empty((stage_records.n_totals_of(1 + n_tiers), n))
-    sizes, orders = np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.int64)
+    sizes, orders = np.zeros(n, np.int64), np.zeros(n, np.int64)
     loop()(
         operators,
         shape_table,
@@ -76,7 +76,7 @@ def choose_compiled(
 def _packed(pass_: Pass) -> tuple[FloatArray, ...]:
     """Operators, shapes and least work in the layout of the loop; remade when shapes are added."""
     if not pass_.packed:
-        padded = _padded(np.stack([np.asarray(of, dtype=np.float64) for of in pass_.operators]))
+        padded = _padded(np.stack([np.asarray(of, np.float64) for of in pass_.operators]))
         padded[0, len(pass_.table) :] = 0.0  # no instances of what only fills a block
         pass_.packed = {
             "operators": _blocks(padded),

@@ -197,7 +197,7 @@ class SiliconMetrics:
         names = [field.name for field in fields(hardware) if field.name != "levels"]
         rows = [getattr(hardware, name) for name in names]
         key = np.stack([*rows, *memories, *self._bits, self._filled_rows + np.zeros(len(rows[0]))])
-        bytes_of_row = np.ascontiguousarray(key.T, dtype=np.float64).view(f"V{8 * len(key)}")
+        bytes_of_row = np.ascontiguousarray(key.T, np.float64).view(f"V{8 * len(key)}")
         _, first, number = np.unique(bytes_of_row.ravel(), return_index=True, return_inverse=True)
         return SiliconMetrics(
             take(hardware, first), self._bits[:, first], self._preparation, key[-1, first]

@@ -229,7 +229,7 @@ class NpuEvaluator(PhaseMachine):
         metrics: Strings,
     ) -> Iterator[Columns]:
         """Columns of every combination of undecided options that may have the best metrics."""
-        codes = np.zeros(n_designs(designs), dtype=np.int64)
+        codes = np.zeros(n_designs(designs), np.int64)
         values = picked_values(undecided, OPTION_PARAMETERS)
         if "process" in values and not set(metrics) & {*COST_METRICS, *PARTS_OF_COST}:
             values["process"] = self._frugal_processes(values["process"])

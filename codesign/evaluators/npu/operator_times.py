@@ -194,7 +194,7 @@ class Pass:
             self.shape_table, self.least_work_table = every, least
             self._numbers |= {shape: len(self._numbers) + i for i, shape in enumerate(missing)}
             self.packed = {}
-        return np.array([self._numbers[shape] for shape in shapes], dtype=np.int64)
+        return np.array([self._numbers[shape] for shape in shapes], np.int64)
 
     shape_table: FloatArray
     """(9, s, o) the fields of ``Shape`` of all arrays and batch sizes so far."""

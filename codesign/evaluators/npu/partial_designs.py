@@ -116,7 +116,7 @@ class PartialDesigns:
         return HardwareExtremes(fastest, frugal, replace(fastest, **most), least)
 
     def _constant(self, value: Value) -> Column:
-        return Column((value,), np.zeros(self.n, dtype=np.int64))
+        return Column((value,), np.zeros(self.n, np.int64))
 
     def _open_memory(
         self, built: AcceleratorBatch, units: UnitTables
@@ -128,7 +128,7 @@ class PartialDesigns:
         """
         decided = [name for name in ON_CHIP_PARAMETERS if name in self.designs]
         opened = [name for name in ON_CHIP_PARAMETERS if name in self.undecided]
-        number, first = np.zeros(self.n, dtype=np.int64), np.zeros(min(self.n, 1), dtype=np.int64)
+        number, first = np.zeros(self.n, np.int64), np.zeros(min(self.n, 1), np.int64)
         if decided:
             number, first = distinct(*combined(*(self.designs[name].codes for name in decided)))
         choices = list(itertools.product(*(range(len(self.undecided[name])) for name in opened)))
@@ -140,7 +140,7 @@ class PartialDesigns:
         }
         for name, codes in zip(opened, np.array(choices).T, strict=True):
             columns[name] = Column(tuple(self.undecided[name]), np.tile(codes, len(first)))
-        nothing = np.zeros(shape[0] * shape[1], dtype=np.int64)
+        nothing = np.zeros(shape[0] * shape[1], np.int64)
         columns |= {
             "pe_array": Column(((1, 1),), nothing),
             SCORE_PATH: Column(("uncharged",), nothing),

@@ -185,7 +185,7 @@ class Preparation:
         policy = self.batch_policy
         if isinstance(policy, str):
             return None
-        return np.unique(np.atleast_1d(np.array(policy, dtype=np.float64)))
+        return np.unique(np.atleast_1d(np.array(policy, np.float64)))
 
     @property
     def powers_of_two(self) -> FloatArray:
@@ -207,7 +207,7 @@ class Preparation:
             return np.searchsorted(sizes, self.largest_batch(capacity, weights, kv))
         if self.phase == "prefill" or len(sizes) == 1:
             # Requests are prefilled one after the other: holding more of them speeds up none.
-            return np.zeros(len(capacity), dtype=np.int64)
+            return np.zeros(len(capacity), np.int64)
         return np.asarray((weights + sizes[1:, None] * kv <= capacity).sum(axis=0))
 
     def most_rows(self, sizes: FloatArray) -> FloatArray:

@@ -148,7 +148,7 @@ class PreparedDesigns:
     def _spares_wear(self) -> BoolArray:
         """Whether tiers that wear stand behind all others; a partial design has no say yet."""
         if "storage_priority" not in self.columns:
-            return np.zeros(len(self), dtype=bool)
+            return np.zeros(len(self), bool)
         spares, options = self.storage == WRITTEN, self.preparation.options
         if spares.any() and (options.topology, options.blocking) != ("staged", "capacity"):
             raise InputError(
@@ -209,7 +209,7 @@ class PreparedDesigns:
         if "array_organization" in self.columns:
             return positions_of(self.columns, "array_organization", ORGANIZATIONS)
         code = ORGANIZATIONS.index(self.preparation.options.array)
-        return np.full(len(self), code, dtype=np.int64)
+        return np.full(len(self), code, np.int64)
 
     @cached_property
     def is_shared_freely(self) -> BoolArray:
@@ -251,7 +251,7 @@ class PreparedDesigns:
     def least_size(self) -> IntArray:
         """Position of the smallest that each may choose."""
         is_stated = BATCH_SIZE in self.columns or self.preparation.batch_policy == "capacity"
-        return self.most_size if is_stated else np.zeros(len(self), dtype=np.int64)
+        return self.most_size if is_stated else np.zeros(len(self), np.int64)
 
     @cached_property
     def most_size(self) -> IntArray:

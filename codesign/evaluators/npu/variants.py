@@ -40,7 +40,7 @@ def variants(designs: Columns) -> Iterator[tuple[Parallelism, Stated, IntArray, 
     names = [name for name in OPTION_PARAMETERS if name in designs]
     n = n_designs(designs)
     codes = [positions_of(designs, name, OPTION_PARAMETERS[name]) for name in names]
-    number, first = distinct(*combined(*codes)) if codes else (np.zeros(n, dtype=np.int64), [0])
+    number, first = distinct(*combined(*codes)) if codes else (np.zeros(n, np.int64), [0])
     columns = remaining_values(designs, names)
     for i, representative in enumerate(first if n else ()):
         stated = tuple(

@@ -286,7 +286,7 @@ class DeploymentSearch:
         units = (degrees[:, 1] * groups * variant.waves).astype(np.float64)
         others = self.formats | {"device": variant.device.key}
         alone = variant.evaluator.serving(columns_of(degrees, others, units / variant.waves))
-        has_room = fitting(alone) if len(degrees) else np.zeros(0, dtype=np.bool_)
+        has_room = fitting(alone) if len(degrees) else np.zeros(0, np.bool_)
         prefill = fastest_prefill(variant, others, degrees, units, self.demand.limits)
         evaluate = InstanceTimes(variant, position, others, degrees, units, prefill, self.demand)
         at_once = self.demand.users or self.demand.burst or MOST_REQUESTS
@@ -299,7 +299,7 @@ class DeploymentSearch:
             owner.append(np.full(len(counts), i))
             count.append(counts)
         if not owner:
-            return evaluate(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64))
+            return evaluate(np.zeros(0, np.int64), np.zeros(0, np.int64))
         table = evaluate(np.concatenate(owner), np.concatenate(count))
         while variant.role != "prefill":
             between = batches_between(table)

@@ -156,7 +156,7 @@ def splits(model: LanguageModel, stages: IntegerSequence, most_devices: int) -> 
         for pipeline in stages
         if tensor * pipeline * expert <= most_devices and tensor <= MOST_TENSOR
     ]
-    return np.array(rows, dtype=np.int64).reshape(-1, 4)
+    return np.array(rows, np.int64).reshape(-1, 4)
 
 
 def factorizations(n_devices: int) -> IntArray:
@@ -172,7 +172,7 @@ def factorizations(n_devices: int) -> IntArray:
         for pp in divisors(n_devices // tp)
         for ep in divisors(n_devices // (tp * pp))
     ]
-    return np.array(rows, dtype=np.int64)
+    return np.array(rows, np.int64)
 
 
 def columns_of(degrees: IntArray, others: Fields, batch: FloatArray | None = None) -> Columns:
@@ -299,7 +299,7 @@ class InstanceTimes:
         pace, first, rate, joules = (
             self._times(serving, owner, batch) if len(owner) else (nothing,) * 4
         )
-        fits = fitting(full) if len(owner) else np.zeros(0, dtype=np.bool_)
+        fits = fitting(full) if len(owner) else np.zeros(0, np.bool_)
         limits = self.demand.limits
         keeps = fits & (first <= limits.time_to_first_token_s)
         return Instances(
@@ -308,7 +308,7 @@ class InstanceTimes:
             owner=owner,
             count=count,
             batch=batch,
-            n_devices=np.asarray(degrees.prod(axis=1), dtype=np.float64),
+            n_devices=np.asarray(degrees.prod(axis=1), np.float64),
             pace_s=pace,
             first_s=first,
             prompts_per_s=rate,

@@ -48,7 +48,7 @@ def total_of(
         per_request(stream_slice.stream.table, stream_slice.position) * stream_slice.requests
         for stream_slice in slices
     ]
-    return np.asarray(sum(terms[1:], terms[0]), dtype=np.float64)
+    return np.asarray(sum(terms[1:], terms[0]), np.float64)
 
 
 @frozen

@@ -180,7 +180,7 @@ def _unquantized(formats: Column) -> Column:
 def _format(designs: Columns, name: str, n: int) -> Column:
     if name in designs:
         return designs[name]
-    return Column((DEFAULT_FORMAT,), np.zeros(n, dtype=np.int64))
+    return Column((DEFAULT_FORMAT,), np.zeros(n, np.int64))
 
 
 def _products(designs: Columns, machines: _Chosen, options: PlatformOptions) -> ProductColumns:

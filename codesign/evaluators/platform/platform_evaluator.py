@@ -197,7 +197,7 @@ class PlatformEvaluator(Evaluator):
         values = {} if self.accuracy is None else self.accuracy.metrics(designs, names)
         with np.errstate(invalid="ignore"):
             values |= {
-                name: np.array(getattr(serving, name), dtype=np.float64)
+                name: np.array(getattr(serving, name), np.float64)
                 for name in names
                 if name not in values
             }
@@ -217,7 +217,7 @@ class PlatformEvaluator(Evaluator):
             self._passes_of_ideal,
             build_platform(designs, self.devices, self._ideal),
         )
-        bounds = {name: np.array(getattr(serving, name), dtype=np.float64) for name in names}
+        bounds = {name: np.array(getattr(serving, name), np.float64) for name in names}
         for name in bounds.keys() & PRICES:
             # A number also where no rent is listed: devices could not be cheaper.
             bounds[name] = np.nan_to_num(bounds[name], nan=0.0)

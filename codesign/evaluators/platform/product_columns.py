@@ -84,7 +84,7 @@ def product_columns(
         ))  # fmt: skip
     return ProductColumns(
         *(
-            np.array([row[place] for row in rows], dtype=dtype)[number]
+            np.array([row[place] for row in rows], dtype)[number]
             for place, dtype in enumerate(_TYPES)
         )
     )

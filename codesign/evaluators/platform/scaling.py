@@ -112,7 +112,7 @@ def scale(
         design: The other parameters; its device gives the number that factors multiply.
         factors: Factors to use instead of the paper's.
     """
-    factors_of_axis = np.asarray(axis.factors if factors is None else factors, dtype=np.float64)
+    factors_of_axis = np.asarray(axis.factors if factors is None else factors, np.float64)
     values = factors_of_axis * _base(evaluator, design, axis)
     varied = [round(value) if axis.parameter == "batch_size" else float(value) for value in values]
     columns = {

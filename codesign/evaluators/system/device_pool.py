@@ -134,7 +134,7 @@ class DevicePool(Evaluator):
         values = {} if accuracy is None else accuracy.metrics(designs, names)
         for name in names:
             if name not in values:
-                values[name] = np.array(self._value(name, serving, designs), dtype=np.float64)
+                values[name] = np.array(self._value(name, serving, designs), np.float64)
         return Evaluation(values, self._violations(serving))
 
     def _value(self, name: str, serving: PlatformServing, designs: Columns) -> FloatArray:

@@ -157,7 +157,7 @@ def _check_devices(pool: PoolDescription, platform: PlatformEvaluator) -> None:
     }
     for name, values in pool.choices.items():
         if name not in columns and values:
-            columns[name] = Column((values[0],), np.zeros(len(rows), dtype=np.int64))
+            columns[name] = Column((values[0],), np.zeros(len(rows), np.int64))
     missing = sorted(platform.required_parameters - columns.keys())
     if missing:
         message = f"expected the parameter {missing[0]!r} of devices"

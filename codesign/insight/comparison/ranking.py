@@ -159,7 +159,7 @@ def signed_rank_p(first: FloatArray, second: FloatArray) -> float:
 
 def holm(p_values: FloatSequence) -> FloatArray:
     """Holm's step-down correction: p times what is left, never below an earlier one, at most 1."""
-    p = np.asarray(p_values, dtype=np.float64)
+    p = np.asarray(p_values, np.float64)
     order = np.argsort(p, kind="stable")
     steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
     corrected = np.empty_like(p)

@@ -58,7 +58,7 @@ def solved_share(
     def share_on(problem: ProblemOutcome) -> FloatArray:
         times = np.concatenate([runtimes(problem.runs_of(optimizer), target) for target in targets])
         reached = np.searchsorted(np.sort(times), evaluations, side="right")
-        return np.asarray(reached / len(times), dtype=np.float64)
+        return np.asarray(reached / len(times), np.float64)
 
     return np.asarray(kind_means(problems, share_on).mean(axis=0))
 

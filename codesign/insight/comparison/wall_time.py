@@ -96,7 +96,7 @@ def share_after(run: RunOutcome, costs_s: FloatArray, seconds: FloatArray) -> Fl
 
 def equal_time_shares(outcome: Outcome, costs_s: FloatSequence | FloatArray) -> FloatArray:
     """(costs, optimizers) mean share in equal wall time over the kinds of ranked problems."""
-    costs = np.asarray(costs_s, dtype=np.float64)
+    costs = np.asarray(costs_s, np.float64)
 
     def shares_on(problem: ProblemOutcome) -> FloatArray:
         """(costs, optimizers) mean over the seeds."""

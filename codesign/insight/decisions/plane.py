@@ -281,7 +281,7 @@ class _Search:
 
     def complete(self) -> None:
         """Find exact fronts until no unknown design can be better by more than the precision."""
-        points = [np.array(corner, dtype=float) for corner in np.ndindex(2, 2)]
+        points = [np.array(corner, float) for corner in np.ndindex(2, 2)]
         least = [self._least(point) for point in points]
         while self.n_fronts < _MOST_FRONTS:
             best = self.products(self.grid).min(axis=1)

@@ -138,7 +138,7 @@ class Absences:
         absences = []
         for choice, value in absent_values:
             slices = [part_at[column, value] for column in self._places(choice, value)]
-            shared = np.zeros(len(self._front), dtype=bool)
+            shared = np.zeros(len(self._front), bool)
             for space_slice in slices:
                 if space_slice.front is not None:
                     theirs = space_slice.front.objectives[:, None, :]
@@ -226,7 +226,7 @@ def recoded(rows: IntArray, theirs: DesignSpace, ours: DesignSpace) -> IntArray:
     for column, parameter in enumerate(theirs.parameters):
         violations = ours.parameters[column]
         codes = [violations.code_of(value) for value in parameter.values]
-        columns.append(np.array([*codes, -1], dtype=np.int64)[rows[:, column]])
+        columns.append(np.array([*codes, -1], np.int64)[rows[:, column]])
     return np.stack(columns, axis=1)
 
 

@@ -95,7 +95,7 @@ def choices_of(
         front: The whole front.
         is_kept: Points that are not folded under a cheaper one; all if None.
     """
-    mask = np.ones(len(front), dtype=bool) if is_kept is None else np.zeros(len(front), dtype=bool)
+    mask = np.ones(len(front), bool) if is_kept is None else np.zeros(len(front), bool)
     if is_kept is not None:
         mask[is_kept] = True
     columns = [

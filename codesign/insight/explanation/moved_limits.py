@@ -141,7 +141,7 @@ class LimitPoints:
             np.searchsorted(-np.array(handle.bounds), -self.objectives[:, column], "right")
             for handle, column in zip(self.handles, columns, strict=True)
         ]
-        return np.stack(codes, axis=1) if codes else np.empty((len(self.rows), 0), dtype=np.int64)
+        return np.stack(codes, axis=1) if codes else np.empty((len(self.rows), 0), np.int64)
 
     @cached_property
     def equal(self) -> IntArray:
@@ -160,7 +160,7 @@ class LimitPoints:
         """
         switched = [pair for pair in places.items() if pair[0] >= len(self.handles)]
         places = {i: place for i, place in places.items() if i < len(self.handles)}
-        inside = np.ones(len(self.rows), dtype=bool)
+        inside = np.ones(len(self.rows), bool)
         for i, handle in enumerate(self.handles):
             place = places.get(i, handle.place)
             if place or handle.limit is not None:
@@ -309,7 +309,7 @@ class _CandidateSet:
 
     def __init__(self, problem: Problem, n_objectives: int) -> None:
         self.problem, self.n = problem, n_objectives
-        self.rows = np.empty((0, len(problem.space.parameters)), dtype=np.int64)
+        self.rows = np.empty((0, len(problem.space.parameters)), np.int64)
         self.points = np.empty((0, len(problem.objectives)))
         self.n_evaluated = self.n_proven = 0
         self._seen: set[int] = set()

@@ -135,7 +135,7 @@ def verdicts(problem: Problem, reading: Reading, rows: IntArray, n_asked: int) -
         for candidate in (problem, reading.problem)
     )
     admitted = theirs.feasible & reading.problem.admits(compared)
-    best: BoolArray = np.zeros(len(compared), dtype=bool)
+    best: BoolArray = np.zeros(len(compared), bool)
     inside = np.flatnonzero(admitted)
     best[inside] = non_dominated(theirs.objectives[inside])
     return [

@@ -47,9 +47,9 @@ def worst_excess(problem: Problem, rows: IntArray) -> WorstExcess:
 
     everyone = np.arange(len(rows))
     alone = np.eye(len(sweep.numbers), dtype=np.int64)
-    worst = violations(np.zeros(len(alone), dtype=np.int64), everyone)
+    worst = violations(np.zeros(len(alone), np.int64), everyone)
     # (n, c, k): the end of each range that alone is worst.
-    corners = np.zeros((*worst.shape, len(alone)), dtype=np.int64)
+    corners = np.zeros((*worst.shape, len(alone)), np.int64)
     for i in sweep.moving(rows):
         ends = [worst, *(violations(end * alone[i], everyone) for end in levels[1:])]
         corners[:, :, i] = levels[np.argmax(ends, axis=0)]

@@ -246,7 +246,7 @@ def machine_times(
         (hits, hits[0], hits[0]), (turns, turns, turns), (1.0, 1.0), added_bytes, int(n_layers),
         0.0, 1.0,
     )  # fmt: skip
-    only, room = np.zeros(1, dtype=np.int64), turn_room(hosts, 1)
+    only, room = np.zeros(1, np.int64), turn_room(hosts, 1)
     busy_s = session_sums(only, only, hosts, room)[1]
     turn_s = [turn_costs(q, only, hosts, room)[1] for q in range(len(turns))]
     return float(busy_s[0]), np.concatenate(turn_s)

@@ -117,7 +117,7 @@ def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> O
     part = np.array([float(parts[rule.dimension]) for rule in rules])
 
     def is_cut(*axes: Axis) -> BoolArray:
-        return np.array([rule.axis in axes for rule in rules], dtype=np.bool_)
+        return np.array([rule.axis in axes for rule in rules], np.bool_)
 
     is_attention = table.is_attention
     # Keys and values, or states: a device has whole heads of them.

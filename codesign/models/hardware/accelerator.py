@@ -177,12 +177,12 @@ class AcceleratorBatch:
     @property
     def scores_on_chip(self) -> FloatArray:
         """(n,) 1 if scores and vector operands pass the on-chip port, else 0."""
-        return np.asarray(self.score_path == _ON_CHIP, dtype=np.float64)
+        return np.asarray(self.score_path == _ON_CHIP, np.float64)
 
     @property
     def scores_are_local(self) -> FloatArray:
         """(n,) 1 if they pass a buffer between array and vector unit, else 0."""
-        return np.asarray(self.score_path == _LOCAL, dtype=np.float64)
+        return np.asarray(self.score_path == _LOCAL, np.float64)
 
     @property
     def background_watts(self) -> FloatArray:
@@ -424,7 +424,7 @@ def build_accelerators(
             [_Bank(sram, dies, units), _Bank(stacked, layers, units)]
         ))
     ]  # fmt: skip
-    uncharged = designs.get(UNCHARGED_EDGE, Column((), np.full(n, -1, dtype=np.int64)))
+    uncharged = designs.get(UNCHARGED_EDGE, Column((), np.full(n, -1, np.int64)))
     for tier in range(1, n_tiers_of(designs) + 1):
         if f"tier{tier}_technology" in designs:
             tier_columns = [
@@ -436,7 +436,7 @@ def build_accelerators(
                 _Bank(name, count, units), family
             )))  # fmt: skip
         else:
-            tables.append((np.zeros((len(_PROPERTIES), 1)), np.zeros(n, dtype=np.int64)))
+            tables.append((np.zeros((len(_PROPERTIES), 1)), np.zeros(n, np.int64)))
 
     begins = np.cumsum([0, *(table.shape[1] for table, _ in tables)])
     kinds = [number + begin for begin, (_, number) in zip(begins, tables, strict=False)]
@@ -484,7 +484,7 @@ def _number(designs: Columns, name: str, default: float) -> FloatArray:
 
 
 def _constant(name: str, n: int) -> Column:
-    return Column((name,), np.zeros(n, dtype=np.int64))
+    return Column((name,), np.zeros(n, np.int64))
 
 
 def _kinds_of_level(
@@ -573,7 +573,7 @@ def _tier(bank: _Bank, uncharged_family: Column) -> tuple[FloatArray, ...]:
 
 def off_chip_memory(technology: Column, count: Column, units: UnitTables) -> MemoryLevels:
     """Properties of ``count`` units of a technology, outside any level; every array is (n,)."""
-    no_family = Column((), np.full(len(count), -1, dtype=np.int64))
+    no_family = Column((), np.full(len(count), -1, np.int64))
     return MemoryLevels(*_tier(_Bank(technology, count, units), no_family))
 
 

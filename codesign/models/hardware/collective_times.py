@@ -52,7 +52,7 @@ class Link:
     def steps_s(self, n_steps: Numbers, step_bytes: Numbers) -> FloatArray:
         """``n_steps`` steps, one after the other, of ``step_bytes`` each."""
         step = self.latency_s + np.asarray(step_bytes) / self.bandwidth_bytes_per_s
-        return np.asarray(n_steps * step, dtype=np.float64)
+        return np.asarray(n_steps * step, np.float64)
 
 
 def _started(n_ranks: Numbers, time_s: FloatArray, warm_up_s: Numbers) -> FloatArray:
@@ -175,7 +175,7 @@ def split_over_nodes(n_ranks: Numbers, stride: Numbers, node_size: Numbers) -> A
         [1.0, 4.0]
     """
     n_nodes = np.ceil(n_ranks / np.clip(np.floor(node_size / stride), 1, n_ranks))
-    return np.asarray(n_ranks / n_nodes), np.asarray(n_nodes, dtype=np.float64)
+    return np.asarray(n_ranks / n_nodes), np.asarray(n_nodes, np.float64)
 
 
 def _if_spanning(n_nodes: Numbers, time_s: FloatArray) -> FloatArray:

@@ -50,7 +50,7 @@ def square_root(value: Floats) -> FloatArray:
 
 def inverse(value: Floats) -> FloatArray:
     """1/x, and 0 where x is 0: a level that does not exist takes no time for its zero bytes."""
-    value = np.asarray(value, dtype=np.float64)
+    value = np.asarray(value, np.float64)
     return np.divide(1.0, value, out=np.zeros_like(value), where=value > 0)
 
 

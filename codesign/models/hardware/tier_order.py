@@ -71,7 +71,7 @@ def fastest_first(
 def keeps_last(is_last: BoolArray) -> BoolArray:
     """(p, n) whether each of their orders leaves these (t, n) tiers behind all others."""
     orders = orders_of(len(is_last))
-    is_kept = np.ones((len(orders), is_last.shape[1]), dtype=bool)
+    is_kept = np.ones((len(orders), is_last.shape[1]), bool)
     for row, order in enumerate(orders):
         for before, behind in pairwise(order):
             is_kept[row] &= is_last[behind] | ~is_last[before]

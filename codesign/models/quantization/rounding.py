@@ -142,7 +142,7 @@ def scale_of_tensor(values: Any, block_format: BlockFormat) -> Any:
 def _float32_values(values: Any) -> Any:
     if hasattr(values, "detach"):
         return values.detach().float()
-    return np.ascontiguousarray(values, dtype=np.float32)
+    return np.ascontiguousarray(values, np.float32)
 
 
 def _largest(blocks: Any) -> Any:

@@ -109,7 +109,7 @@ def _scores(results: Results) -> tuple[FloatArray, IntegerList, int]:
         for seed in dict.fromkeys(run.seed for run in results.runs)
         if all((name, seed) in places and lengths[places[name, seed]] for name in names)
     ]
-    indices = np.array([[places[name, seed] for name in names] for seed in seeds], dtype=int)
+    indices = np.array([[places[name, seed] for name in names] for seed in seeds], int)
     if not len(seeds):
         return np.empty((0, len(names))), [], 0
     n = int(lengths[indices].min())

@@ -167,9 +167,7 @@ def _stored_answers(
     needed = {number: i for i, number in enumerate(sorted({*table.values()}))}
     fronts = [
         np.union1d(
-            evenly(
-                np.array(sorted(answers[number]["front"], key=along), dtype=np.int64), most_drawn
-            ),
+            evenly(np.array(sorted(answers[number]["front"], key=along), np.int64), most_drawn),
             [pick["point"] for pick in answers[number]["picks"]],
         ).astype(np.int64)
         for number in needed
@@ -267,7 +265,7 @@ class _Answers:
         key = front.tobytes(), is_exact
         if key not in self._numbers:
             objectives, points = self.results.problem.objectives, self.points[front]
-            under = np.empty(0, dtype=np.int64)
+            under = np.empty(0, np.int64)
             if len(front):
                 under = fold(points, cost_column(objectives), self.tolerance)
             is_kept = under == np.arange(len(front))

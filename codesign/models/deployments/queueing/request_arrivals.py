@@ -85,8 +85,8 @@ def poisson_arrivals(
     gaps = np.random.default_rng(seed).exponential(1.0, n_requests)
     return Arrivals(
         np.cumsum(gaps) / requests_per_s,
-        np.full(n_requests, prompt_tokens, dtype=np.int64),
-        np.full(n_requests, generated_tokens, dtype=np.int64),
+        np.full(n_requests, prompt_tokens, np.int64),
+        np.full(n_requests, generated_tokens, np.int64),
     )
 
 

@@ -99,7 +99,7 @@ class _Simulation:
         ]
         self._order = len(times)
         n_places = 1 + max(len(pool.stores) for pool in fleet.pools)
-        self._reused = np.zeros((n_places, len(times)), dtype=np.int64)
+        self._reused = np.zeros((n_places, len(times)), np.int64)
         self._session_servers: dict[tuple[int, int], _Server] = {}
         nan = [float("nan")] * len(times)
         self._seen, self._started, self._first, self._last = nan[:], nan[:], nan[:], nan[:]

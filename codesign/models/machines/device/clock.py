@@ -114,7 +114,7 @@ def product_share(rates: DeviceRates, multiply_bits: Floats) -> FloatArray:
         >>> [round(float(product_share(rates, bits)), 3) for bits in (16, 8, 4.5)]
         [0.803, 0.763, 0.514]
     """
-    in_16 = np.asarray(rates.burst_fraction, dtype=np.float64)
+    in_16 = np.asarray(rates.burst_fraction, np.float64)
     narrow = np.where(np.greater(multiply_bits, 5), EIGHT_BITS, FOUR_BITS)
     is_full = np.greater(multiply_bits, 9) | (in_16 >= CEILING)
     return np.asarray(in_16 * np.where(is_full, 1.0, narrow))

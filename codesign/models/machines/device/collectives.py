@@ -123,9 +123,7 @@ def collective_time_s(
     n, nodes = np.maximum(n_devices, 1.0), np.maximum(n_nodes, 1.0)
     name = "all_reduce" if kind == "custom_all_reduce" else kind
     latency = constants.start + _latency_s(name, n, nodes, links, constants)
-    payload = _payload_s(
-        name, np.asarray(message_bytes, dtype=np.float64), n, nodes, links, constants
-    )
+    payload = _payload_s(name, np.asarray(message_bytes, np.float64), n, nodes, links, constants)
     factor = slowness(links, constants.latency_factor)
     time = factor * latency + payload + 2 * np.sqrt(factor * constants.fill * payload)
     if kind == "custom_all_reduce":

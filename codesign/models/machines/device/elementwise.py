@@ -72,7 +72,7 @@ def stream_time_s(
         traffic_bytes: Bytes read and written.
         is_cached: Whether the kernel before wrote or read the same data.
     """
-    moved = np.asarray(traffic_bytes, dtype=np.float64)
+    moved = np.asarray(traffic_bytes, np.float64)
     cores = moved / (constants.stream_core * rates.n_cores)
     return constants.stream_start + np.maximum(
         cores, uncached_s(moved, rates, constants, is_cached)
@@ -90,7 +90,7 @@ def row_time_s(
         rows: Rows: tokens, or heads times tokens.
         row_bytes: Bytes of a row, read and written.
     """
-    moved = np.asarray(rows * row_bytes, dtype=np.float64)
+    moved = np.asarray(rows * row_bytes, np.float64)
     turns = np.maximum(rows / np.asarray(rates.n_cores), np.minimum(rows, 1.0))
     return constants.row_start + np.maximum(
         turns * row_bytes / constants.row_core, uncached_s(moved, rates, constants, is_cached=True)
@@ -108,7 +108,7 @@ def vector_time_s(
         moved_bytes: Bytes read and written.
         role: Role of the operator, such as ``rope``.
     """
-    moved = np.asarray(moved_bytes, dtype=np.float64) * (ROTATION if role == "rope" else 1.0)
+    moved = np.asarray(moved_bytes, np.float64) * (ROTATION if role == "rope" else 1.0)
     memory = np.minimum(VECTOR_MEMORY * constants.memory, 1.0)
     memory_rate = memory * np.asarray(rates.bandwidth_bytes_per_s)
     core = np.maximum(constants.stream_core, VECTOR_CORE) * np.asarray(rates.n_cores)

@@ -144,7 +144,7 @@ def kernel_draw(
         rates: The device, or one for each kernel.
         constants: Those of the class of devices.
     """
-    seconds = np.asarray(time_s, dtype=np.float64)
+    seconds = np.asarray(time_s, np.float64)
     bits = np.asarray(work.multiply_bits)
     per_flop = _joules_per_flop(rates, constants)
     peak = np.asarray(rates.peak_16bit_flop_per_s)

@@ -163,7 +163,7 @@ def host_copy_s(
         sent_bytes: What a device of a ring sends of it.
         host_bandwidth_bytes_per_s: Rate between a device and its host's memory.
     """
-    stated = np.asarray(host_bandwidth_bytes_per_s, dtype=np.float64)
+    stated = np.asarray(host_bandwidth_bytes_per_s, np.float64)
     rate = constants.host_copy * np.where(np.isnan(stated), _EARLIER_HOST_BYTES_PER_S, stated)
     is_large = np.asarray(message_bytes) > LARGE_MESSAGE_BYTES
     return np.where(is_large, np.asarray(sent_bytes) / rate, 0.0)

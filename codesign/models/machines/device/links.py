@@ -56,7 +56,7 @@ def link_rates(lookup: Callable[[Callable[[Device], float]], Floats], kind: Text
 
 def is_of_kind(links: LinkRates, kind: str) -> BoolArray:
     """True where the kind of links is this one or begins with it: ``pcie`` has four."""
-    return np.char.startswith(np.asarray(links.kind, dtype=np.str_), kind)
+    return np.char.startswith(np.asarray(links.kind, np.str_), kind)
 
 
 def number_by_kind(kind: Texts, factors: FloatMap, absent: float = 1.0) -> FloatArray:

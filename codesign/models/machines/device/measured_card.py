@@ -91,7 +91,7 @@ def _sizes(rows: Rows) -> FloatArray:
 
 
 def _corrected(family: str, law_s: FloatArray, device: Device, case: KernelCase) -> FloatArray:
-    chips = Column((device.measured_name,), np.zeros(len(law_s), dtype=np.int64))
+    chips = Column((device.measured_name,), np.zeros(len(law_s), np.int64))
     return law_s * correction(family, chips, case)
 
 

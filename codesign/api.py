@@ -9,7 +9,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from codesign.base import notebook, plugins
-from codesign.base.columns import Fields, Strings, first_values
+from codesign.base.columns import FieldRows, Fields, StringList, Strings, first_values
 from codesign.base.errors import InputError, JobError, check_known
 from codesign.base.evaluator import Evaluator, Explanation
 from codesign.base.metrics import chosen_metrics
@@ -466,7 +465,7 @@ def write_report(
     return status.state
 
 
-def _flips(campaign: Campaign, results: Results, tolerance: float) -> list[str]:
+def _flips(campaign: Campaign, results: Results, tolerance: float) -> StringList:
     """Stored changes of constants that flip the recommendation."""
     from codesign.answers.decisions import DecideAnswer
     from codesign.insight.decisions.decide import decisions_path
@@ -547,7 +546,7 @@ def _explainer(results: Results) -> Explainer | None:
     if not problem.evaluator.offers("explain"):
         return None
 
-    def vary(designs: Sequence[Fields]) -> list[dict[str, tuple[Swing, ...]]]:
+    def vary(designs: FieldRows) -> list[dict[str, tuple[Swing, ...]]]:
         rows = np.concatenate([problem.space.encode(design) for design in designs])
         return design_swings(problem, rows, problem.objective_names)
 

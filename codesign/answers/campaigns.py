@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.json_values import plain_value
 from codesign.answers.uncertainty import FrontUncertainty
-from codesign.base.columns import Fields, FloatMap, IntArray, JsonObject, Strings
+from codesign.base.columns import Fields, FloatMap, IntArray, IntegerMap, JsonObject, Strings
 from codesign.base.metrics import Sense
 from codesign.insight.plateaus import FoldedFront, folded_front
 from codesign.insight.summary import OptimizerSummary, summarize
@@ -355,7 +355,7 @@ class RunEntry(Entry):
     """Hypervolume of the designs so far."""
     seconds: float | None
     """Wall time."""
-    failures: Mapping[str, int]
+    failures: IntegerMap
     """Number of designs without a result, by cause."""
 
     @classmethod

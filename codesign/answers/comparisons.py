@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from codesign.answers.answer import Answer, Entry, Numbers
 from codesign.answers.campaigns import Reading
-from codesign.base.columns import Fields, Strings
+from codesign.base.columns import FieldRows, IntegerSequence, Strings
 from codesign.insight.comparison import Outcome, ProblemOutcome
 from codesign.insight.comparison.bootstrap import PairInterval, pair_intervals
 from codesign.insight.comparison.critical_difference import CriticalDifference, critical_difference
@@ -45,7 +45,7 @@ class ComparedProblem(Entry):
     greedily."""
     tuned: Strings
     """Optimizers whose settings were chosen on it."""
-    seeds: Sequence[int]
+    seeds: IntegerSequence
     hints: Mapping[str, HintUse]
     """Use of the evaluator's hints by optimizer."""
     solved_by_hints: Strings
@@ -160,10 +160,10 @@ class ComparisonRecord(Entry):
     optimizers: Strings
     budget: int
     initial: int
-    seeds: Sequence[int]
+    seeds: IntegerSequence
     tuned_on: Mapping[str, Strings]
     """Problems by optimizer on which its settings were chosen."""
-    settings: Mapping[str, Sequence[Fields]]
+    settings: Mapping[str, FieldRows]
     """Statements of an optimizer's library by optimizer: version, method, settings, knowledge of
     limits and of the reference point. Several if they changed before the comparison went on."""
     notes: Strings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.campaigns import Reading
-from codesign.base.columns import Strings
+from codesign.base.columns import FloatSequence, Strings
 from codesign.base.records import stated_values
 from codesign.insight.decisions.breakeven import PRECISION, Goal
 from codesign.insight.decisions.decide import Verdict
@@ -214,7 +214,7 @@ class ReachEntry(Entry):
     """Values at which the technology reaches a goal."""
 
     goal: Goal
-    intervals: Sequence[Sequence[float]]
+    intervals: Sequence[FloatSequence]
     """First and last value of each interval, ascending; empty if no value reaches the goal."""
 
 

@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 
 from codesign.answers.answer import Entry
-from codesign.base.columns import FloatPair, JsonObject, StringMap
+from codesign.base.columns import FloatPair, FloatSequence, JsonObject, StringMap
 from codesign.evaluators.economics.frontier import Points
 from codesign.evaluators.economics.load import Split
 from codesign.models.accounts.rents import Rent
@@ -33,7 +33,7 @@ class PricedPoint(Entry):
     joules_per_token: float | None = None
     """Energy of the devices for a served token; for fitted kernels, and devices whose power limit
     is stated."""
-    joules_per_token_range: Sequence[float] | None = None
+    joules_per_token_range: FloatSequence | None = None
     """Range of the energy with the errors of 90 % of the measured kernels."""
     tokens_per_joule: float | None = None
     """Served tokens per joule."""

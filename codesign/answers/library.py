@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from codesign.answers.answer import Answer, Design, Entry
-from codesign.base.columns import Strings
+from codesign.base.columns import IntegerMap, IntegerSequence, Strings
 from codesign.base.metrics import Metric
 from codesign.base.records import stated_values
 from codesign.models.hardware.device import Device
@@ -66,7 +66,7 @@ class PoolEntry(Entry):
     """Work of its machines."""
     machine: str
     """Description of a machine."""
-    machines: Sequence[int]
+    machines: IntegerSequence
     """Allowed numbers of machines."""
     size: int
     """Designs of one machine."""
@@ -145,9 +145,9 @@ class ModelAnswer(Answer):
     parameters: int
     active_parameters: int
     """Parameters that take part in one token."""
-    parameters_by_part: Mapping[str, int]
+    parameters_by_part: IntegerMap
     layers: int
-    layers_by_attention: Mapping[str, int]
+    layers_by_attention: IntegerMap
     """Layers by their attention."""
     hidden_size: int
     attention: str

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from codesign.answers.answer import Answer, Entry, Numbers
-from codesign.base.columns import Fields, FloatArray, Strings
+from codesign.base.columns import FieldRows, Fields, FloatArray, Strings
 from codesign.search.problems.problem_records import ProblemRecord
 from codesign.search.problems.public_problem import Evaluated, PublicProblem, counts_to_show
 
@@ -70,9 +70,7 @@ class ProblemEvaluationAnswer(Answer, VersionedProblem):
     """Designs in the order of the file."""
 
     @classmethod
-    def describe(
-        cls, problem: PublicProblem, designs: Sequence[Fields], evaluated: Evaluated
-    ) -> Self:
+    def describe(cls, problem: PublicProblem, designs: FieldRows, evaluated: Evaluated) -> Self:
         """The answer about designs."""
         names = list(problem.objectives)
         return cls(

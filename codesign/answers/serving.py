@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
-from codesign.base.columns import Fields, Strings
+from codesign.base.columns import Fields, FloatSequence, Strings
 from codesign.evaluators.forecast.variants import Variant
 from codesign.models.deployments.queueing import ServedRequests
 from codesign.models.deployments.queueing.fleet import Routing
@@ -32,7 +32,7 @@ class PoolInputs(Entry):
 class ServedPool(PoolInputs):
     """Machines with one role, and their load."""
 
-    utilization: Sequence[float]
+    utilization: FloatSequence
     """Share of the makespan in which each machine ran steps."""
     steps: int
     preempted: int
@@ -252,8 +252,8 @@ class ForecastStep(Entry):
 class RatioGrid(Entry):
     """Compute over memory time of the prefill by machine."""
 
-    peak_ops_per_s: Sequence[float]
-    bandwidth_bytes_per_s: Sequence[float]
+    peak_ops_per_s: FloatSequence
+    bandwidth_bytes_per_s: FloatSequence
     ratio: Sequence[Sequence[float | None]]
     """Ratios by rate, then by bandwidth."""
 

@@ -11,7 +11,7 @@ from typing_extensions import TypedDict
 
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.economics import PriceFrontier
-from codesign.base.columns import Fields, Strings
+from codesign.base.columns import Fields, FloatSequence, IntegerPair, IntegerSequence, Strings
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.deployments import Deployment, Pool
@@ -92,7 +92,7 @@ class DeploymentEntry(Entry):
         cls,
         deployment: Deployment,
         devices: Mapping[str, Device],
-        tokens: tuple[int, int],
+        tokens: IntegerPair,
         usd: float | None,
         **simulated: Any,
     ) -> Self:
@@ -243,7 +243,7 @@ class SessionEntry(Entry):
     """Reason for which no number of machines keeps the limits; null if some number does."""
     rate: SessionRate | None
     """Largest rate of one machine within the limits."""
-    machines: Sequence[int]
+    machines: IntegerSequence
     """Machines at each stated rate."""
     mean_machines: float | None
     peak_machines: int | None
@@ -258,7 +258,7 @@ class SessionEntry(Entry):
         cls,
         machine: Fields,
         rate: SessionRate | str,
-        sessions_per_s: Sequence[float],
+        sessions_per_s: FloatSequence,
         tokens: float,
         usd: float,
     ) -> Self:
@@ -318,7 +318,7 @@ class SizeAnswer(Answer, version=2):
     """A varied number; with --vary."""
     frontier: PriceFrontier | None = None
     """Price against speed; without a demand."""
-    sessions_per_s: Sequence[float] | None = None
+    sessions_per_s: FloatSequence | None = None
     """Rates at which sessions begin; with --session."""
     sessions: Sequence[SessionEntry] | None = None
     """The fewest devices with caches and without; with --session."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import cached_property
 
 from codesign.base.columns import (
+    FieldRows,
     Fields,
     FloatMap,
     JsonObject,
@@ -116,27 +117,27 @@ class EvaluatedDesign(_LimitedDesign):
         return (*self.evaluator.metrics, *(metric.metric for metric in self.derived_metrics))
 
     @property
-    def operators(self) -> Sequence[Fields]:
+    def operators(self) -> FieldRows:
         """One row per operator: time, what bounds it, traffic by memory level, energy."""
         return self.explanation.operators
 
     @property
-    def levels(self) -> Sequence[Fields]:
+    def levels(self) -> FieldRows:
         """One row per memory level: what it is, what it holds, what crosses it."""
         return self.explanation.levels
 
     @property
-    def costs(self) -> Sequence[Fields]:
+    def costs(self) -> FieldRows:
         """One row per block or part: area and price of one device."""
         return self.explanation.costs
 
     @property
-    def floorplan(self) -> Sequence[Fields]:
+    def floorplan(self) -> FieldRows:
         """One row per rectangle of the die: block, place, density and temperature."""
         return self.explanation.floorplan
 
     @property
-    def power(self) -> Sequence[Fields]:
+    def power(self) -> FieldRows:
         """One row per component: TDP and average watts."""
         return self.explanation.power
 

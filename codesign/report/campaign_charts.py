@@ -8,7 +8,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Fields, FloatArray, IntArray, StringMap, evenly
+from codesign.base.columns import Arrays, FieldRows, Fields, FloatArray, IntArray, StringMap, evenly
 from codesign.base.errors import InputError
 from codesign.base.metrics import Metric
 from codesign.base.records import frozen
@@ -76,7 +76,7 @@ class FrontPicture:
     picks: Sequence[Pick]
     marked: MarkedDesigns | None = None
     tighter: Arrays | None = None
-    sliders: Sequence[Fields] = ()
+    sliders: FieldRows = ()
 
     @property
     def is_exact(self) -> bool:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from rich.table import Table
 
-from codesign.base.columns import Fields, JsonObject, StringDict
+from codesign.base.columns import FieldRows, JsonRows, StringDict
 from codesign.base.records import remaining_values
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report.edge import edge_words
@@ -103,7 +101,7 @@ _NOT_PRINTED = ("title", "component", "banks", "matrix_bound")
 """Keys of rows for figures and pages, which other columns say well enough here."""
 
 
-def _printed(rows: Sequence[Fields]) -> list[JsonObject]:
+def _printed(rows: FieldRows) -> JsonRows:
     return [remaining_values(row, _NOT_PRINTED) | {"technology": bank_words(row)} for row in rows]
 
 
@@ -120,7 +118,7 @@ def _settings(evaluated: EvaluatedDesign) -> tuple[StringDict, list[Table]]:
     return part_words(evaluated.space, design), [table]
 
 
-def timeline_table(rows: Sequence[Fields], width: int) -> Table:
+def timeline_table(rows: FieldRows, width: int) -> Table:
     """The way of one request through a system; no rows for what is none."""
     shown_rows = [remaining_values(row, ("kind", "sets_rate")) for row in rows]
     table = rows_table("One request that waits for nobody", shown_rows, width, _TIMELINE_COLUMNS)

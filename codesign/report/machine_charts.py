@@ -13,7 +13,7 @@ from dataclasses import field
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatPair, IntegerPair, StringMap
+from codesign.base.columns import FieldRows, Fields, FloatPair, IntegerPair, StringMap
 from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.accounts.price import INTERPOSER_MARGIN
@@ -167,7 +167,7 @@ def _interposer(blocks: Sequence[Rectangle]) -> tuple[Rectangle, ...]:
 
 def _memories(
     beside: Sequence[tuple[Rectangle, float]],
-    levels: Sequence[Fields],
+    levels: FieldRows,
     size_mm: FloatPair,
 ) -> list[Rectangle]:
     """The stacks beside each interface; a single one where a stack bends around a corner."""

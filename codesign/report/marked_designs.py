@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from codesign.base.columns import Arrays, BoolArray, Fields, Strings
+from codesign.base.columns import Arrays, BoolArray, FieldRows, Strings
 from codesign.base.records import frozen
 
 
@@ -22,4 +20,4 @@ class MarkedDesigns:
     names: Strings
     metrics: Arrays
     feasible: BoolArray
-    designs: Sequence[Fields] = ()
+    designs: FieldRows = ()

@@ -10,9 +10,9 @@ none is above the ceiling of its level, because crossing takes at least ``bytes 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import FieldRows, JsonObject, JsonRows
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.hardware.accelerator import DEFAULT_CLOCK_HZ
 from codesign.report.labels import row_title
@@ -26,7 +26,7 @@ _OFF_ROOF = 0.01
 """[ours] Share of the time from which on an operator without a point is named."""
 
 
-def operator_documents(evaluated: EvaluatedDesign) -> list[JsonObject]:
+def operator_documents(evaluated: EvaluatedDesign) -> JsonRows:
     """Operators of any evaluator; keys that the evaluator does not report are left out."""
     # Traffic without levels crosses the only level, if there is only one.
     names = [str(level["name"]) for level in evaluated.levels]
@@ -44,7 +44,7 @@ def operator_documents(evaluated: EvaluatedDesign) -> list[JsonObject]:
     return documents
 
 
-def roofline(operators: Sequence[Fields], evaluated: EvaluatedDesign) -> JsonObject | None:
+def roofline(operators: FieldRows, evaluated: EvaluatedDesign) -> JsonObject | None:
     """Ceilings and one point per operator and memory level; None if work or traffic is unknown.
 
     The operators that take longest are named, each at its point farthest from the levels' roofs;
@@ -53,7 +53,7 @@ def roofline(operators: Sequence[Fields], evaluated: EvaluatedDesign) -> JsonObj
     Args:
         operators: Rows of :func:`operator_documents`.
     """
-    points: list[JsonObject] = [
+    points: JsonRows = [
         {
             "operator": row["name"],
             "level": level,
@@ -99,7 +99,7 @@ def roofline(operators: Sequence[Fields], evaluated: EvaluatedDesign) -> JsonObj
     }
 
 
-def _ceilings(evaluated: EvaluatedDesign, used: set[str]) -> list[JsonObject]:
+def _ceilings(evaluated: EvaluatedDesign, used: set[str]) -> JsonRows:
     """Bandwidth of each used level, and the most of it that any operator may use."""
     ceilings = []
     for level in evaluated.levels:

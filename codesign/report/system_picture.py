@@ -5,9 +5,7 @@ One description for paper and page, so that both show the same numbers in the sa
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from codesign.base.columns import Fields, StringTuple
+from codesign.base.columns import FieldRows, Fields, StringTuple
 from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report.labels import format_value, part_words
@@ -109,7 +107,7 @@ def system_picture(evaluated: EvaluatedDesign) -> SystemPicture:
     )  # fmt: skip
 
 
-def limit_words(rows: Sequence[Fields]) -> str:
+def limit_words(rows: FieldRows) -> str:
     """Bottleneck of the system's rate: "decode sets the rate: 0.00513 1/s"."""
     return ", ".join(
         f"{row['name']} sets the rate: {format_value(row['requests_per_s'], '1/s', 3)}"

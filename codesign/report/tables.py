@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from codesign.base.columns import Fields, StringList, Strings, StringTuple
+from codesign.base.columns import FieldRows, Fields, StringList, Strings, StringTuple
 from codesign.base.metrics import ALL_METRICS
 from codesign.base.units import parse_unit
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
@@ -120,7 +120,7 @@ def constant_words(technology: str, number: str) -> str:
     return title if technology == CONSTANTS else f"{memory_words(technology)} {title}"
 
 
-def rows_table(title: str, rows: Sequence[Fields], width: int = 140, first: Strings = ()) -> Table:
+def rows_table(title: str, rows: FieldRows, width: int = 140, first: Strings = ()) -> Table:
     """Rows of an evaluator's explanation, each number in the unit that its name states.
 
     A value that is itself a mapping (traffic by memory level) becomes one column per key.

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonRows
 from codesign.report import palette
 from codesign.report.chart import Axis, Bars, Chart, Panel, row_axis
 from codesign.report.design_charts import HATCHES
@@ -47,7 +47,7 @@ def line_chart(evaluated: EvaluatedDesign) -> Chart | None:
     return Chart([Panel(time, names, marks, height=40.0 * len(units))], "Time line of one pass")
 
 
-def pass_line(evaluated: EvaluatedDesign) -> list[JsonObject]:
+def pass_line(evaluated: EvaluatedDesign) -> JsonRows:
     """A bar for each operator on each unit: ``unit``, ``name``, ``bound``, ``start_s``, ``end_s``.
 
     Empty where the evaluator gives operators no time of their own.

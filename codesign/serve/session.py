@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import field
 
@@ -11,7 +11,14 @@ import numpy as np
 
 from codesign.answers.designs import FrontDistance
 from codesign.api import PreparedEvaluator, load_compiled_loop, prepare_campaign
-from codesign.base.columns import FloatArray, IntArray, JsonObject
+from codesign.base.columns import (
+    FloatArray,
+    IntArray,
+    IntegerMap,
+    IntegerSequence,
+    JsonObject,
+    JsonRows,
+)
 from codesign.base.errors import InputError, JobError
 from codesign.base.records import frozen, picked_values
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -70,7 +77,7 @@ class FrontPoints:
     rows: IntArray
     objectives: FloatArray
     is_exact: bool
-    picks: Mapping[str, int] = field(default_factory=dict)
+    picks: IntegerMap = field(default_factory=dict)
 
 
 class Session:
@@ -122,7 +129,7 @@ class Session:
             "hatches": hatch_patterns(),
         }  # fmt: skip
 
-    def answer(self, codes: Sequence[int]) -> JsonObject:
+    def answer(self, codes: IntegerSequence) -> JsonObject:
         """One design in full, or the reason for its failure; with the nearest valid one.
 
         Args:
@@ -184,7 +191,7 @@ class Session:
             "at": place,
         }
 
-    def _row(self, codes: Sequence[int]) -> IntArray:
+    def _row(self, codes: IntegerSequence) -> IntArray:
         """(1, d) the canonical design; what a choice brings to life takes its first value."""
         structure, n = self._space.structure, len(self._space.parameters)
         if len(codes) != n:
@@ -234,7 +241,7 @@ class Session:
             frontier = rows[np.argsort(excess, kind="stable")[:_FOLLOWED]]
         return None
 
-    def _starts(self) -> list[JsonObject]:
+    def _starts(self) -> JsonRows:
         """Recommended designs, named ones of the space, points of the front between its ends."""
         starts = []
         for name, design in self._space.designs.items():

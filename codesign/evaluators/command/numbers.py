@@ -14,7 +14,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import JsonObject, JsonRows
 from codesign.base.errors import InputError
 from codesign.base.units import parse_quantity, parse_unit
 from codesign.evaluators.command.command_options import NumberSource
@@ -35,7 +35,7 @@ class Outputs:
         self._folder = folder
         self._texts = {"stdout": program_run.stdout, "stderr": program_run.stderr}
         self._documents: JsonObject = {}
-        self._tables: dict[str, list[JsonObject]] = {}
+        self._tables: dict[str, JsonRows] = {}
 
     def number(self, source: NumberSource, unit: str) -> float:
         """A finite number in a unit.

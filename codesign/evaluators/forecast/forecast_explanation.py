@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from codesign.base.columns import FloatDict, FloatMap, JsonObject, StringList
+from codesign.base.columns import FloatDict, FloatMap, JsonRows, StringList
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow
 from codesign.base.records import frozen
@@ -40,7 +40,7 @@ class Forecast:
     memory_bytes: float
 
 
-def operator_rows(work: PassWork, machine: ForecastMachine) -> list[JsonObject]:
+def operator_rows(work: PassWork, machine: ForecastMachine) -> JsonRows:
     """One row per operator: its work and times, all layers together."""
     times = machine.times(operator_demand(work, machine.efficiencies))
     quantities = {

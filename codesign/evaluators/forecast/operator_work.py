@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, JsonObject, StringTuple
+from codesign.base.columns import FloatArray, JsonRows, StringTuple
 from codesign.base.records import frozen
 from codesign.models.workload.operator_rules import OperatorRule, Role
 
@@ -74,7 +74,7 @@ class PassWork:
         """The same operators with other work."""
         return replace(self, values=values)
 
-    def rows(self) -> list[JsonObject]:
+    def rows(self) -> JsonRows:
         """One row per operator for people; only of work without leading axes."""
         return [
             {"name": name, "class": class_name}

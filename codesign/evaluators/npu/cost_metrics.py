@@ -17,7 +17,7 @@ from codesign.base.columns import (
     FloatArray,
     FloatDict,
     IntArray,
-    JsonObject,
+    JsonRows,
     StringDict,
     StringList,
     first_values,
@@ -402,7 +402,7 @@ def floorplan_rows(silicon: SiliconMetrics) -> list[FloorplanRow]:
         ),
     ]
     keys = ("x_mm", "y_mm", "width_mm", "height_mm", "stacks")
-    rows: list[JsonObject] = [
+    rows: JsonRows = [
         {
             "name": name,
             "layer": number,

@@ -13,6 +13,7 @@ from codesign.base.columns import (
     FloatMap,
     FloatSequence,
     JsonObject,
+    JsonRows,
     StringDict,
     StringList,
     StringMap,
@@ -223,7 +224,7 @@ def _levels(design: DesignMetrics, designs: Columns, present: Mapping[int, str])
             "utilization": (design.reads + design.writes) / (bandwidth * design.pass_s),
             "energy_joules": design.level_joules,
         }
-    rows: list[JsonObject] = [
+    rows: JsonRows = [
         {
             "name": name,
             "title": _TITLES[name],

@@ -13,6 +13,7 @@ from codesign.base.columns import (
     FloatArray,
     FloatPair,
     JsonObject,
+    JsonRows,
     StringList,
     first_values,
 )
@@ -87,7 +88,7 @@ def _notes_of_pools(accounts: Mapping[str, Explanation]) -> Iterator[str]:
         yield f"{' and '.join(names)}: {note}"
 
 
-def timeline(flow: SystemFlow) -> list[JsonObject]:
+def timeline(flow: SystemFlow) -> JsonRows:
     """The way of one request that waits for nobody: a row for each pool and each hand-over."""
     rows = []
     clock_s = 0.0

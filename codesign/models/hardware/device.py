@@ -10,7 +10,14 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from codesign.base.columns import StringDict, StringList, StringMap, Strings, StringTuple
+from codesign.base.columns import (
+    JsonObject,
+    StringDict,
+    StringList,
+    StringMap,
+    Strings,
+    StringTuple,
+)
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.schema import (
     Document,
@@ -230,7 +237,7 @@ class Device(Record):
         parts = re.fullmatch(PCIE_LINK, link)
         assert parts is not None
         generation, lanes, path = parts.groups()
-        changes: dict[str, Any] = {"link_kind": f"pcie-{path}"}
+        changes: JsonObject = {"link_kind": f"pcie-{path}"}
         if generation is not None:
             rate = 2.0 ** int(generation) * int(lanes or 16) / 8.0 * 1e9
             changes |= {"link_bandwidth": rate, "n_linked": max(self.n_linked, 8)}

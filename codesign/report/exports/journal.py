@@ -18,7 +18,7 @@ import numpy as np
 
 from codesign.answers.campaigns import CHUNK, Provenance
 from codesign.answers.json_values import plain_value
-from codesign.base.columns import IntArray, JsonObject, Value
+from codesign.base.columns import IntArray, JsonObject, JsonRows, Value
 from codesign.base.errors import needing_extra
 from codesign.base.files import replacing
 from codesign.report.frames import Scope, positions_of
@@ -145,9 +145,9 @@ def _lines(file: IO[str]) -> Any:
 
     class Lines(BaseJournalBackend):
         def __init__(self) -> None:
-            self._latest: list[JsonObject] = []
+            self._latest: JsonRows = []
 
-        def append_logs(self, logs: list[JsonObject]) -> None:
+        def append_logs(self, logs: JsonRows) -> None:
             for log in logs:
                 # Optuna's name of a worker is drawn at random.
                 line = log | {"worker_id": "codesign"}

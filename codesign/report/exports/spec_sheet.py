@@ -5,12 +5,12 @@ What one looks up stands in a second file: meanings of all metrics, constants, s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from urllib.parse import quote
 
 from codesign.answers.json_values import json_text
-from codesign.base.columns import Fields, Strings
+from codesign.base.columns import FieldRows, Strings
 from codesign.base.errors import InputError
 from codesign.base.text import markdown_table, markdown_text
 from codesign.report.accuracy_tables import FORMAT_COLUMNS, format_lines
@@ -217,7 +217,7 @@ def _table(title: str, headers: Strings, lines: Iterable[Strings]) -> str:
     return f"## {title}\n\n{markdown_table(headers, listed)}\n" if listed else ""
 
 
-def _rows(title: str, rows: Sequence[Fields], names: Strings) -> str:
+def _rows(title: str, rows: FieldRows, names: Strings) -> str:
     """A table of an explanation with those of the named columns that it has."""
     keys = " ".join(key for key in names if any(key in row for row in rows))
     cells, _ = field_cells(rows, keys, digits=3)

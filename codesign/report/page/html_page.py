@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.answers.json_values import json_text
-from codesign.base.columns import Fields, JsonObject, Strings, evenly
+from codesign.base.columns import Fields, JsonObject, JsonRows, Strings, evenly
 from codesign.base.files import write_text
 from codesign.insight.explanation.moved_limits import Switch
 from codesign.insight.plateaus import FoldedFront, fold_positions, tolerance_words
@@ -152,9 +152,7 @@ def page_document(
     }
 
 
-def _named_rows(
-    results: Results, carried: Carried, marked: MarkedDesigns | None
-) -> list[JsonObject]:
+def _named_rows(results: Results, carried: Carried, marked: MarkedDesigns | None) -> JsonRows:
     """Named designs, each against the front design that dominates it by the largest margin."""
     rows = []
     front = results.objectives[carried.positions[: carried.n_front]]

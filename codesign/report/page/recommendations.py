@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codesign.base.columns import IntArray, JsonObject, Strings
+from codesign.base.columns import IntArray, JsonObject, JsonRows, Strings
 from codesign.base.records import frozen
 from codesign.insight.explanation.neighborhood import (
     Reading,
@@ -85,7 +85,7 @@ def recommendation_document(
     )
     metrics = list(dict.fromkeys([*problem.objective_names, *measured]))
     titles = limit_titles(problem)
-    documents: list[JsonObject] = []
+    documents: JsonRows = []
     for pick in picks:
         position = int(folded.positions[pick.place])
         (design,) = problem.space.decode(results.rows[[position]])
@@ -129,9 +129,9 @@ def recommendation_document(
 
 def _judged(
     problem: Problem, rows: IntArray, n_picks: int, judge: Judge, metrics: Strings
-) -> list[JsonObject]:
+) -> JsonRows:
     """Confidence in each recommended design; ``rows`` has these first."""
-    judged: list[JsonObject] = [{"verdicts": []} for _ in range(n_picks)]
+    judged: JsonRows = [{"verdicts": []} for _ in range(n_picks)]
     for reading in judge.readings:
         for document, verdict in zip(
             judged, verdicts(problem, reading, rows, n_picks), strict=True
@@ -172,7 +172,7 @@ def _judged(
     return judged
 
 
-def _changes(results: Results, position: int, metrics: Strings) -> list[JsonObject]:
+def _changes(results: Results, position: int, metrics: Strings) -> JsonRows:
     """Every design one move away from a design: what changes, and what of it."""
     space = results.problem.space
     near = neighborhood(results.problem, results.rows[[position]], metrics)

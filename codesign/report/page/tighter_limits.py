@@ -21,6 +21,7 @@ from codesign.base.columns import (
     IntArray,
     IntegerMap,
     JsonObject,
+    JsonRows,
     evenly,
 )
 from codesign.insight.explanation.moved_limits import (
@@ -254,7 +255,7 @@ class _Answers:
     def __init__(self, results: Results, points: LimitPoints, tolerance: float) -> None:
         self.results, self.limits, self.tolerance = results, points, tolerance
         self.points = points.objectives[:, : points.n_objectives]
-        self.listed: list[JsonObject] = []
+        self.listed: JsonRows = []
         self.best: ArrayList = []
         self._numbers: dict[tuple[bytes, bool], int] = {}
 

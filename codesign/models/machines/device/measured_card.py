@@ -6,12 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from codesign.base.columns import Column, FloatArray
+from codesign.base.columns import Column, FloatArray, JsonObject
 from codesign.base.schema import Record
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.attention import (
@@ -69,7 +69,7 @@ class MeasuredCard(Record):
     """Name of the card, as its driver has it."""
     day: str
     """Day of the measurements, and versions of the software."""
-    device: dict[str, Any]
+    device: JsonObject
     """Numbers that the driver states, by keys of device files."""
     kernels: tuple[MeasuredKernel, ...]
 

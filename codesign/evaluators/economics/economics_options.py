@@ -7,7 +7,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Amount, PositiveAmount, Record, Share, checked, quantity
+from codesign.base.schema import Amount, Positive, PositiveAmount, Record, Share, checked, quantity
 from codesign.evaluators.economics.shape import shape_of
 from codesign.models.accounts.ownership import (
     ELECTRICITY_USD_PER_KWH,
@@ -135,7 +135,7 @@ class EconomicsOptions(DevicePrice):
     out."""
     network_bandwidth: Annotated[float, quantity("GB/s"), PositiveAmount] | None = None
     """Bandwidth from one device to other nodes, one way; the device's own if left out."""
-    node_size: Annotated[int, Field(ge=1, strict=True)] | None = None
+    node_size: Positive | None = None
     """Devices of one node; the device's own number if left out."""
     demand_tokens_per_s: PositiveAmount | None = None
     """Tokens per second that all users ask for: no instance generates more (Epoch section

@@ -7,16 +7,14 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
-
 from codesign.base.columns import FloatArray, FloatPair, StringDict, Strings, StringTuple
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
-from codesign.base.schema import Fraction, Record, parse_record, quantity, read_document
+from codesign.base.schema import Fraction, Positive, Record, parse_record, quantity, read_document
 from codesign.evaluators.economics.economics_options import EconomicsOptions
 from codesign.evaluators.economics.nccl import Fabric
 from codesign.models.hardware.accelerator import AcceleratorBatch
-from codesign.models.hardware.device import SAME_RATE, load_device
+from codesign.models.hardware.device import SAME_RATE, ByteRate, Rate, load_device
 from codesign.models.machines.device.formats import product_format
 from codesign.models.workload.precision import bits_per_element
 
@@ -32,16 +30,16 @@ none."""
 class PaperDevice(Record):
     """A device with the figures of Epoch's model."""
 
-    peak_16_bit: Annotated[float, quantity("FLOP/s")]
-    peak_8_bit: Annotated[float, quantity("FLOP/s")]
+    peak_16_bit: Rate
+    peak_8_bit: Rate
     """Peak rate with 8-bit weights, and with 4-bit weights too."""
-    bandwidth: Annotated[float, quantity("GB/s")]
+    bandwidth: ByteRate
     capacity: Annotated[float, quantity("GB")]
-    link_bandwidth: Annotated[float, quantity("GB/s")]
+    link_bandwidth: ByteRate
     """Bandwidth within a node, as :class:`.nccl.Fabric` takes it."""
-    network_bandwidth: Annotated[float, quantity("GB/s")]
+    network_bandwidth: ByteRate
     """Bandwidth between nodes, as :class:`.nccl.Fabric` takes it."""
-    node_size: Annotated[int, Field(ge=1, strict=True)]
+    node_size: Positive
     compute_cap: Fraction
     bandwidth_cap: Fraction
     price_usd_per_hour: Annotated[float, quantity("USD")]

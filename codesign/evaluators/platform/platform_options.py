@@ -97,7 +97,7 @@ class PlatformOptions(AccuracyOptions):
     has_nodes: bool | None = None
     """Whether groups that exceed the devices that a node links use the network between nodes;
     if not, all devices are joined by links."""
-    node_size: Annotated[int, Field(ge=1, strict=True)] | None = None
+    node_size: Positive | None = None
     """Devices of a node, instead of what the device's file says."""
     link_latency: Latency = 1e-6
     """Latency of a step over links where the device's file states none: 1 us, as in GenZ's tool."""

@@ -33,7 +33,7 @@ from codesign.base.errors import check_known
 from codesign.base.evaluator import Evaluation, Explanation
 from codesign.base.explanation_rows import OperatorRow
 from codesign.base.metrics import ALL_METRICS, SESSION_METRICS, Metric, chosen_metrics
-from codesign.base.schema import Fraction, Record
+from codesign.base.schema import PositiveAmount, Record, Share
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
 from codesign.evaluators.sessions.hosted_designs import hosted
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
@@ -67,13 +67,11 @@ class MixedWorkload(SessionWorkload):
 
     name: str = ""
     """Name in the metrics of the mix; that of the session if left out."""
-    share: Annotated[Fraction, Field(gt=0, le=1)]
+    share: Share
     """Share of the sessions."""
-    limits: dict[str, Annotated[float, Field(gt=0, allow_inf_nan=False)]] = Field({})
+    limits: dict[str, PositiveAmount] = Field({})
     """Worst value that each metric may have in this workload."""
-    best_usd_per_million_asked_tokens: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = (
-        None
-    )
+    best_usd_per_million_asked_tokens: PositiveAmount | None = None
     """Least price of the designs for this workload alone, from its exact front."""
 
     @field_validator("limits")

@@ -9,7 +9,15 @@ from pydantic import Field
 
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
-from codesign.base.schema import Document, Record, checked, parse_record, quantity, unstored_at
+from codesign.base.schema import (
+    Document,
+    PositiveAmount,
+    Record,
+    checked,
+    parse_record,
+    quantity,
+    unstored_at,
+)
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.phase_machine import machine_class
 from codesign.evaluators.platform.platform_options import PlatformOptions
@@ -70,7 +78,7 @@ class MachineOptions(Record):
     """Options of the evaluator ``npu``, for pools of NPUs."""
     platform: PlatformOptions = Field(default_factory=PlatformOptions)
     """Options of the evaluator ``platform``, for pools of devices."""
-    device_usd_per_hour: Annotated[float | None, Field(gt=0, allow_inf_nan=False)] = None
+    device_usd_per_hour: PositiveAmount | None = None
     """Rent of one device of a pool of devices, USD; the option of ``platform`` if None."""
 
     @property

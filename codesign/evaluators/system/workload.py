@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from codesign.base.errors import KeyedValueError
-from codesign.base.schema import Positive, unstored_at
+from codesign.base.schema import Positive, PositiveAmount, unstored_at
 from codesign.models.workload import LanguageModel, load_model
 from codesign.models.workload.request import (
     BOTH_COUNTS,
@@ -45,9 +45,7 @@ class SystemWorkload(SequenceRecord):
     """The phases that the system serves; with one of them, its pool stands for itself."""
     early_share: Annotated[float, Field(gt=0, lt=1)] = 0.5
     """Share of the generated tokens that a pool ``early`` generates, where there is one."""
-    requests_per_s: Annotated[float | None, Field(gt=0, allow_inf_nan=False), unstored_at(None)] = (
-        None
-    )
+    requests_per_s: Annotated[PositiveAmount | None, unstored_at(None)] = None
     """Requests that arrive per second, at random times (Poisson); adds the metrics
     ``queue_wait_s`` and ``time_to_first_token_p90_s``, which are infinite for systems that do not
     keep up."""

@@ -22,6 +22,7 @@ from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.schema import (
     Document,
     Fraction,
+    Positive,
     Record,
     parse_record,
     quantity,
@@ -35,6 +36,10 @@ LinkKind = Literal[
     "pcie-switch", "pcie-bridge", "pcie-host", "pcie-shared",
 ]  # fmt: skip
 Rate = Annotated[float, quantity("FLOP/s")]
+ByteRate = Annotated[float, quantity("GB/s")]
+_Bytes = Annotated[float, quantity("GB")]
+_Delay = Annotated[float, quantity("us")]
+_Watts = Annotated[float, quantity("W")]
 TimeFactor = Literal[
     "gemm", "attention prefill", "attention decode", "rowwise", "message", "prefill", "decode"
 ]  # fmt: skip
@@ -91,7 +96,7 @@ class Device(Record):
     """Devices of a class share their efficiencies."""
     peak: dict[str, Rate] = Field(min_length=1)
     """Dense matrix FLOP/s by precision; integer operations count as FLOP."""
-    n_cores: Annotated[int, Field(ge=1, strict=True)] | None = None
+    n_cores: Positive | None = None
     """Streaming multiprocessors, compute units, matrix units or cores, over which tiles are spread.
     None if not published; then ``peak`` has no rate in 16 bits either."""
     has_asynchronous_cores: bool = False
@@ -105,44 +110,44 @@ class Device(Record):
     sustained_fraction: Fraction | None = None
     """Part of the peak that large products sustain at the power limit, with random operands;
     None if not measured."""
-    least_power: Annotated[float, quantity("W")] | None = None
+    least_power: _Watts | None = None
     """Lowest power limit that can be set; None if not stated."""
     process_power: float | None = None
     """Power of the die's process over that of an H100's at the same speed; None: equal."""
-    bandwidth: Annotated[float, quantity("GB/s")]
+    bandwidth: ByteRate
     """Peak bytes per second of the main memory."""
-    capacity: Annotated[float, quantity("GB")]
+    capacity: _Bytes
     """Bytes of the main memory."""
     cache: Annotated[float, quantity("MB")] | None = None
     """Bytes of the last cache that all cores share; None: none stated."""
-    kernel_start: Annotated[float, quantity("us")] | None = None
+    kernel_start: _Delay | None = None
     """Seconds that a queued kernel takes which has next to nothing to do; None: none measured."""
-    quantize_start: Annotated[float, quantity("us")] | None = None
+    quantize_start: _Delay | None = None
     """Seconds more for a product of one row whose input is quantized first; None: none measured."""
     clock: Annotated[float, quantity("GHz")] | None = None
     """Clock of the cores under load; None: none stated."""
-    link_bandwidth: Annotated[float, quantity("GB/s")] | None = None
+    link_bandwidth: ByteRate | None = None
     """Bytes per second to the other devices of its node, each way; None: none stated."""
-    n_linked: Annotated[int, Field(ge=1, strict=True)] = 1
+    n_linked: Positive = 1
     """Devices of one node that these links join."""
     link_kind: LinkKind | None = None
     """Topology of these links. NVLink of a generation runs through switches. A ``mesh`` has a link
     for each pair. Cards on PCIe reach their peers through one switch, through the host's bridges
     or through its memory; ``pcie`` alone does not say it. None: another kind. The source of
     ``link_bandwidth`` says it."""
-    link_latency: Annotated[float, quantity("us")] | None = None
+    link_latency: _Delay | None = None
     """Seconds of one step over these links that carries nothing; None: none stated."""
-    network_bandwidth: Annotated[float, quantity("GB/s")] | None = None
+    network_bandwidth: ByteRate | None = None
     """Bytes per second of one device to other nodes, each way; None: none stated."""
-    network_latency: Annotated[float, quantity("us")] | None = None
+    network_latency: _Delay | None = None
     """Seconds of one step between nodes that carries nothing; None: none stated."""
-    slow_bandwidth: Annotated[float, quantity("GB/s")] | None = None
+    slow_bandwidth: ByteRate | None = None
     """Bytes per second that one device reads from the slower memory behind its own, such as its
     host's; None: none stated."""
-    slow_capacity: Annotated[float, quantity("GB")] | None = None
+    slow_capacity: _Bytes | None = None
     """Bytes of that memory for one device; None: none stated, as a host's memory is free to
     choose."""
-    power: Annotated[float, quantity("W")] | None = None
+    power: _Watts | None = None
     """Board power limit in watts."""
     is_announced: bool = False
     """Whether the figures are announced ones, of a device that nobody can buy yet."""

@@ -89,6 +89,9 @@ ACCOUNT_NUMBERS = ("price", "interface_area", "package_area", "endurance", "embo
 if it is not."""
 
 
+_Efficiency = Annotated[Range | None, ranged("1"), unstored_at(None)]
+
+
 class MemoryTechnology(Record):
     """One memory technology, per unit (a stack, a layer, …); every number has a source."""
 
@@ -107,13 +110,13 @@ class MemoryTechnology(Record):
     """Capacity of one unit, bytes."""
     bandwidth: Annotated[Range, ranged("GB/s")]
     """Peak bytes of payload per second of its one port, after metadata, ECC and refresh."""
-    streamed_efficiency: Annotated[Range | None, ranged("1"), unstored_at(None)] = None
+    streamed_efficiency: _Efficiency = None
     """Sustained share of the bandwidth where long rows are read in order, as weights are."""
-    paged_efficiency: Annotated[Range | None, ranged("1"), unstored_at(None)] = None
+    paged_efficiency: _Efficiency = None
     """Sustained share where pages are read in any order, as those of a KV cache are."""
-    gathered_efficiency: Annotated[Range | None, ranged("1"), unstored_at(None)] = None
+    gathered_efficiency: _Efficiency = None
     """Sustained share where short rows are gathered, as of experts that few tokens take."""
-    written_efficiency: Annotated[Range | None, ranged("1"), unstored_at(None)] = None
+    written_efficiency: _Efficiency = None
     """Sustained share of writes."""
     status: Literal["ships", "samples", "announced", "target"] | None = None
     """Status of the technology: sold, sampled to customers, announced, or a target of its maker.

@@ -34,7 +34,7 @@ from pydantic import Field
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import UnknownNameError
-from codesign.base.schema import Fraction, Record, Seconds, Share
+from codesign.base.schema import Fraction, PositiveAmount, Record, Seconds, Share
 from codesign.models.hardware.collective_times import CollectiveKind, wire_bytes
 from codesign.models.machines.device.links import LinkRates, is_of_kind, slowness
 from codesign.models.machines.device.rates import Floats
@@ -56,8 +56,6 @@ _HOSTED_STEP_S = 7e-6
 """Step through the host's memory that carries nothing [ours]: an all-reduce of a kilobyte takes
 those two cards 17.4 us, of which the start is 3."""
 
-_Positive = Annotated[float, Field(gt=0)]
-
 
 class CollectiveConstants(Record):
     """The free constants of collectives on a class of devices."""
@@ -70,7 +68,7 @@ class CollectiveConstants(Record):
     """A step between peers on PCIe that carries nothing."""
     peer: Share
     """Rate of long messages between peers on PCIe, in parts of the link bandwidth."""
-    exchange_steps: _Positive
+    exchange_steps: PositiveAmount
     """Steps of an all-to-all for each doubling of the devices."""
     fill: Seconds
     """Time per chunk, which sets the time to fill the pipeline of chunks."""
@@ -78,14 +76,14 @@ class CollectiveConstants(Record):
     """Rate of long messages, in parts of the link bandwidth."""
     own_copy: Annotated[Fraction, Field(ge=0, le=1)]
     """Bytes on the links that copying a device's own part costs as much as, per byte copied."""
-    latency_factor: dict[str, _Positive]
+    latency_factor: dict[str, PositiveAmount]
     """Factor on all latencies, by kind of link; 1 for others. Latencies are those of cores of
     ``TYPICAL_CLOCK_HZ`` (:func:`~codesign.models.machines.device.links.slowness`)."""
     custom_start: Seconds
     """Start and end of the frameworks' own all-reduce, in a graph."""
     custom_peer: Seconds
     """Waiting for one more device there."""
-    second_shot: _Positive
+    second_shot: PositiveAmount
     """Further waits that two shots need, in parts of those of one shot."""
     custom_link: Share
     """Rate at which its kernel reads, in parts of the link bandwidth."""

@@ -26,7 +26,7 @@ from pydantic import Field
 
 from codesign.base.columns import FloatArray
 from codesign.base.records import frozen
-from codesign.base.schema import Record, Share, quantity
+from codesign.base.schema import Amount, Record, Share, quantity
 from codesign.models.machines.device.clock import (
     CEILING,
     ENERGY_EXPONENT,
@@ -42,7 +42,6 @@ from codesign.models.machines.device.clock import (
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.rates import DeviceRates, Floats
 
-_Part = Annotated[float, Field(ge=0)]
 _Picojoules = Annotated[float, quantity("pJ"), Field(ge=0)]
 
 UNBOUND_JOULES_PER_FLOP = 0.8e-12
@@ -65,9 +64,9 @@ class EnergyConstants(Record):
     memory, likewise: leakage, clocks, caches and vector units."""
     static: Share
     """Part of them that does not fall with the clock, in the same parts."""
-    flop_8bit: _Part
+    flop_8bit: Amount
     """Joules of a FLOP in 8 bits, in parts of those in 16."""
-    flop_4bit: _Part
+    flop_4bit: Amount
     """Joules of a FLOP in 4 bits, likewise."""
     score: _Picojoules
     """Joules of an attention score on an H100, without its products: scale, exponential, sum,

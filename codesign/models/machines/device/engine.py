@@ -29,7 +29,14 @@ from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray, StringDict, StringList
 from codesign.base.errors import check_known
-from codesign.base.schema import Fraction, Latency, Record, parse_record, read_document
+from codesign.base.schema import (
+    Fraction,
+    Latency,
+    PositiveAmount,
+    Record,
+    parse_record,
+    read_document,
+)
 from codesign.models.machines.device.rates import Floats
 
 LARGE_MESSAGE_BYTES = float(56 << 20)
@@ -99,7 +106,7 @@ class EngineConstants(Record):
     """Seconds more for each further request that decodes, of which it tells every rank."""
     host_prompt: Latency
     """Seconds more in a step that has prompts, whose inputs and blocks it prepares."""
-    host_copy: Annotated[float, Field(gt=0)]
+    host_copy: PositiveAmount
     """Rate at which large messages pass a ring, in parts of that between a device and its host."""
     rank_deviation: Latency
     """Standard deviation of the ranks' times between two collectives."""

@@ -10,14 +10,13 @@ H200 on 1 to 8 nodes and of B200 on one. Experts are drawn evenly there, not lim
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Literal
 
 import numpy as np
-from pydantic import Field
 
 from codesign.base.columns import FloatArray
 from codesign.base.errors import UnknownNameError
-from codesign.base.schema import Bandwidth, Record, Seconds, Share
+from codesign.base.schema import Bandwidth, PositiveAmount, Record, Seconds, Share
 from codesign.models.machines.device.links import LinkRates, slowness
 from codesign.models.machines.device.rates import Floats
 from codesign.models.workload.expert_routing import partners
@@ -62,7 +61,7 @@ class ExchangeConstants(Record):
     """Rate of long messages within a node, in parts of the link bandwidth."""
     network: Share
     """Rate of long messages between nodes, in parts of the network bandwidth."""
-    latency_factor: dict[str, Annotated[float, Field(gt=0)]]
+    latency_factor: dict[str, PositiveAmount]
     """Factor on the latencies of the low-latency mode, by kind of link; 1 for others. Those are of
     cores of ``TYPICAL_CLOCK_HZ``, as in collectives."""
 

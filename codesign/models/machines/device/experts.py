@@ -20,7 +20,7 @@ from pydantic import Field
 
 from codesign.base.columns import ArrayPair, BoolArray, FloatArray
 from codesign.base.records import frozen
-from codesign.base.schema import Record, Share, quantity
+from codesign.base.schema import Amount, Record, Share, quantity
 from codesign.models.machines.device.clock import product_share
 from codesign.models.machines.device.corrections import KernelCase
 from codesign.models.machines.device.formats import ProductFormat
@@ -84,7 +84,7 @@ class ExpertConstants(Record):
     """Bytes that each core moves to or from the cache per clock, of activations that fit in it."""
     load_bytes_per_cycle: _PerCycle
     """Bytes of weights that a core loads for its tile per clock."""
-    tile_start: Annotated[float, Field(ge=0)]
+    tile_start: Amount
     """Rows: a tile of a rows takes 1 + start (1/a - 1/256) times longer per row."""
     wave: Annotated[float, Field(ge=0, le=1)]
     """Rounds of tiles for which cores wait in the last of them, in which few have a tile."""
@@ -93,12 +93,12 @@ class ExpertConstants(Record):
     core_flop_per_cycle: dict[str, _PerCycle]
     """Arithmetic per clock of a core that the kernels of a format reach, whatever its peak: those
     for mixed or blockwise formats use instructions of older devices."""
-    passes: Annotated[float, Field(ge=0)]
+    passes: Amount
     """Times that the activations of a pair of token and expert pass memory, each element written
     and read once being 1."""
-    remote_passes: Annotated[float, Field(ge=0)]
+    remote_passes: Amount
     """The same for pairs of other devices, where kernels skip them."""
-    kept_remote_passes: Annotated[float, Field(ge=0)]
+    kept_remote_passes: Amount
     """The same where kernels keep rows of all pairs (Triton and Marlin)."""
 
 

@@ -17,7 +17,7 @@ from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray
 from codesign.base.records import frozen
-from codesign.base.schema import Record, Seconds, Share, quantity
+from codesign.base.schema import Amount, PositiveAmount, Record, Seconds, Share, quantity
 from codesign.models.machines.device.clock import product_share
 from codesign.models.machines.device.corrections import KernelCase
 from codesign.models.machines.device.rates import DeviceRates, Floats
@@ -48,13 +48,11 @@ datasheet's peak over bandwidth is 153 (A100) to 295 (H100), of L40S 419."""
 _PARTIAL_BYTES = 4  # partial sums of a split product are kept in 32 bits [ours]
 _UNQUANTIZED_BYTES = 2  # an input that is yet to be quantized comes in 16 bits
 
-_Positive = Annotated[float, Field(gt=0)]
-
 
 class GemmConstants(Record):
     """The free constants of products on a class of devices."""
 
-    compute: _Positive
+    compute: PositiveAmount
     """Rate of a large product, in parts of what the power limit sustains at its width
     (:mod:`codesign.models.machines.device.clock`); at most the peak counts."""
     integer_core_rate: Annotated[float, quantity("FLOP/s"), Field(gt=0)]
@@ -62,13 +60,13 @@ class GemmConstants(Record):
     whose rate newer cores did not raise."""
     bandwidth: Share
     """Rate of long streams, in parts of the memory's bandwidth."""
-    cache_bytes_per_cycle: _Positive
+    cache_bytes_per_cycle: PositiveAmount
     """Bytes that each core moves to or from the last cache per clock; memory may be faster."""
     overlap: Annotated[float, Field(ge=1)]
     """Exponent of the norm that joins arithmetic and traffic; large: they overlap perfectly."""
     ramp: Seconds
     """Most that a stream loses until it runs at its rate; a short one at most doubles."""
-    core_rate: _Positive
+    core_rate: PositiveAmount
     """Rate of a core within a tile, in parts of its share of the peak. It may pass 1: datasheets
     state a clock below the highest, which cores reach until the power limit (``compute``) binds."""
     operand_rate: Annotated[float, quantity("B/s"), Field(gt=0)]
@@ -82,7 +80,7 @@ class GemmConstants(Record):
     """``kernel_start`` of devices that state none."""
     wave: Share
     """Part of the start that every wave of tiles takes, to fill and to drain its pipeline."""
-    split: Annotated[float, Field(ge=0)]
+    split: Amount
     """Starts that adding up a split product's partial sums takes."""
     quantize: Seconds
     """``quantize_start`` of devices that state none."""
@@ -90,11 +88,11 @@ class GemmConstants(Record):
     """Exponent with which quantizing more rows takes longer to start."""
     fine_scales: Seconds
     """Further time to quantize with a scale for 16 or 32 elements."""
-    converted_starts: Annotated[float, Field(ge=0)]
+    converted_starts: Amount
     """Further starts of products whose weights are converted or whose operands are integers."""
     convert_rate: Annotated[float, quantity("1/s"), Field(gt=0)]
     """Weights per second that a core converts."""
-    row_scale_starts: Annotated[float, Field(ge=0)]
+    row_scale_starts: Amount
     """Further starts of integer products whose input is quantized inside, by rows."""
     row_scale_operands: Share
     """Rate at which cores of such products are fed, in parts of that of others."""

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from codesign.base.columns import Column, FloatArray, JsonObject
-from codesign.base.schema import Record
+from codesign.base.schema import PositiveAmount, Record
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.attention import (
     Attention,
@@ -43,7 +43,7 @@ class MeasuredKernel(Record):
 
     family: Literal["gemm", "attention", "rowwise", "stream", "message"]
     """Stream: a copy or addition of more bytes than caches hold. Message: an all-reduce."""
-    sizes: tuple[Annotated[float, Field(gt=0)], ...]
+    sizes: tuple[PositiveAmount, ...]
     """``[m, n, k]`` of a product; sequences, new tokens and all tokens of each, query heads, KV
     heads and their width of attention; bytes of the others, and devices of a message."""
     role: str = ""

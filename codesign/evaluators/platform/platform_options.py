@@ -23,6 +23,7 @@ from codesign.base.errors import KeyedValueError, reraised_as_value_error
 from codesign.base.schema import (
     Bandwidth,
     Latency,
+    Positive,
     PositiveAmount,
     Share,
     quantity,

@@ -38,7 +38,7 @@ from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
 from codesign.base.metrics import Metric, chosen_metrics
 from codesign.base.records import frozen
-from codesign.base.schema import Record, read_document
+from codesign.base.schema import Positive, Record, read_document
 from codesign.evaluators.functions import engineering, landscapes, sections, zdt_and_dtlz
 from codesign.evaluators.functions.disturbance import normal, shuffled, uniform
 from codesign.evaluators.functions.function import Values
@@ -115,7 +115,7 @@ class FunctionOptions(Record):
 
     function: str
     """Such as ``zdt1``; a wrong name is answered with the list."""
-    steps: Annotated[int, Field(strict=True, ge=1)] = 20
+    steps: Positive = 20
     """The level that stands for a variable's largest value; 0 stands for its least."""
     n_objectives: Annotated[int, Field(strict=True, ge=2, le=5)] | None = None
     """Number of objectives of a function that can have several; its least number if not given."""

@@ -17,7 +17,7 @@ from pydantic import AfterValidator, Field, field_validator
 
 from codesign.base.columns import FloatDict, JsonObject
 from codesign.base.errors import describe_unknown, reraised_as_value_error
-from codesign.base.schema import Amount, Bandwidth, Latency, quantity, unstored_at
+from codesign.base.schema import Amount, Bandwidth, Latency, Share, quantity, unstored_at
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.models.accounts.account_constants import (
     CONSTANTS,
@@ -80,7 +80,7 @@ class NpuOptions(AccuracyOptions):
     """``capacity``: the largest tiles that the on-chip memory holds, what a good compiler does.
     ``array``: operands are streamed anew for every tile of the array, as MemExplorer's tables
     have it."""
-    offchip_efficiency: Annotated[float | None, Field(gt=0, le=1)] = None
+    offchip_efficiency: Share | None = None
     """Share of the off-chip peak bandwidth that streams can use."""
     batch: Literal["best", "capacity"] | None = None
     """Choice of the batch where neither workload nor design says it. ``best``: the power of two
@@ -128,7 +128,7 @@ class NpuOptions(AccuracyOptions):
     ways, NVIDIA)."""
     link_latency: Latency = 1e-6
     """A step over a link that carries nothing: 1 us, as in GenZ's tool."""
-    link_warm_up: Annotated[float, quantity("us"), Field(ge=0), unstored_at(5e-6)] = 5e-6
+    link_warm_up: Annotated[Latency, unstored_at(5e-6)] = 5e-6
     """Fixed start of every message: 5 us, ``T_warmup`` of Eq. 3 in GenZ's tool (version 0.0.16)."""
     link_energy: Annotated[float, quantity("pJ/bit"), Field(ge=0)] = 1.3e-12 * 8
     """Energy of what is sent, J/byte: NVLink, 1.3 pJ/bit (NVIDIA, What Is NVLink?, 2023)."""

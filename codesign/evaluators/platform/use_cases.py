@@ -9,7 +9,7 @@ from typing import Annotated
 from pydantic import Field
 
 from codesign.base.errors import check_known
-from codesign.base.schema import Record, quantity, read_records
+from codesign.base.schema import Positive, Record, quantity, read_records
 
 _FILE = Path(__file__).parent / "use_cases.yaml"
 
@@ -17,11 +17,11 @@ _FILE = Path(__file__).parent / "use_cases.yaml"
 class UseCase(Record):
     """Tokens of one request of an application, and its time limits."""
 
-    prompt_tokens: int = Field(ge=1)
+    prompt_tokens: Positive
     """Tokens of the prompt, retrieved passages included."""
-    generated_tokens: int = Field(ge=1)
+    generated_tokens: Positive
     """Tokens of one answer."""
-    beams: int = Field(ge=1)
+    beams: Positive
     """Answers that are generated side by side."""
     time_to_first_token_s: Annotated[float, quantity("s")] = Field(alias="time_to_first_token")
     """Limit on the prefill."""

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, model_validator
 
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Positive, Record, checked, quantity, unstored_at
+from codesign.base.schema import Bandwidth, Positive, Record, checked, quantity, unstored_at
 from codesign.evaluators.system.system_options import MachineChoice, machine_choice
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
@@ -73,7 +73,7 @@ class SessionsOptions(Record):
         MachineChoice(name="npu")
     )
     """Evaluator of the machines and its options: any that serves one phase of a request."""
-    cache_link: Annotated[float, quantity("GB/s"), Field(gt=0, allow_inf_nan=False)] = 55e9
+    cache_link: Annotated[Bandwidth, Field(allow_inf_nan=False)] = 55e9
     """Rate of the link to the outer caches, each way: sixteen lanes of PCIe 5, 63 GB/s less the
     packets' headers [ours]."""
     cache_link_energy: Annotated[float, quantity("pJ/bit"), Field(ge=0, allow_inf_nan=False)] = (

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from codesign.base.columns import StringDict
 from codesign.base.errors import KeyedValueError, reraised_as_value_error
-from codesign.base.schema import Record, unstored_at
+from codesign.base.schema import Positive, Record, unstored_at
 from codesign.base.units import parse_quantity
 
 Level = Literal["low", "typical", "high"]
@@ -127,7 +127,7 @@ class MemoryTechnology(Record):
     """Year and month for which the numbers hold."""
     edition: str = ""
     """Publication whose numbers these are, kept as it printed them."""
-    data_pins: Annotated[int, Field(gt=0)] | None = None
+    data_pins: Positive | None = None
     """Signals that carry data, of one unit; no metric depends on them. None: nobody states them."""
     shoreline: Annotated[Range, ranged("mm")] = Range(low=0, typical=0, high=0)
     """Metres of die edge that its interface takes; 0 of a memory that is bonded onto the die."""

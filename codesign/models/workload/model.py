@@ -119,6 +119,8 @@ UNQUANTIZED_PARTS = ("embedding", "lm_head", "router", "norm")
 """Parts in 16 bits in published checkpoints in AWQ, GPTQ, FP8, NVFP4 and MXFP4: vLLM's
 documentation of quantization, and Hugging Face's AutoAWQ, GPTQ, compressed-tensors and fp8."""
 
+_Optional = Annotated[Positive | None, unstored_at(None)]
+
 
 class LanguageModel(Record):
     """A decoder-only transformer, or a diffusion model of the same shape.
@@ -142,7 +144,7 @@ class LanguageModel(Record):
     """Heads with keys and values of their own, the most that a layer has; unused with MLA."""
     head_dim: Positive
     """Width of a head, the most that a layer has; unused with MLA."""
-    value_head_dim: Annotated[Positive | None, unstored_at(None)] = None
+    value_head_dim: _Optional = None
     """Width of a head's value without MLA, if it differs from that of a query and a key."""
     vocab_size: Positive
     """Rows of the embedding table."""
@@ -223,7 +225,7 @@ class LanguageModel(Record):
     """Width of one expert."""
     n_shared_experts: Natural = 0
     """Experts that every token uses besides."""
-    moe_latent_size: Annotated[Positive | None, unstored_at(None)] = None
+    moe_latent_size: _Optional = None
     """Width of what routed experts read and write, to and from which matrices lead; None: the
     model's."""
     shared_expert_intermediate_size: Positive | None = None
@@ -250,11 +252,11 @@ class LanguageModel(Record):
     v_head_dim: Positive | None = None
     """Width of a head's value."""
 
-    index_n_heads: Annotated[Positive | None, unstored_at(None)] = None
+    index_n_heads: _Optional = None
     """Heads of the indexer, which scores the tokens that MLA may attend to (DeepSeek-V3.2)."""
-    index_head_dim: Annotated[Positive | None, unstored_at(None)] = None
+    index_head_dim: _Optional = None
     """Width of an indexer's query, and of the one key that it keeps of each token."""
-    index_topk: Annotated[Positive | None, unstored_at(None)] = None
+    index_topk: _Optional = None
     """Tokens with the highest scores, to which MLA attends; None: to all."""
     index_kpool: Annotated[Positive, unstored_at(1)] = 1
     """Tokens that share an indexer's key (GLM-5.3-Flash)."""

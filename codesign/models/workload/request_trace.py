@@ -20,7 +20,7 @@ from pydantic import Field
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError
 from codesign.base.records import frozen, picked_values
-from codesign.base.schema import Document, Positive, Record, parse_record
+from codesign.base.schema import Amount, Document, Positive, Record, parse_record
 
 BLOCK_TOKENS = 512
 """Tokens of a block; the last of a prompt may be shorter."""
@@ -31,7 +31,7 @@ _MOST_BYTES = 1 << 30
 class _Request(Record):
     """A line of a trace; further keys are ignored."""
 
-    timestamp: Annotated[float, Field(ge=0, allow_inf_nan=False)]
+    timestamp: Amount
     input_length: Positive
     output_length: Positive
     hash_ids: tuple[Annotated[int, Field(ge=0, strict=True)], ...]

@@ -21,8 +21,8 @@ from codesign.base.schema import (
     Natural,
     Positive,
     Record,
+    Seconds,
     parse_record,
-    quantity,
     read_document,
     read_records,
 )
@@ -44,7 +44,7 @@ class Turn(Record):
     """Tokens that the user or a tool adds."""
     generated_tokens: Positive
     """Tokens of the answer."""
-    think_time: Annotated[float, quantity("s"), Field(ge=0, allow_inf_nan=False)] = 0.0
+    think_time: Annotated[Seconds, Field(allow_inf_nan=False)] = 0.0
     """Mean time before the turn, while the user thinks or a tool runs."""
 
 

@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from pydantic import Field
-
 from codesign.base.errors import known_entry
-from codesign.base.schema import Record, read_records
+from codesign.base.schema import Positive, Record, read_records
 
 _FILE = Path(__file__).parent / "traces.yaml"
 
@@ -16,9 +14,9 @@ _FILE = Path(__file__).parent / "traces.yaml"
 class Trace(Record):
     """Mean token counts of a request."""
 
-    prompt_tokens: int = Field(ge=1)
+    prompt_tokens: Positive
     """Tokens of the prompt."""
-    generated_tokens: int = Field(ge=1)
+    generated_tokens: Positive
     """Tokens generated after it."""
     description: str = ""
     """Description of what was traced."""

@@ -73,7 +73,7 @@ class FarmDescription(Record):
     """False sends pickles in the clear and reads them from anybody; needs ``trusts_network``."""
     trusts_network: bool = False
     """States that everybody who reaches ``address`` may run programs as this user."""
-    heartbeat: Annotated[int, Field(strict=True, ge=1)] = 30
+    heartbeat: Count = 30
     """Seconds between signs of life of a node; four missed ones, and its tasks are lost."""
     options: JsonObject = Field(default_factory=dict)
     """Further arguments of Parsl's provider, such as ``partition`` and ``account``."""

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.errors import needing_extra
-from codesign.base.schema import Record
+from codesign.base.schema import PositiveAmount, Record
 from codesign.search.observations import Observations
 from codesign.search.optimizers.base import BaseOptimizer, Count, KeySet
 from codesign.search.optimizers.history import scaled_excess
@@ -42,9 +42,9 @@ class Nsga2(BaseOptimizer):
         """Designs that survive a generation, and that one generation proposes."""
         crossover: Annotated[float, Field(ge=0, le=1)] = 0.9
         """Probability that a pair of parents is mixed and not copied."""
-        mutations: Annotated[float, Field(gt=0)] = 1.0
+        mutations: PositiveAmount = 1.0
         """Parameters that mutate in one design, on average."""
-        mutation_index: Annotated[float, Field(gt=0)] = 3.0
+        mutation_index: PositiveAmount = 3.0
         """Index of polynomial mutation of numbers: the larger, the shorter the steps."""
 
     knows_pending = True

@@ -13,10 +13,8 @@ from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
-from pydantic import Field
-
 from codesign.base.columns import FloatPair, StringList, StringTuple
-from codesign.base.schema import Record, parse_record, read_document
+from codesign.base.schema import Positive, PositiveAmount, Record, parse_record, read_document
 from codesign.models.hardware.device import Device, load_device
 
 ERRORS_FILE = Path(__file__).parent / "expected_errors.yaml"
@@ -45,7 +43,7 @@ _FAMILIES = {
 class MeasuredError(Record):
     """Relative errors of a group of predictions, as shares."""
 
-    cases: int = Field(ge=1)
+    cases: Positive
     """Measurements that were predicted."""
     median: float
     """Median size of the error."""
@@ -58,9 +56,9 @@ class MeasuredError(Record):
 class EnergyError(MeasuredError):
     """Errors of the energy of kernels at predicted times, by constants of an H100's watts."""
 
-    low: float = Field(gt=0)
+    low: PositiveAmount
     """Measured over predicted energy that 5 % of the kernels stay below."""
-    high: float = Field(gt=0)
+    high: PositiveAmount
     """Measured over predicted energy that 5 % of the kernels exceed."""
 
 
@@ -72,8 +70,8 @@ class TimeError(MeasuredError):
     cases: conformal prediction that leaves out groups, as jackknife+ does cases [Barber2021]_.
     """
 
-    low: float = Field(gt=0)
-    high: float = Field(gt=0)
+    low: PositiveAmount
+    high: PositiveAmount
     groups: int
     covered: float
     """Share of a left-out group inside, in the mean over groups."""

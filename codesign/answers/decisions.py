@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Self
 from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.campaigns import Reading
 from codesign.base.columns import FloatSequence, Strings
-from codesign.base.records import stated_values
+from codesign.base.records import drop_none
 from codesign.insight.decisions.breakeven import PRECISION, Goal
 from codesign.insight.decisions.decide import Verdict
 from codesign.insight.decisions.plane import PRECISION as PLANE_PRECISION
@@ -206,7 +206,7 @@ class ValueFrontEntry(Entry):
     @classmethod
     def describe(cls, front: ValueFront, problem: Problem) -> Self:
         """The entry of a front."""
-        design = front.design and stated_values(front.design)
+        design = front.design and drop_none(front.design)
         return cls.read(front, design=design, objectives=problem.natural_values(front.objectives))
 
 

@@ -12,7 +12,7 @@ from codesign.answers.answer import Answer, Design, Entry, Numbers
 from codesign.answers.uncertainty import Uncertainty
 from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject, Strings
 from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
-from codesign.base.records import stated_values
+from codesign.base.records import drop_none
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.explanation.distance import Measure
 from codesign.search.problem import Problem
@@ -145,7 +145,7 @@ class EvaluateAnswer(Answer, version=2):
             space=evaluated.space.name,
             **evaluated.inputs,
             profile=evaluated.reading.get("profile"),
-            design=stated_values(evaluated.design),
+            design=drop_none(evaluated.design),
             derived=evaluated.derived,
             feasible=evaluated.is_feasible,
             violations=evaluated.violations,

@@ -11,7 +11,7 @@ from pydantic import Field
 from codesign.answers.answer import Answer, Design, Entry
 from codesign.base.columns import IntegerMap, IntegerSequence, Strings
 from codesign.base.metrics import Metric
-from codesign.base.records import stated_values
+from codesign.base.records import drop_none
 from codesign.models.hardware.device import Device
 from codesign.models.memtech import MemoryTechnology
 from codesign.models.workload.reuse import ReuseSummary
@@ -127,7 +127,7 @@ class SpaceAnswer(Answer):
             constraints=[constraint.text for constraint in space.constraints],
             pools=pools,
             links=links,
-            designs={name: stated_values(design) for name, design in space.designs.items()},
+            designs={name: drop_none(design) for name, design in space.designs.items()},
         )
 
 

@@ -179,10 +179,12 @@ def check_known(
         raise UnknownNameError(kind, got, map(str, known), where)
 
 
-def known_entry(kind: str, got: str, known: Mapping[str, Entry], where: str | None = None) -> Entry:
-    """The entry of a name, which must be among the known ones; see :func:`check_known`."""
-    check_known(kind, got, known, where)
-    return known[got]
+def entry_named(
+    noun: str, name: str, entries: Mapping[str, Entry], where: str | None = None
+) -> Entry:
+    """Entry of a name, which must be one of the entries' names; see :func:`check_known`."""
+    check_known(noun, name, entries, where)
+    return entries[name]
 
 
 class InfeasibleError(InputError):

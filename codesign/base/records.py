@@ -25,16 +25,16 @@ def frozen(cls: type[Class]) -> type[Class]:
     return dataclass(frozen=True)(cls)
 
 
-def stated_values(values: Mapping[Key, Value | None]) -> dict[Key, Value]:
-    """The values that are not None, by their keys."""
+def drop_none(values: Mapping[Key, Value | None]) -> dict[Key, Value]:
+    """Copy without the keys whose value is None."""
     return {key: value for key, value in values.items() if value is not None}
 
 
-def picked_values(values: Mapping[Key, Value], keys: Iterable[Key]) -> dict[Key, Value]:
-    """The values under some keys, in the order of these; what has none is left out."""
+def select_keys(values: Mapping[Key, Value], keys: Iterable[Key]) -> dict[Key, Value]:
+    """Values of some keys, in the order of these keys; absent keys are ignored."""
     return {key: values[key] for key in keys if key in values}
 
 
-def remaining_values(values: Mapping[Key, Value], keys: Container[object]) -> dict[Key, Value]:
-    """The values under all keys but some."""
+def drop_keys(values: Mapping[Key, Value], keys: Container[object]) -> dict[Key, Value]:
+    """Copy without some keys."""
     return {key: value for key, value in values.items() if key not in keys}

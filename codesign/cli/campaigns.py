@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.base.errors import InputError, JobError
-from codesign.base.records import stated_values
+from codesign.base.records import drop_none
 from codesign.base.text import shown_path
 from codesign.cli import completion
 from codesign.cli.output import AsJson, report, say, terminal_width
@@ -84,7 +84,7 @@ def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
 
     from codesign.base.schema import sentence_of
 
-    values = stated_values(flags)
+    values = drop_none(flags)
     try:
         return type(execution).model_validate(execution.model_dump() | values)
     except ValidationError as error:

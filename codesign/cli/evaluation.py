@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.base.errors import InputError, known_entry
-from codesign.base.records import frozen, remaining_values, stated_values
+from codesign.base.errors import InputError, entry_named
+from codesign.base.records import drop_keys, drop_none, frozen
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import (
@@ -117,7 +117,7 @@ def evaluate(
         title, result = _campaign_evaluation(loaded, subject)
     else:
         strays = {"--folder": folder, "--pick": subject.pick}
-        stray = [*stated_values(strays)]
+        stray = [*drop_none(strays)]
         _refuse(stray, "it is of a --campaign")
         title, result = _flag_evaluation(subject, question)
     distance = None if campaign is None else _distance(loaded, result)
@@ -167,7 +167,7 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
         raise InputError(f"{repeated[0]!r} is given twice", "--request")
     if "trace" in inputs and inputs.keys() & _TOKENS - {"trace"}:
         raise InputError("expected --workload, or --prompt-tokens and --generated-tokens, got both")
-    inputs |= stated_values(more)
+    inputs |= drop_none(more)
     if not (inputs or path or question.evaluator):
         raise InputError(
             f"expected a model and its work, such as: codesign evaluate {design or 'D1'} "
@@ -175,14 +175,14 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
         )
     # A trace on the command line replaces the file's token counts, and the other way round.
     dropped = _TOKENS if inputs.keys() & _TOKENS else set()
-    filed = remaining_values(file.workload, dropped)
+    filed = drop_keys(file.workload, dropped)
     space = api.load_space(subject.space or file.space or _DEFAULT_SPACE)
     pairs = read_pairs("--set", subject.settings)
     values: Fields = {}
     if path is not None:
         values = file.choose(design)
     elif design is not None:
-        values = known_entry("design", design, space.designs, f"space {space.name}")
+        values = entry_named("design", design, space.designs, f"space {space.name}")
     _check_design({**values, **pairs}, space)
     with naming(
         {
@@ -342,7 +342,7 @@ class _DesignFile:
         if not self.designs:
             raise InputError("holds no design", self.source)
         design_name = next(iter(self.designs)) if name is None else name
-        design = known_entry("design", design_name, self.designs, self.source)
+        design = entry_named("design", design_name, self.designs, self.source)
         if not isinstance(design, dict):
             raise InputError(f"expected parameters with values, got {design!r}", self.source)
         # As a space file has it, with a source beside the values; or the values alone.

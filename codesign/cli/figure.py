@@ -11,7 +11,7 @@ import typer
 
 from codesign.base.errors import InputError, check_known, mistakes_at
 from codesign.base.files import ending_of
-from codesign.base.records import frozen, stated_values
+from codesign.base.records import drop_none, frozen
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder, front_to_draw
 from codesign.cli.export import check_ended, check_evaluated, place_notes
@@ -82,7 +82,7 @@ def figure(
         options = {
             "--design": design, "--width": drawing.width, "--partial": drawing.partial or None,
         }  # fmt: skip
-        flags = [*stated_values(options)]
+        flags = [*drop_none(options)]
         if flags:
             raise InputError(f"expected a kind of figure before {words[0]!r}", ", ".join(flags))
         _draw_both(words[0], form or "pdf", output, folder, as_json)

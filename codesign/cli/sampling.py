@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from codesign.base.errors import InputError
-from codesign.base.records import stated_values
+from codesign.base.records import drop_none
 
 Samples = Annotated[
     int | None, typer.Option(min=1, max=100_000, help="Draws from the ranges. [500]")
@@ -22,7 +22,7 @@ def sampling(flag: str, is_on: bool, samples: int | None, seed: int | None) -> d
         InputError: An option of the draws is set, but the option that draws is not.
     """
     flag_values = {"samples": samples, "seed": seed}
-    draws = stated_values(flag_values)
+    draws = drop_none(flag_values)
     if draws and not is_on:
         raise InputError(f"--{next(iter(draws))} is of use only with {flag}")
     return draws

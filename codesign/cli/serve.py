@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from codesign.base.errors import InputError, needing_extra
-from codesign.base.records import stated_values
+from codesign.base.records import drop_none
 from codesign.cli.campaigns import Folder
 from codesign.cli.flags import naming
 from codesign.cli.heartbeat import describe_by
@@ -45,7 +45,7 @@ def serve(
     The address that is printed works on this machine only, until Ctrl-C.
     """
     flags = {"--space": space, "--model": model, "--workload": workload, "--phase": phase}
-    stray_flags = [*stated_values(flags)]
+    stray_flags = [*drop_none(flags)]
     if campaign is not None and stray_flags:
         raise InputError(
             f"expected no {', '.join(stray_flags)}: the campaign {campaign} says all of it"

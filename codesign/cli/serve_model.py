@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.base.errors import InputError, mistakes_at
-from codesign.base.records import frozen, stated_values
+from codesign.base.records import drop_none, frozen
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import flag, set_flags
@@ -360,7 +360,7 @@ def _stream(
             others["--sessions-per-s"] = requests.sessions_per_s
         else:
             others["--trace"] = requests.trace
-        stray = [*set_flags(tokens), *stated_values(others)]
+        stray = [*set_flags(tokens), *drop_none(others)]
         if stray:
             source = "--session" if requests.session else "--trace"
             raise InputError(f"expected requests of {source} alone, got {', '.join(stray)} too")
@@ -414,7 +414,7 @@ def _service_level(request: RequestFlags) -> LatencyLimits | None:
 
 
 def _refuse(flags: Mapping[str, object], expected: str) -> None:
-    if listed := ", ".join(sorted(stated_values(flags))):
+    if listed := ", ".join(sorted(drop_none(flags))):
         raise InputError(f"expected {expected} with {listed}")
 
 
@@ -425,9 +425,7 @@ def _pool_row(machine: ServingMachine, role: Any, n_machines: int) -> PoolInputs
     return PoolInputs(
         role=role,
         design={
-            name: value
-            for name, value in stated_values(machine.design).items()
-            if name != "batch_size"
+            name: value for name, value in drop_none(machine.design).items() if name != "batch_size"
         },
         machines=n_machines,
         devices=n_machines * machine.n_devices,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 import typer
 
 from codesign.base.errors import InputError, UnknownNameError
-from codesign.base.records import frozen, stated_values
+from codesign.base.records import drop_none, frozen
 from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
@@ -100,7 +100,7 @@ class RequestFlags:
             "--prompt-tokens": self.prompt_tokens,
             "--generated-tokens": self.generated_tokens,
         }
-        token_flags = [*stated_values(tokens)]
+        token_flags = [*drop_none(tokens)]
         if len(token_flags) != (2 if self.use_case is None else 0):
             token_flags = [*(() if self.use_case is None else ("--use-case",)), *token_flags]
             raise InputError(

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.base.errors import InputError, check_known, known_entry
-from codesign.base.records import frozen, remaining_values
+from codesign.base.errors import InputError, check_known, entry_named
+from codesign.base.records import drop_keys, frozen
 from codesign.cli.flag_records import flag_names, set_flags
 from codesign.cli.flags import check_figure, count, naming, numbers
 from codesign.cli.output import AsJson, make_console, report, say
@@ -359,8 +359,8 @@ def _report_instance(
         )
         explanation = replace(
             explanation,
-            metrics=remaining_values(explanation.metrics, hidden),
-            ranges=remaining_values(explanation.ranges, hidden),
+            metrics=drop_keys(explanation.metrics, hidden),
+            ranges=drop_keys(explanation.ranges, hidden),
             notes=[*explanation.notes, note],
         )
     answer = SizeAnswer(
@@ -461,7 +461,7 @@ def _vary(question: SizeQuestion, workload: Fields, settings: JsonObject, as_jso
     from codesign.report import size_tables
 
     study, axis = question.study, question.study.vary or ""
-    varied = known_entry("axis", axis, scaling.AXES, "--vary")
+    varied = entry_named("axis", axis, scaling.AXES, "--vary")
     # GenZ varies numbers of an accelerator that nobody measured, so bounds are the default.
     settings = {"profile": "ideal", **settings} | ({"offload": True} if axis == "offload" else {})
     devices = named_devices(question.on or [str(scaling.REFERENCE_FILE)])

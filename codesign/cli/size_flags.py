@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from codesign.base.errors import InputError
-from codesign.base.records import frozen, stated_values
+from codesign.base.records import drop_none, frozen
 from codesign.cli.flag_records import filled_keys, flag
 from codesign.cli.flags import number
 from codesign.cli.serving_flags import (
@@ -61,7 +61,7 @@ class DemandFlags:
         demands = {
             "--users": self.users, "--requests-per-s": self.requests_per_s, "--burst": self.burst
         }  # fmt: skip
-        stated = [*stated_values(demands)]
+        stated = [*drop_none(demands)]
         if not stated:
             return None
         if len(stated) > 1:

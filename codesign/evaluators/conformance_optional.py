@@ -24,7 +24,7 @@ from codesign.base.columns import (
 )
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
-from codesign.base.records import remaining_values
+from codesign.base.records import drop_keys
 from codesign.evaluators.clauses import (
     answer,
     check_arrays,
@@ -206,7 +206,7 @@ def _check_best_case(
         is_among = np.array([value in among for value in (*designs[name].values, None)])
         inside &= is_among[designs[name].codes]
     positions = np.flatnonzero(inside)
-    decided = taken(remaining_values(designs, values), positions)
+    decided = taken(drop_keys(designs, values), positions)
 
     def best_case(metric_names: Strings) -> Arrays:
         return answer(

@@ -18,7 +18,7 @@ from codesign.base.columns import (
 from codesign.base.evaluator import Evaluator, Explanation, PoolAccount, reading_of
 from codesign.base.metrics import Metric
 from codesign.base.notebook import metric_text, table_html
-from codesign.base.records import frozen, stated_values
+from codesign.base.records import drop_none, frozen
 from codesign.base.schema import Record
 from codesign.search.derived_metrics import DerivedMetric
 from codesign.space import DesignSpace
@@ -172,7 +172,7 @@ class EvaluatedDesign(_LimitedDesign):
 
     def _repr_html_(self) -> str:
         """The design and its metrics in a notebook."""
-        values = stated_values(self.design)
+        values = drop_none(self.design)
         units = {metric.name: metric for metric in self.known_metrics}
         metrics = [
             (name, metric_text(value, units[name]) if name in units else f"{value:.4g}")

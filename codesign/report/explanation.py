@@ -5,7 +5,7 @@ from __future__ import annotations
 from rich.table import Table
 
 from codesign.base.columns import FieldRows, JsonRows, StringDict
-from codesign.base.records import remaining_values
+from codesign.base.records import drop_keys
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report.edge import edge_words
 from codesign.report.labels import (
@@ -102,7 +102,7 @@ _NOT_PRINTED = ("title", "component", "banks", "matrix_bound")
 
 
 def _printed(rows: FieldRows) -> JsonRows:
-    return [remaining_values(row, _NOT_PRINTED) | {"technology": bank_words(row)} for row in rows]
+    return [drop_keys(row, _NOT_PRINTED) | {"technology": bank_words(row)} for row in rows]
 
 
 def _settings(evaluated: EvaluatedDesign) -> tuple[StringDict, list[Table]]:
@@ -120,7 +120,7 @@ def _settings(evaluated: EvaluatedDesign) -> tuple[StringDict, list[Table]]:
 
 def timeline_table(rows: FieldRows, width: int) -> Table:
     """The way of one request through a system; no rows for what is none."""
-    shown_rows = [remaining_values(row, ("kind", "sets_rate")) for row in rows]
+    shown_rows = [drop_keys(row, ("kind", "sets_rate")) for row in rows]
     table = rows_table("One request that waits for nobody", shown_rows, width, _TIMELINE_COLUMNS)
     lines = [limit_words(rows), str(table.caption or "")]
     table.caption = "\n".join(filter(None, lines)) or None

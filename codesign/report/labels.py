@@ -10,7 +10,7 @@ from typing import Any
 
 from codesign.base.columns import Fields, JsonObject, StringDict, StringList
 from codesign.base.metrics import METRICS, Metric
-from codesign.base.records import stated_values
+from codesign.base.records import drop_none
 from codesign.base.units import format_engineering
 from codesign.space import DesignSpace
 
@@ -298,7 +298,7 @@ def describe_design(design: Fields, technologies: Iterable[str] = ()) -> str:
         technologies: All those that could stand in the design, so that short names stay
             unambiguous within a table.
     """
-    settings = stated_values(design)
+    settings = drop_none(design)
     array, lanes = settings.pop("pe_array", None), settings.pop("vector_length", None)
     dies, layers = settings.pop("sram_dies", 0), settings.pop("sram_3d_layers", 0)
     sram = memory_words(settings.pop("sram_technology", "sram"))

@@ -14,7 +14,7 @@ import numpy as np
 
 from codesign.base.columns import Columns, FloatArray, IntegerPair, StringDict
 from codesign.base.errors import InputError
-from codesign.base.records import frozen, stated_values
+from codesign.base.records import drop_none, frozen
 from codesign.evaluators.npu.npu_options import NpuOptions, account_constants
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.hardware.accelerator import (
@@ -167,7 +167,7 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
         InputError: The evaluator models no array with memory levels.
     """
     evaluator, design = evaluated.evaluator, evaluated.design
-    present = stated_values(design).keys()
+    present = drop_none(design).keys()
     missing = REQUIRED_PARAMETERS - present
     if missing or not evaluator.offers("technologies"):
         why = f"lacks {', '.join(sorted(missing))}" if missing else "has no memory technologies"

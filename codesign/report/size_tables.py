@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from codesign.answers.sizing import DeploymentEntry, SizeAnswer
 from codesign.base.columns import Fields, StringDict, StringList, StringMap
 from codesign.base.metrics import PLATFORM_METRICS
-from codesign.base.records import picked_values
+from codesign.base.records import select_keys
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.deployments import Pool
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
@@ -275,7 +275,7 @@ def choices_table(answer: SizeAnswer, n_rows: int, width: int) -> Tables:
     )
     listed_rows = [
         {**{key: row[key] for key in row if key not in PLATFORM_METRICS},
-         **picked_values(row, _CHOICE_METRICS)}
+         **select_keys(row, _CHOICE_METRICS)}
         for row in choices.ways[:n_rows]
     ]  # fmt: skip
     table = rows_table(title, listed_rows, width)

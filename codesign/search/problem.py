@@ -33,7 +33,7 @@ from codesign.base.errors import (
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
 from codesign.base.metrics import Metric, Sense, flipped, flipped_columns
-from codesign.base.records import frozen, picked_values
+from codesign.base.records import frozen, select_keys
 from codesign.base.units import DIMENSIONLESS, parse_unit
 from codesign.search.derived_metrics import DerivedMetric, provenance_of
 from codesign.search.observations import Observations
@@ -321,7 +321,7 @@ class Problem:
             if name in predicted
         }
         known_with_derived = self.add_derived(own_sources)
-        values = picked_values(known_with_derived, names)
+        values = select_keys(known_with_derived, names)
         if not all(np.isfinite(column).all() for column in values.values()):
             raise JobError(f"evaluator {self.evaluator_name!r} predicted what is not finite")
         return values

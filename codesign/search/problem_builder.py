@@ -16,7 +16,7 @@ from codesign.base.errors import (
     UnusableValueError,
     check_known,
     describe_unknown,
-    known_entry,
+    entry_named,
 )
 from codesign.base.evaluator import Evaluator, LinkDescription, PoolDescription, checked_evaluator
 from codesign.base.metrics import Metric
@@ -196,7 +196,7 @@ def read_sense(text: str, where: str | None) -> tuple[str, str]:
 def _read_objective(text: str, is_known: Iterable[Metric], where: str | None) -> Objective:
     sense, name = read_sense(text, where)
     metrics = {metric.name: metric for metric in is_known}
-    metric = known_entry("metric", name, metrics, where)
+    metric = entry_named("metric", name, metrics, where)
     return Objective(metric, "minimize" if sense == "minimize" else "maximize", where)
 
 

@@ -20,7 +20,7 @@ from codesign.base.columns import (
     JsonRows,
 )
 from codesign.base.errors import InputError, JobError
-from codesign.base.records import frozen, picked_values
+from codesign.base.records import frozen, select_keys
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.plateaus import folded_front
 from codesign.report.chart import Axis, Chart, Line, Mark, Panel, Points
@@ -316,7 +316,7 @@ def session_of_campaign(campaign: Campaign) -> Session:
         results.rows[positions],
         results.objectives[positions],
         results.exact is not None,
-        picked_values(places, PICK_KEYS),
+        select_keys(places, PICK_KEYS),
     )
     return Session(prepared, name, front if len(problem.objectives) > 1 else None)
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from codesign.base.errors import InputError
-from codesign.base.records import stated_values
+from codesign.base.records import drop_none
 from codesign.base.resources import find
 from codesign.base.schema import (
     Document,
@@ -53,4 +53,4 @@ def _merged(stated: Any, inherited: Any) -> Any:
     if not (isinstance(stated, dict) and isinstance(inherited, dict)):
         return stated
     merged = inherited | {key: _merged(value, inherited.get(key)) for key, value in stated.items()}
-    return stated_values(merged)
+    return drop_none(merged)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from codesign.base.columns import Fields, JsonObject, StringDict, StringList, Strings, StringTuple
 from codesign.base.errors import InputError, UnknownNameError, check_known
-from codesign.base.records import frozen, remaining_values
+from codesign.base.records import drop_keys, frozen
 from codesign.base.schema import Document, KeyPath, parse_record
 from codesign.space.pool_records import LINK_PARAMETERS, ROLES, LinkRecord, PoolRecord, Role
 from codesign.space.space_records import SpaceRecord
@@ -224,7 +224,7 @@ def _section(document: Document, key: str) -> Iterator[tuple[str, JsonObject]]:
 def _pools(document: Document, overlay: Callable[[Document], Document]) -> Iterator[PoolDefinition]:
     for name, stated in _section(document, "pools"):
         path = ("pools", name)
-        own_stated = remaining_values(stated, _SECTIONS)
+        own_stated = drop_keys(stated, _SECTIONS)
         record = parse_record(document, PoolRecord, own_stated, path)
         if record.role is None and name not in ROLES:
             raise UnknownNameError("role", name, ROLES, document.where(*path))
@@ -277,7 +277,7 @@ def _joined(
     links: tuple[tuple[LinkEnds, LinkRecord], ...],
 ) -> Document:
     """The space of the whole: what each pool and each link becomes, then what the file adds."""
-    data = remaining_values(document.data, ("pools", "links"))
+    data = drop_keys(document.data, ("pools", "links"))
     data |= {key: dict(data.get(key, {})) for key in _SECTIONS if key != "constraints"}
     data["constraints"] = []
     origins: dict[KeyPath, tuple[Document, KeyPath]] = {}

@@ -23,8 +23,8 @@ from codesign.base.columns import (
     Value,
     ValueMap,
 )
-from codesign.base.errors import InputError, ProblemList, describe_unknown, known_entry
-from codesign.base.records import picked_values, remaining_values, stated_values
+from codesign.base.errors import InputError, ProblemList, describe_unknown, entry_named
+from codesign.base.records import drop_keys, drop_none, select_keys
 from codesign.base.units import Unit
 from codesign.space.components import Component, components_of
 from codesign.space.expression_parser import parse_expression
@@ -339,7 +339,7 @@ class DesignSpace:
 
     def design(self, row: IntArray) -> dict[str, Value]:
         """The design of a (d,) row by parameter name, without what is absent."""
-        return stated_values(self.decode(row[None, :])[0])
+        return drop_none(self.decode(row[None, :])[0])
 
     def encode(self, design: Mapping[str, object], where: str | None = None) -> IntArray:
         """(1, d) the canonical row of a design given by parameter name.
@@ -352,9 +352,9 @@ class DesignSpace:
         Raises:
             InputError: Unknown names or values (the nearest is offered), or one that is missing.
         """
-        machines = picked_values(design, self.pools)
+        machines = select_keys(design, self.pools)
         if machines:
-            rest = remaining_values(design, machines)
+            rest = drop_keys(design, machines)
             design = self._machine_values(machines, where) | rest
         problems = ProblemList(
             describe_unknown(f"parameter of {self.name}", name, self.names)
@@ -382,7 +382,7 @@ class DesignSpace:
         values: dict[str, object] = {}
         for name, machine in machines.items():
             pool = self.pools[name]
-            named = known_entry(f"design of pool {name}", str(machine), pool.space.designs, where)
+            named = entry_named(f"design of pool {name}", str(machine), pool.space.designs, where)
             values |= {pool.full_name(key): value for key, value in named.items()}
         return values
 

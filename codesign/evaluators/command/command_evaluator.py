@@ -23,7 +23,7 @@ from codesign.base.errors import InputError, Mistake, describe_unknown
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.failures import Failure
 from codesign.base.metrics import Metric, chosen_metrics
-from codesign.base.records import stated_values
+from codesign.base.records import drop_none
 from codesign.base.schema import Document, Record, parse_record
 from codesign.evaluators.command.command_options import (
     CheaperModel,
@@ -200,7 +200,7 @@ class CommandEvaluator(Evaluator):
                 shutil.copy(file, place)
             else:
                 place.symlink_to(Path(file).resolve())
-        present = stated_values(design)
+        present = drop_none(design)
         workload = self._workload.model_dump(mode="json")
         for name in self._options.write:
             if name in self._templates:

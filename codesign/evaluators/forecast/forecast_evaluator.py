@@ -29,7 +29,7 @@ from codesign.base.columns import (
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import METRICS, chosen_metrics
-from codesign.base.records import picked_values
+from codesign.base.records import select_keys
 from codesign.base.schema import Document, parse_record
 from codesign.evaluators.forecast.forecast_explanation import Forecast, explained_forecast
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
@@ -180,7 +180,7 @@ class ForecastEvaluator(Evaluator):
             InputError: Another setting that is not known or does not fit the model.
         """
         definition = self.options.variant.model_dump()
-        definition |= picked_values(settings, Variant.model_fields)
+        definition |= select_keys(settings, Variant.model_fields)
         for name in FORMAT_KEYS:
             if name in settings:
                 find_format(str(settings[name]))  # its error finds the line in the space

@@ -25,7 +25,7 @@ from codesign.base.columns import (
     combined,
     distinct,
 )
-from codesign.base.records import picked_values
+from codesign.base.records import select_keys
 from codesign.evaluators.npu.cost_metrics import (
     COST_METRICS,
     COST_OF_TOKENS,
@@ -159,7 +159,7 @@ class BestCase:
             limits |= self._timed_metrics(case, arrays)
         if set(metrics) & costs:
             limits |= _costs(least, limits, metrics)
-        return picked_values(limits, metrics)
+        return select_keys(limits, metrics)
 
     def least_violations(self, designs: Columns, undecided: Domains) -> Arrays:
         """(n,) least relative excess of ``capacity`` and ``shoreline`` of any completion."""

@@ -41,7 +41,7 @@ from codesign.base.metrics import (
     POOL_METRICS,
     chosen_metrics,
 )
-from codesign.base.records import picked_values
+from codesign.base.records import select_keys
 from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.best_case import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
@@ -230,7 +230,7 @@ class NpuEvaluator(PhaseMachine):
     ) -> Iterator[Columns]:
         """Columns of every combination of undecided options that may have the best metrics."""
         codes = np.zeros(n_designs(designs), np.int64)
-        values = picked_values(undecided, OPTION_PARAMETERS)
+        values = select_keys(undecided, OPTION_PARAMETERS)
         if "process" in values and not set(metrics) & {*COST_METRICS, *PARTS_OF_COST}:
             values["process"] = self._frugal_processes(values["process"])
         for combination in itertools.product(*values.values()):

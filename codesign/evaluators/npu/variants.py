@@ -15,7 +15,7 @@ from codesign.base.columns import (
     n_designs,
     taken,
 )
-from codesign.base.records import remaining_values
+from codesign.base.records import drop_keys
 from codesign.models.accounts.account_constants import PROCESSES
 from codesign.models.deployments import Parallelism
 from codesign.models.deployments.grouping import groups, has_degrees
@@ -41,7 +41,7 @@ def variants(designs: Columns) -> Iterator[tuple[Parallelism, Stated, IntArray, 
     n = n_designs(designs)
     codes = [positions_of(designs, name, OPTION_PARAMETERS[name]) for name in names]
     number, first = distinct(*combined(*codes)) if codes else (np.zeros(n, np.int64), [0])
-    columns = remaining_values(designs, names)
+    columns = drop_keys(designs, names)
     for i, representative in enumerate(first if n else ()):
         stated = tuple(
             (name, OPTION_PARAMETERS[name][of_option[representative]])

@@ -26,7 +26,7 @@ from codesign.base.errors import InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, Offer, PoolPrices
 from codesign.base.forwarding import forwarded
 from codesign.base.metrics import EXCHANGED, POOL_METRICS
-from codesign.base.records import remaining_values
+from codesign.base.records import drop_keys
 from codesign.base.schema import Record
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
 from codesign.evaluators.system.hand_over import (
@@ -115,8 +115,8 @@ class DesignPool(Evaluator):
         more = evaluator.metrics_for_pools
         reported |= {name: metric for name, metric in POOL_METRICS.items() if name in more}
         if evaluator.prices is None:
-            reported = remaining_values(reported, _PARTS_OF_COST)
-        added = remaining_values(OWN_METRICS, reported)
+            reported = drop_keys(reported, _PARTS_OF_COST)
+        added = drop_keys(OWN_METRICS, reported)
         if evaluator.workload.phase == "decode" and "batch_size" not in reported:
             added.pop("exchange_bytes", None)
         self._own_names = frozenset(added)

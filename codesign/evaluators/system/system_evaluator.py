@@ -45,7 +45,7 @@ from codesign.base.metrics import (
     Metric,
     chosen_metrics,
 )
-from codesign.base.records import picked_values, remaining_values
+from codesign.base.records import drop_keys, select_keys
 from codesign.evaluators.system.design_pool import DesignPool
 from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.flow import SUMS, SystemFlow
@@ -157,7 +157,7 @@ class SystemEvaluator(Evaluator):
         absent |= set() if "decode" in phases else set(_NEEDS_DECODE)
         absent |= set() if self._links else _NEEDS_HAND_OVER
         absent |= set() if self.workload.requests_per_s else _QUEUED
-        declared = remaining_values(_DECLARED, absent)
+        declared = drop_keys(_DECLARED, absent)
         for member in (*self._tasks, *(link.name for link in self._all_links)):
             name = f"{member}_utilization"
             meaning = f"share of the time in which {member} is busy"
@@ -469,7 +469,7 @@ class SystemEvaluator(Evaluator):
     def pool_limits(self, limits: FloatMap) -> Mapping[str, FloatMap]:
         """Limits that every machine of a system within limits keeps, by pool."""
         names = ("tdp_watts", "unit_cost_usd", *SUMS, *sorted(self.kept_by_pools))
-        of_pool = picked_values(limits, names)
+        of_pool = select_keys(limits, names)
         return {name: of_pool | _latencies(limits, task) for name, task in self._tasks.items()}
 
 

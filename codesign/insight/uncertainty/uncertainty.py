@@ -37,7 +37,7 @@ from codesign.base.columns import (
     first_values,
 )
 from codesign.base.loop_progress import counted
-from codesign.base.records import frozen, stated_values
+from codesign.base.records import drop_none, frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.limits_over_ranges import worst_excess
 from codesign.insight.uncertainty.sweep import Sweep, draw
@@ -79,7 +79,7 @@ def design_uncertainty(
     space = evaluated.space
     sweep = Sweep.single(evaluated)
     drawn = draw(sweep.numbers, samples, seed)
-    row = space.encode(stated_values(evaluated.design))
+    row = space.encode(drop_none(evaluated.design))
     in_space = all(values[0] <= 0 for values in space.violations(row).values())
     observed = [sweep.observe(row, values) for values in counted(drawn, _DRAWS)]
     corners = _Corners.build(sweep, row)
@@ -110,7 +110,7 @@ def design_intervals(evaluated: EvaluatedDesign, samples: int = SAMPLES) -> Arra
         InputError: An evaluator without technologies, no sample.
     """
     space, sweep = evaluated.space, Sweep.single(evaluated)
-    row = space.encode(stated_values(evaluated.design))
+    row = space.encode(drop_none(evaluated.design))
     quantiles = metric_quantiles(sweep, row, sweep.metrics, (5, 95), samples)
     return {name: ends for name, (ends,) in quantiles.items() if has_width(ends)}
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from codesign.base.columns import Columns, IntArray, n_designs, taken
 from codesign.base.errors import InputError
-from codesign.base.records import remaining_values
+from codesign.base.records import drop_keys
 from codesign.models.deployments.parallelism import REPLICA_DEGREES, Parallelism
 
 
@@ -39,7 +39,7 @@ def groups(designs: Columns) -> Iterator[tuple[Parallelism, IntArray, Columns]]:
         for name in REPLICA_DEGREES
     ]
     present, number = np.unique(np.stack(degrees, axis=1), axis=0, return_inverse=True)
-    columns = remaining_values(designs, REPLICA_DEGREES)
+    columns = drop_keys(designs, REPLICA_DEGREES)
     for i, degree in enumerate(present.astype(np.int64).tolist()):
         positions = np.flatnonzero(number.ravel() == i)
         yield Parallelism(*degree), positions, taken(columns, positions)

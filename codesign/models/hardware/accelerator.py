@@ -26,7 +26,7 @@ from codesign.base.columns import (
     distinct,
     n_designs,
 )
-from codesign.base.errors import UnknownNameError, check_known, known_entry
+from codesign.base.errors import UnknownNameError, check_known, entry_named
 from codesign.base.records import frozen
 from codesign.models.hardware.formula_operations import sum_of
 from codesign.models.hardware.tier_order import FEWEST_TIERS, MOST_TIERS
@@ -313,7 +313,7 @@ class UnitTables:
         cached = self._known.get((name, attribute))
         if cached is not None:
             return cached
-        technology = known_entry("memory technology", name, self._library)
+        technology = entry_named("memory technology", name, self._library)
         value = technology.value_at(attribute, self._level)
         if technology.place == "on-chip" and attribute in _SCALED:
             value *= self._on_chip_energy_scale

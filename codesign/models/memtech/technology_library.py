@@ -7,7 +7,7 @@ from functools import cache
 
 from codesign.base.catalog import Catalog
 from codesign.base.columns import StringDict
-from codesign.base.errors import InputError, known_entry
+from codesign.base.errors import InputError, entry_named
 from codesign.base.resources import find, listed
 from codesign.base.schema import parse_document, parse_record, read_text
 from codesign.models.memtech.technology import Level, MemoryTechnology
@@ -62,7 +62,7 @@ class TechnologyLibrary(Mapping[str, MemoryTechnology]):
     def __getitem__(self, name: str) -> MemoryTechnology:
         if name in self._broken:
             raise self._broken[name]
-        return known_entry("memory technology", name, self._technologies)
+        return entry_named("memory technology", name, self._technologies)
 
     def __contains__(self, name: object) -> bool:
         return name in self._technologies

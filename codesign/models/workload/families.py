@@ -10,7 +10,7 @@ from typing import Any
 from pydantic import Field
 
 from codesign.base.columns import Fields, JsonObject, StringDict, StringList, StringTuple
-from codesign.base.records import stated_values
+from codesign.base.records import drop_none
 from codesign.base.schema import Record, parse_record, read_document
 from codesign.models.workload import computed_keys
 
@@ -69,7 +69,7 @@ class FamilyTable(Record):
 
     def canonical(self, data: Fields) -> JsonObject:
         """The keys that a file states, and ours for those that it states under another name."""
-        stated = stated_values(data)
+        stated = drop_none(data)
         ours = {
             key: stated[name]
             for key, names in self.aliases.items()

@@ -16,7 +16,7 @@ from typing import Any
 
 from codesign.base.columns import Fields, IntegerPair, JsonObject, StringList, Strings, StringTuple
 from codesign.base.errors import InputError, describe_unknown
-from codesign.base.records import picked_values, stated_values
+from codesign.base.records import drop_none, select_keys
 from codesign.base.schema import Document, parse_record
 from codesign.models.workload.computed_keys import named, shape_keys
 from codesign.models.workload.families import CORE, FIRST_WINDOW_LAYER, Family, family_table
@@ -67,14 +67,14 @@ def config_model(document: Document, name: str) -> LanguageModel:
     problems += _unread_keys(document, repr(str(model_type)), family)
     if problems:
         raise InputError([*problems, *_further_problems(document, config, problems)])
-    read = picked_values(config, (*family.keys, *family.required))
+    read = select_keys(config, (*family.keys, *family.required))
     try:
         derived = family.computed(config)
     except KeyError as error:
         raise InputError("the key is required", document.where(str(error.args[0]))) from None
     except (TypeError, ValueError, AttributeError, IndexError, ArithmeticError) as error:
         raise InputError(f"the keys of the layers do not fit: {error}", document.source) from None
-    values = _complete(document, config, family, stated_values(read | derived)) | {
+    values = _complete(document, config, family, drop_none(read | derived)) | {
         "name": name,
         "notes": (*notes, *family.notes, *_precision_notes(document)),
     }
@@ -137,7 +137,7 @@ def _language_part(document: Document) -> Document:
     # Transformers 5 ties the embeddings by the outer key, and writes it; before, the part decided.
     is_new = str(data.get("transformers_version")).startswith("5.")
     decisive = (*_QUANTIZED, _TIED, "transformers_version") if is_new else _QUANTIZED
-    outer = {name: data[name] for name in stated_values(data) if name.startswith(decisive)}
+    outer = {name: data[name] for name in drop_none(data) if name.startswith(decisive)}
     nested = {"model_type": table.nested_types.get(model_type, model_type), **data[key]}
     nested[_TIED] = table.canonical(nested).get(_TIED, data.get(_TIED))
     return _language_part(replace(document, data=nested | outer, lines=lines))

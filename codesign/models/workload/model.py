@@ -13,7 +13,7 @@ from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, mod
 from codesign.base.columns import IntegerPair, IntegerTuple, StringTuple
 from codesign.base.errors import InputError, KeyedValueError, describe_unknown
 from codesign.base.plugins import load
-from codesign.base.records import stated_values
+from codesign.base.records import drop_none
 from codesign.base.schema import (
     Document,
     Natural,
@@ -296,7 +296,7 @@ class LanguageModel(Record):
         """Hugging Face's defaults for what a file may leave out."""
         if not isinstance(data, dict):
             return data
-        filled = stated_values(data)
+        filled = drop_none(data)
         heads, hidden = filled.get("num_attention_heads"), filled.get("hidden_size")
         if "num_key_value_heads" not in filled and heads is not None:
             filled["num_key_value_heads"] = heads

@@ -28,7 +28,7 @@ from typing import Literal
 
 from pydantic import TypeAdapter
 
-from codesign.base.errors import known_entry
+from codesign.base.errors import entry_named
 from codesign.base.records import frozen
 
 Axis = Literal["columns", "rows", "heads", "replicated"]
@@ -120,4 +120,4 @@ def operator_rule(operator: str) -> OperatorRule:
     Raises:
         UnknownNameError: The operator has none.
     """
-    return known_entry("operator", operator, _rules())
+    return entry_named("operator", operator, _rules())

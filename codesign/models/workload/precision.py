@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from codesign.base.columns import FloatPair
-from codesign.base.errors import UnusableValueError, known_entry
+from codesign.base.errors import UnusableValueError, entry_named
 from codesign.base.schema import Record, read_records
 from codesign.models.format_mixture import format_shares, is_mixed
 
@@ -61,7 +61,7 @@ def find_format(name: str, where: str | None = None) -> NumberFormat:
     if is_mixed(name):
         problem = f"expected one number format, got {name!r}: only weights of an npu may be mixed"
         raise UnusableValueError(problem, name, where)
-    return known_entry("number format", name, FORMATS, where)
+    return entry_named("number format", name, FORMATS, where)
 
 
 def bits_per_element(name: str, convention: Convention = "exact") -> float:

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import InputError
-from codesign.base.records import frozen, picked_values
+from codesign.base.records import frozen, select_keys
 from codesign.base.schema import Amount, Document, Positive, Record, parse_record
 
 BLOCK_TOKENS = 512
@@ -132,7 +132,7 @@ def _request(line: str, before: float, where: str) -> _Request:
         raise InputError(f"expected a JSON object: {error}", where) from None
     if not isinstance(keys, dict):
         raise InputError(f"expected a JSON object, got {line[:40]}", where)
-    stated = picked_values(keys, _Request.model_fields)
+    stated = select_keys(keys, _Request.model_fields)
     request = parse_record(Document(where, stated, {}), _Request)
     if request.timestamp < before:
         raise InputError(

@@ -16,7 +16,7 @@ import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from codesign.base.columns import FloatArray, IntegerTuple, StringDict, StringList
-from codesign.base.errors import InputError, KeyedValueError, known_entry
+from codesign.base.errors import InputError, KeyedValueError, entry_named
 from codesign.base.schema import (
     Natural,
     Positive,
@@ -137,7 +137,7 @@ def load_session(name_or_path: str) -> Session:
     """
     if name_or_path.endswith((".yaml", ".yml")):
         return parse_record(read_document(name_or_path), Session)
-    return known_entry("session", name_or_path, _sessions())
+    return entry_named("session", name_or_path, _sessions())
 
 
 def check_length(n_tokens: int, model: LanguageModel) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from codesign.base.errors import known_entry
+from codesign.base.errors import entry_named
 from codesign.base.schema import Positive, Record, read_records
 
 _FILE = Path(__file__).parent / "traces.yaml"
@@ -40,4 +40,4 @@ def load_trace(name: str) -> Trace:
     Raises:
         UnknownNameError: No such trace; the nearest is offered.
     """
-    return known_entry("trace", name, _traces())
+    return entry_named("trace", name, _traces())

@@ -17,7 +17,7 @@ from codesign.answers.json_values import json_text, plain_value
 from codesign.base.columns import Fields, IntArray, JsonObject, Strings
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.files import replacing
-from codesign.base.records import picked_values
+from codesign.base.records import select_keys
 from codesign.base.text import markdown_line, markdown_text, spreadsheet_text
 from codesign.insight.plateaus import folded_front
 from codesign.report import palette
@@ -132,7 +132,7 @@ def write_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
         names: JsonObject = {
             "#": numbers_of(results, scope),
             "design": list(_words(results, positions)),
-            **picked_values(csv_columns, order),
+            **select_keys(csv_columns, order),
         }
         columns = {_header(name, results): values for name, values in names.items()}
         _sheet(book, "observations", columns, bold, [formats.get(name) for name in names], 2)

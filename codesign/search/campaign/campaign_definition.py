@@ -23,7 +23,7 @@ from codesign.base.columns import (
 )
 from codesign.base.errors import InputError, ProblemList, describe_unknown, mistakes_at
 from codesign.base.evaluator import Evaluator, reading_of
-from codesign.base.records import frozen, remaining_values
+from codesign.base.records import drop_keys, frozen
 from codesign.base.schema import (
     Document,
     KeyPath,
@@ -74,7 +74,7 @@ def _choice_of(*keys: str) -> BeforeValidator:
             return {"name": value}
         if not isinstance(value, Mapping):
             raise ValueError(f"expected a name or a mapping with 'name', got {value!r}")
-        options = remaining_values(value, keys)
+        options = drop_keys(value, keys)
         own_value = {key: option for key, option in value.items() if key in keys}
         return own_value | {"options": options}
 
@@ -326,7 +326,7 @@ def load_definition(name_or_path: str | Path, settings: Fields | None = None) ->
         if keys - _INDEPENDENT or not keys:
             raise
         document = read_campaign(path, settings)
-        rest = remaining_values(document.data, keys)
+        rest = drop_keys(document.data, keys)
         stand_ins = {"name": path.stem, "optimizers": ["random"], "budget": 10**9}
         definition = parse_record(document, Definition, {**stand_ins, **rest})
     optimizers: tuple[ConfiguredOptimizer, ...] = ()

@@ -428,7 +428,7 @@ class SystemSearch:
         ]
         objectives, feasible = self.evaluate(shared, values)
         survivors = np.flatnonzero(feasible)
-        survivors = survivors[self._is_wanted(objectives[survivors])]
+        survivors = survivors[self._is_candidate(objectives[survivors])]
         shared, rows_of_pools = (
             shared[survivors],
             [rows_of_pool[survivors] for rows_of_pool in rows_of_pools],
@@ -456,7 +456,7 @@ class SystemSearch:
             weights = weights * pool.counts[place]
         self._add(objectives[survivors], numbers, weights)
 
-    def _is_wanted(self, objectives: FloatArray) -> BoolArray:
+    def _is_candidate(self, objectives: FloatArray) -> BoolArray:
         survives = ~dominated_by(self._incumbents, objectives)
         survives[survives] = ~dominated_by(self._archive.points, objectives[survives])
         return survives

@@ -165,7 +165,7 @@ class _SystemCollection(SystemSearch):
         self._most, self._budget = most, budget
         self.numbers = np.empty(0, np.int64)
 
-    def _is_wanted(self, objectives: FloatArray) -> BoolArray:
+    def _is_candidate(self, objectives: FloatArray) -> BoolArray:
         self._budget -= len(objectives)
         return self._reaches(objectives)
 

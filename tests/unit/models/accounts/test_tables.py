@@ -57,7 +57,7 @@ def test_a_memory_that_a_design_lacks_takes_no_price_from_it():
     rows = np.concatenate([space.encode(space.designs[name]) for name in ("Base", "D1")])
     with_flash = npu(price=None).explain(taken(space.columns(rows), slice(1, 2)))
     without = npu(price=None).explain(taken(space.columns(rows), slice(0, 1)))
-    assert any("'hbf' states no price" in note for note in with_flash.notes)
+    assert any("hbf states no price" in note for note in with_flash.notes)
     assert not any("states no price" in note for note in without.notes)
 
 
@@ -76,7 +76,7 @@ def test_a_metric_without_a_value_has_a_dash_for_its_interval(monkeypatch):
 def test_a_limit_on_an_absent_account_is_refused_by_name():
     space = load_space("memexplorer", {"memtech": load_library().catalog()})
     objectives = ["maximize throughput_tokens_per_s"]
-    with pytest.raises(InputError, match=r"unit_cost_usd <= 5000.*'hbf' states no price"):
+    with pytest.raises(InputError, match=r"unit_cost_usd <= 5000.*hbf states no price"):
         build_problem(space, npu(price=None), objectives, ["unit_cost_usd <= 5000"])
     build_problem(space, npu(price=None), objectives, ["area_mm2 <= 800"])
     with pytest.raises(InputError, match="interface_area"):

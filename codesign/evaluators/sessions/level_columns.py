@@ -26,11 +26,11 @@ _ENDLESS = 1e30
 
 @frozen
 class LevelTables:
-    """Cache levels of ``u`` hosts and of ``v`` choices of outer caches.
+    """Cache levels of ``u`` machines and of ``v`` choices of outer caches.
 
     Attributes:
         tiers: (7, t, u) fields of the machine's tiers, the fastest memory first, as of
-            :func:`codesign.models.deployments.cache_levels.fill_sums`; without a price.
+            :func:`codesign.models.deployments.cache_levels.fill_levels`; without a price.
         outer: (7, k, v) fields of the outer caches.
         background_watts: (v,) power of the outer caches at rest.
         peak_watts: (v,) power of the outer caches that are read at their full rate.
@@ -45,7 +45,7 @@ class LevelTables:
 
 
 def level_tables(
-    hosts: Columns,
+    machines: Columns,
     caches: Columns,
     units: UnitTables,
     options: SessionsOptions,
@@ -59,18 +59,18 @@ def level_tables(
     is left of the slower ones.
 
     Args:
-        hosts: Designs without outer caches.
+        machines: Designs without outer caches.
         caches: Choices of outer caches.
         machine_bytes: (u,) capacity of all memory of the machine.
         used_bytes: (u,) weights and running requests.
         has_endless_tier: True if the slowest tier holds all contexts, which bounds any outer cache.
     """
-    tiers = _properties(hosts, units, "tier", "stacks", n_tiers_of(hosts))
+    tiers = _properties(machines, units, "tier", "stacks", n_tiers_of(machines))
     outer = _properties(caches, units, "cache", "units", MOST_CACHES)
     devices = np.ones(len(machine_bytes))
     for name in REPLICA_DEGREES:
-        if name in hosts:
-            devices = devices * hosts[name].lookup(float, 1.0)
+        if name in machines:
+            devices = devices * machines[name].lookup(float, 1.0)
     order = np.argsort(-tiers["bandwidth_bytes_per_s"], axis=0, kind="stable")[1:]
     slower = {name: np.take_along_axis(rows, order, axis=0) for name, rows in tiers.items()}
     for name in ("capacity_bytes", "bandwidth_bytes_per_s"):

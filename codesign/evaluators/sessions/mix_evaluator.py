@@ -35,9 +35,9 @@ from codesign.base.explanation_rows import OperatorRow
 from codesign.base.metrics import ALL_METRICS, SESSION_METRICS, Metric, chosen_metrics
 from codesign.base.schema import PositiveAmount, Record, Share
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
-from codesign.evaluators.sessions.hosted_designs import hosted
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
 from codesign.evaluators.sessions.sessions_evaluator import SessionsEvaluator
+from codesign.evaluators.sessions.split_designs import split_designs
 from codesign.models.hardware.formula_operations import sum_of
 
 _RATE, _USD, _JOULES = (
@@ -159,9 +159,9 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         names = chosen_metrics(metrics, self.metric_names)
         if not n_designs(designs):
             return Evaluation({name: np.empty(0) for name in names})
-        split = hosted(designs)
+        machines_and_caches = split_designs(designs)
         results = {
-            name: entry.evaluate_hosted(split, self._needed(name, names))
+            name: entry.evaluate_split(machines_and_caches, self._needed(name, names))
             for name, entry in self.members.items()
         }
         values = self._composed({name: result.metrics for name, result in results.items()}, names)

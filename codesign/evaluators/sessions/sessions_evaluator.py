@@ -41,14 +41,8 @@ from codesign.base.records import frozen
 from codesign.base.schema import Record
 from codesign.evaluators.npu.compiled import is_worthwhile
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
-from codesign.evaluators.sessions.compiled_sums import loop
+from codesign.evaluators.sessions.compiled_sums import compiled_sums
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
-from codesign.evaluators.sessions.hosted_designs import (
-    HostedDesigns,
-    distinct_of,
-    hit_metrics,
-    hosted,
-)
 from codesign.evaluators.sessions.level_columns import (
     CACHE_PARAMETERS,
     MOST_CACHES,
@@ -60,8 +54,14 @@ from codesign.evaluators.sessions.session_workload import (
     SessionsOptions,
     SessionWorkload,
 )
+from codesign.evaluators.sessions.split_designs import (
+    SplitDesigns,
+    distinct_of,
+    hit_metrics,
+    split_designs,
+)
 from codesign.models.accounts.wear import lifetime_years
-from codesign.models.deployments.cache_levels import HostSessions, session_sums, turn_room
+from codesign.models.deployments.cache_levels import MachineSessions, empty_workspace, session_sums
 from codesign.models.hardware.accelerator import UnitTables
 from codesign.models.memtech import Range
 from codesign.models.memtech.technology import ACCOUNT_NUMBERS
@@ -117,7 +117,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     options: SessionsOptions
     members: dict[_Prefill | None, PhaseMachine]
     needs_levels: ClassVar[bool] = False
-    """True if further metrics are always asked for."""
+    """True if metrics of cache levels are always computed."""
 
     superseded = forwarded(Evaluator.superseded, "first")
 
@@ -255,26 +255,26 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         names = chosen_metrics(metrics, self.metric_names)
         if not n_designs(designs):
             return Evaluation({name: np.empty(0) for name in names})
-        return self.evaluate_hosted(hosted(designs), names)
+        return self.evaluate_split(split_designs(designs), names)
 
-    def evaluate_hosted(self, designs: HostedDesigns, names: Strings) -> Evaluation:
-        """Metrics and violations of designs that are split into hosts and outer caches."""
-        hosts, host = designs.hosts, designs.host
-        few, number = distinct_of(hosts, _SOFTWARE)
+    def evaluate_split(self, designs: SplitDesigns, names: Strings) -> Evaluation:
+        """Metrics and violations of designs that are split into machines and outer caches."""
+        machines, machine_index = designs.machines, designs.machine_index
+        few, number = distinct_of(machines, _SOFTWARE)
         passed = [name for name in self._passed if name in names]
         decode = self.first.evaluate(few, [*self._needed, *passed])
         values = {name: rows[number] for name, rows in decode.metrics.items()}
-        costs = self._prefill_costs(hosts, self._prefill_metrics)
+        costs = self._prefill_costs(machines, self._prefill_metrics)
         results = self._composed(designs, values, costs, values["memory_used_bytes"], {}, names)
-        results |= {name: values[name][host] for name in passed}
+        results |= {name: values[name][machine_index] for name in passed}
         failures = {
             i: decode.failures[int(j)]
-            for i, j in enumerate(number[host] if decode.failures else ())
+            for i, j in enumerate(number[machine_index] if decode.failures else ())
             if j in decode.failures
         }
         limits = {name: excess[number] for name, excess in decode.violations.items()}
-        limits |= {"sessions": self._sessions_excess(hosts)}
-        excesses = {name: excess[host] for name, excess in limits.items()}
+        limits |= {"sessions": self._sessions_excess(machines)}
+        excesses = {name: excess[machine_index] for name, excess in limits.items()}
         return Evaluation({name: results[name] for name in names}, excesses, failures)
 
     def _prefill_metrics(self, few: Columns) -> dict[_Prefill, Arrays]:
@@ -309,10 +309,10 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         return memory[key]
 
     def _prefill_costs(
-        self, hosts: Columns, of: Callable[[Columns], Mapping[_Prefill, Arrays]]
+        self, machines: Columns, of: Callable[[Columns], Mapping[_Prefill, Arrays]]
     ) -> ArrayPair:
         """(3, q, u) seconds and joules if context, only its shared prefix, or nothing is found."""
-        few, number = distinct_of(hosts, _SOFTWARE | {BATCH_SIZE})
+        few, number = distinct_of(machines, _SOFTWARE | {BATCH_SIZE})
         rows = of(few)
         states = list(zip(*self._keys, strict=True))
         times = np.stack([[rows[key][_TTFT] for key in keys] for keys in states])
@@ -325,7 +325,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 
     def _composed(
         self,
-        designs: HostedDesigns,
+        designs: SplitDesigns,
         machine: Arrays,
         costs: ArrayPair,
         used_bytes: FloatArray,
@@ -335,19 +335,20 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         """(n,) metrics of sessions, from those of machines or from their best cases.
 
         Args:
-            machine: (u,) metrics of the hosts.
+            machine: (u,) metrics of the machines.
             costs: (3, q, u) seconds and joules of prefills.
             used_bytes: (u,) bytes of weights and running requests.
             names: Metrics that are needed.
         """
-        hosts, classes, model = designs.hosts, self._reuse.classes, self.workload.language_model
+        machines, classes = designs.machines, self._reuse.classes
+        model = self.workload.language_model
         level: Any = getattr(self.first.options, "technology_level", "typical")
         levels = level_tables(
-            hosts, designs.caches, UnitTables(self.first.technologies(), level), self.options,
+            machines, designs.caches, UnitTables(self.first.technologies(), level), self.options,
             machine["memory_capacity_bytes"], used_bytes,
             not CACHE_PARAMETERS.isdisjoint(undecided),
         )  # fmt: skip
-        kv_bytes = _least(hosts, undecided, "kv_format", self.first.workload.format_convention)
+        kv_bytes = _least(machines, undecided, "kv_format", self.first.workload.format_convention)
 
         def stored(tokens: float) -> FloatArray:
             return kv_elements(model, tokens) * kv_bytes + state_bytes(model, tokens)
@@ -356,18 +357,18 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         mean = max(classes.total(contexts) / classes.turns.sum(), 1.0)
         context_bytes = np.stack([stored(tokens) * (tokens > 0) for tokens in contexts.tolist()])
         fewest, sessions = self._counts(
-            hosts, CONCURRENT, self.workload.concurrent_sessions, undecided
+            machines, CONCURRENT, self.workload.concurrent_sessions, undecided
         )
-        batch, (step_s, token_joules) = self._batch(hosts), self._answer_costs(machine)
+        batch, (step_s, token_joules) = self._batch(machines), self._answer_costs(machine)
         reuse, prices = self._reuse, self.first.prices
         answers_s = classes.total(classes.generated_tokens) * step_s
-        token_bytes, rooms = stored(mean) / mean, np.cumsum(levels.tiers[0], axis=0)
+        token_bytes, capacities = stored(mean) / mean, np.cumsum(levels.tiers[0], axis=0)
         first, later = classes.turns * classes.is_first, classes.turns * (1.0 - classes.is_first)
-        loads = HostSessions(
+        loads = MachineSessions(
             *costs, context_bytes, token_bytes, answers_s / batch, answers_s,
             np.full_like(sessions, np.inf) if self._is_always_busy else sessions,
             machine["standing_usd_per_hour"],
-            np.stack([reuse.hit_shares(room / token_bytes, fewest) for room in rooms]),
+            np.stack([reuse.hit_shares(capacity / token_bytes, fewest) for capacity in capacities]),
             levels.tiers, levels.outer, reuse.table(float(fewest[0])),
             (classes.turns, first, later),
             (max(float(first.sum()), 1e-300), max(float(later.sum()), 1e-300)),
@@ -380,37 +381,43 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         results: ArrayDict = {}
         for count in np.unique(fewest).tolist():
             loads = loads._replace(reuse=reuse.table(count))
-            positions = np.flatnonzero(fewest[designs.host] == count)
+            positions = np.flatnonzero(fewest[designs.machine_index] == count)
             for start in range(0, len(positions), _BLOCK):
                 block = positions[start : start + _BLOCK]
-                few_designs = replace(designs, host=designs.host[block], cache=designs.cache[block])
-                metrics = self._metrics_of(few_designs, loads, levels, values, names)
+                block_of_designs = replace(
+                    designs,
+                    machine_index=designs.machine_index[block],
+                    cache_index=designs.cache_index[block],
+                )
+                metrics = self._metrics_of(block_of_designs, loads, levels, values, names)
                 for name in {*names} & {*metrics}:
-                    results.setdefault(name, np.empty(len(designs.host)))[block] = metrics[name]
+                    all_rows = results.setdefault(name, np.empty(len(designs.machine_index)))
+                    all_rows[block] = metrics[name]
         return results
 
     def _metrics_of(
         self,
-        designs: HostedDesigns,
-        loads: HostSessions,
+        designs: SplitDesigns,
+        loads: MachineSessions,
         levels: LevelTables,
         machine: Arrays,
         names: Strings,
     ) -> ArrayDict:
-        """(n,) metrics of a block of designs; ``machine`` has (u,) metrics of the hosts."""
-        classes, host, cache = self._reuse.classes, designs.host, designs.cache
+        """(n,) metrics of a block of designs; ``machine`` has (u,) metrics of the machines."""
+        classes, usd_of_caches = self._reuse.classes, levels.price_usd[designs.cache_index]
+        machine_index, cache_index = designs.machine_index, designs.cache_index
         has_details = self.needs_levels or not _DETAILS.isdisjoint(names)
-        if not has_details and is_worthwhile(len(host)):
-            sums = np.empty((8, len(host)))
-            loop()(host, cache, loads, turn_room(loads), sums)
+        if not has_details and is_worthwhile(len(machine_index)):
+            sums = np.empty((8, len(machine_index)))
+            compiled_sums()(machine_index, cache_index, loads, empty_workspace(loads), sums)
         else:
-            room = turn_room(loads, len(host))
-            sums = np.stack(session_sums(host, cache, loads, room))
+            workspace = empty_workspace(loads, len(machine_index))
+            sums = np.stack(session_sums(machine_index, cache_index, loads, workspace))
         rate, busy_s, _, first_s, later_s, prefill_joules, written, usd_per_hour = sums
         answers = classes.total(classes.generated_tokens)
         tokens = classes.total(classes.context_tokens + classes.new_tokens) + answers
-        dynamic_joules = prefill_joules + answers * machine[_JOULES][host]
-        idle_watts = machine["idle_watts"][host] + levels.background_watts[cache]
+        dynamic_joules = prefill_joules + answers * machine[_JOULES][machine_index]
+        idle_watts = machine["idle_watts"][machine_index] + levels.background_watts[cache_index]
         joules = dynamic_joules + idle_watts / rate
         usd_per_joule = getattr(self.first.prices, "usd_per_joule", np.nan)
         usd = usd_per_hour / 3600.0 / rate + joules * usd_per_joule
@@ -419,24 +426,24 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             "output_tokens_per_s": rate * answers,
             "first_turn_time_to_first_token_s": first_s,
             "later_turn_time_to_first_token_s": later_s,
-            "loaded_time_per_output_token_s": busy_s * machine[BATCH_SIZE][host] / answers,
+            "loaded_time_per_output_token_s": busy_s * machine[BATCH_SIZE][machine_index] / answers,
             "energy_joules_per_asked_token": joules / tokens,
             "usd_per_million_asked_tokens": usd / tokens * 1e6,
-            "tdp_watts": machine["tdp_watts"][host] + levels.peak_watts[cache],
-            "unit_cost_usd": machine["unit_cost_usd"][host] + levels.price_usd[cache],
-            **{name: machine[name][host] for name in (_TPOT, CONCURRENT)},
+            "tdp_watts": machine["tdp_watts"][machine_index] + levels.peak_watts[cache_index],
+            "unit_cost_usd": machine["unit_cost_usd"][machine_index] + usd_of_caches,
+            **{name: machine[name][machine_index] for name in (_TPOT, CONCURRENT)},
         }
         if has_details:
-            metrics |= hit_metrics(designs, loads, self._reuse, room.hits)
-            wear = room.levels[5]
+            metrics |= hit_metrics(designs, loads, self._reuse, workspace.hits)
+            wear = workspace.levels[5]
             written_per_s = np.where(wear > 0, written * rate, 0.0)
             metrics["cache_lifetime_years"] = lifetime_years(written_per_s, wear)
             costs = {
                 "joules": dynamic_joules, "idle_watts": idle_watts,
-                "usd_per_hour": machine["standing_usd_per_hour"][host],
-                "wear": wear[: len(loads.hits)].max(axis=0), "outer_usd": levels.price_usd[cache],
+                "usd_per_hour": machine["standing_usd_per_hour"][machine_index],
+                "wear": wear[: len(loads.hits)].max(axis=0), "outer_usd": usd_of_caches,
             }  # fmt: skip
-            metrics |= self._pool_metrics(costs, sums, room.levels)
+            metrics |= self._pool_metrics(costs, sums, workspace.levels)
         return metrics
 
     def _answer_costs(self, machine: Arrays) -> ArrayPair:
@@ -463,13 +470,13 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         metrics: Strings,
     ) -> Arrays:
         """(n,) bounds over all completions of a design: sessions on the machine's best cases."""
-        split = hosted(designs)
-        few, number = distinct_of(split.hosts, _SOFTWARE)
+        designs_split = split_designs(designs)
+        few, number = distinct_of(designs_split.machines, _SOFTWARE)
         passed = [name for name in self._passed if name in metrics]
         needed = [name for name in self._needed if name != "memory_used_bytes"]
         decode = self.first.best_case(few, undecided, [*needed, *passed])
         costs = self._prefill_costs(
-            split.hosts,
+            designs_split.machines,
             lambda few: {
                 key: machine.best_case(few, undecided, [_TTFT, _JOULES])
                 for key, machine in self.members.items()
@@ -477,17 +484,19 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             },
         )
         values = {name: rows[number] for name, rows in decode.items()}
-        request, hosts = self.first.workload, split.hosts
+        request, machines = self.first.workload, designs_split.machines
         kv_bytes, weight_bytes = (
-            _least(hosts, undecided, name, request.format_convention)
+            _least(machines, undecided, name, request.format_convention)
             for name in ("kv_format", "weight_format")
         )
-        used = request.weight_elements * weight_bytes + self._batch(hosts) * (
+        used = request.weight_elements * weight_bytes + self._batch(machines) * (
             request.kv_elements_per_request * kv_bytes + request.state_bytes_per_request
         )
         bounded = [name for name in metrics if name not in _UNBOUNDED]
-        results = self._composed(split, values, costs, used, undecided, bounded)
-        bounds = results | {name: values[name][split.host] for name in passed if name in values}
+        results = self._composed(designs_split, values, costs, used, undecided, bounded)
+        bounds = results | {
+            name: values[name][designs_split.machine_index] for name in passed if name in values
+        }
         return {name: bounds[name] for name in bounded if name in bounds}
 
     def explain(self, designs: Columns) -> Explanation | None:

@@ -26,16 +26,16 @@ from codesign.base.columns import FloatArray, FloatPair, IntArray
 from codesign.models.deployments.queueing.fleet import exposed_s
 from codesign.models.hardware.formula_operations import larger, smaller, where
 
-Three = tuple[FloatArray, FloatArray, FloatArray]
-"""Three arrays."""
+ArrayTriple = tuple[FloatArray, FloatArray, FloatArray]
+"""Arrays of three quantities."""
 _ZEROS: Any = (0.0,) * 7
 
 
-class HostSessions(NamedTuple):
-    """Sessions on ``u`` hosts, machines without outer caches, with ``v`` choices of these.
+class MachineSessions(NamedTuple):
+    """Sessions on ``u`` machines with ``v`` choices of outer caches.
 
     There are ``q`` classes of turns, ``t`` tiers of the machine and ``k`` outer caches. A field of
-    a level is the room for contexts, the rate of reads, the time of the read port for a byte
+    a level is the capacity for contexts, the rate of reads, the time of the read port for a byte
     written, the energy of a byte that moves up to the next level and of a byte written, the wear
     of a byte, or the price.
 
@@ -73,8 +73,8 @@ class HostSessions(NamedTuple):
     hits: FloatArray
     tiers: FloatArray
     outer: FloatArray
-    reuse: Three
-    turns: Three
+    reuse: ArrayTriple
+    turns: ArrayTriple
     n_turns: FloatPair
     added_tokens: float
     n_layers: int
@@ -82,7 +82,7 @@ class HostSessions(NamedTuple):
     price_share: float
 
 
-class TurnRoom(NamedTuple):
+class Workspace(NamedTuple):
     """Arrays that formulas fill, of all designs or of the one of a compiled loop.
 
     Attributes:
@@ -102,106 +102,127 @@ class TurnRoom(NamedTuple):
     below: FloatArray
 
 
-def turn_room(hosts: HostSessions, *shape: int) -> TurnRoom:
-    """Room for designs of a shape; that of a single design is empty."""
-    q, n_levels = len(hosts.context_bytes), hosts.tiers.shape[1] + hosts.outer.shape[1]
+def empty_workspace(machines: MachineSessions, *shape: int) -> Workspace:
+    """Workspace for designs of a shape; the shape of a single design is empty."""
+    q, n_levels = len(machines.context_bytes), machines.tiers.shape[1] + machines.outer.shape[1]
     shapes = (7, n_levels), (n_levels, q + 1), (q,), (q,), (q,), (q,)
-    return TurnRoom(*(np.empty(dimensions + shape) for dimensions in shapes))
+    return Workspace(*(np.empty(dimensions + shape) for dimensions in shapes))
 
 
 def session_sums(
-    h: IntArray, c: IntArray, hosts: HostSessions, room: TurnRoom
+    machine_index: IntArray, cache_index: IntArray, machines: MachineSessions, workspace: Workspace
 ) -> tuple[FloatArray, ...]:
-    """Sums over the turns of sessions on a host ``h`` with the outer caches ``c``.
+    """Sums over the turns of sessions on a machine with outer caches.
 
     Returns:
         Sessions per second, seconds of a busy machine and of the prefills of a session, mean
         seconds of a first prefill and of a later one, joules of the prefills, bytes written, and
         dollars of an hour without power.
     """
-    fill_levels(h, c, hosts, room)
-    levels, last = room.levels, len(room.hits) - 1
+    fill_levels(machine_index, cache_index, machines, workspace)
+    levels, last = workspace.levels, len(workspace.hits) - 1
     lost_bytes, nothing_s, least_s, turns_s, first_s, later_s, joules = _ZEROS
-    for q in range(len(hosts.context_bytes)):
-        turns, first, later = hosts.turns[0][q], hosts.turns[1][q], hosts.turns[2][q]
-        contexts = hosts.context_bytes[q, h]
-        computed_s, turn_s, turn_joules = turn_costs(q, h, hosts, room)
-        room.saved_s[q] = turns * larger(computed_s - hosts.times[0, q, h], 0.0)
-        room.moved[q] = turns * contexts
-        room.saved_s_per_byte[q] = room.saved_s[q] / where(room.moved[q] > 0, room.moved[q], np.inf)
+    for q in range(len(machines.context_bytes)):
+        turns, first, later = machines.turns[0][q], machines.turns[1][q], machines.turns[2][q]
+        contexts = machines.context_bytes[q, machine_index]
+        computed_s, turn_s, turn_joules = turn_costs(q, machine_index, machines, workspace)
+        workspace.saved_s[q] = turns * larger(computed_s - machines.times[0, q, machine_index], 0.0)
+        workspace.moved[q] = turns * contexts
+        moved = workspace.moved[q]
+        workspace.saved_s_per_byte[q] = workspace.saved_s[q] / where(moved > 0, moved, np.inf)
         nothing_s = nothing_s + turns * computed_s
-        least_s = least_s + room.saved_s[q] * room.hits[last, q]
+        least_s = least_s + workspace.saved_s[q] * workspace.hits[last, q]
         turns_s, joules = turns_s + turns * turn_s, joules + turns * turn_joules
         first_s, later_s = first_s + first * turn_s, later_s + later * turn_s
-        lost_bytes = lost_bytes + turns * (contexts * (1.0 - room.hits[last, q]))
-    added_bytes = hosts.added_tokens * hosts.token_bytes[h]
-    written, nothing_s = added_bytes + lost_bytes, hosts.answers_s[h] + nothing_s
-    busy_s = _least_session_s(nothing_s, nothing_s - least_s, added_bytes, room)
-    alone_s = hosts.think_s + turns_s + hosts.alone_s[h]
-    rate = smaller(1.0 / busy_s, hosts.most_sessions[h] / alone_s)
+        lost_bytes = lost_bytes + turns * (contexts * (1.0 - workspace.hits[last, q]))
+    added_bytes = machines.added_tokens * machines.token_bytes[machine_index]
+    written, nothing_s = added_bytes + lost_bytes, machines.answers_s[machine_index] + nothing_s
+    busy_s = _least_session_s(nothing_s, nothing_s - least_s, added_bytes, workspace)
+    alone_s = machines.think_s + turns_s + machines.alone_s[machine_index]
+    rate = smaller(1.0 / busy_s, machines.most_sessions[machine_index] / alone_s)
     write_joules, worn, outer_usd = 0.0, 0.0 * rate, 0.0
     for level in range(last + 1):
         write_joules = write_joules + levels[4, level]
         wears = where(levels[5, level] > 0, written * rate, 0.0) * levels[5, level] * 3600.0
-        if level < len(hosts.hits):
+        if level < len(machines.hits):
             worn = larger(worn, wears)
-        outer_usd = outer_usd + levels[6, level] * larger(wears, hosts.price_share)
+        outer_usd = outer_usd + levels[6, level] * larger(wears, machines.price_share)
     # A machine whose tier is worn out before it is written off is replaced as a whole.
-    machine_usd = hosts.usd_per_hour[h] * larger(worn / (hosts.price_share or np.inf), 1.0)
+    machine_usd = machines.usd_per_hour[machine_index] * larger(
+        worn / (machines.price_share or np.inf), 1.0
+    )
     return (
-        rate, busy_s, turns_s, first_s / hosts.n_turns[0], later_s / hosts.n_turns[1],
+        rate, busy_s, turns_s, first_s / machines.n_turns[0], later_s / machines.n_turns[1],
         joules + written * write_joules, written, machine_usd + outer_usd,
     )  # fmt: skip
 
 
-def fill_levels(h: IntArray, c: IntArray, hosts: HostSessions, room: TurnRoom) -> None:
+def fill_levels(
+    machine_index: IntArray, cache_index: IntArray, machines: MachineSessions, workspace: Workspace
+) -> None:
     """Fill the fields of the levels, and the share of the contexts that each holds."""
-    (touched, shares, slopes), room_bytes = hosts.reuse, 0.0
-    for level in range(len(room.hits)):
-        outer = level - len(hosts.hits)
+    (touched, shares, slopes), capacity_bytes = machines.reuse, 0.0
+    for level in range(len(workspace.hits)):
+        outer = level - len(machines.hits)
         for field in range(7):
-            values = hosts.tiers[field, level, h] if outer < 0 else hosts.outer[field, outer, c]
-            room.levels[field, level] = values
-        room_bytes = room_bytes + room.levels[0, level]
+            values = (
+                machines.tiers[field, level, machine_index]
+                if outer < 0
+                else machines.outer[field, outer, cache_index]
+            )
+            workspace.levels[field, level] = values
+        capacity_bytes = capacity_bytes + workspace.levels[0, level]
         if outer < 0:
             for q in range(len(shares)):
-                room.hits[level, q] = hosts.hits[level, q, h]
+                workspace.hits[level, q] = machines.hits[level, q, machine_index]
         else:
-            tokens = room_bytes / hosts.token_bytes[h]
+            tokens = capacity_bytes / machines.token_bytes[machine_index]
             j = np.searchsorted(touched, tokens, side="right") - 1
             for q in range(len(shares)):
-                room.hits[level, q] = slopes[q, j] * (tokens - touched[j]) + shares[q, j]
+                workspace.hits[level, q] = slopes[q, j] * (tokens - touched[j]) + shares[q, j]
 
 
-def turn_costs(q: int, h: IntArray, hosts: HostSessions, room: TurnRoom) -> Three:
+def turn_costs(
+    class_index: int, machine_index: IntArray, machines: MachineSessions, workspace: Workspace
+) -> ArrayTriple:
     """Time and energy of the turns of a class.
 
     Returns:
-        Seconds of a prefill that finds nothing but a shared prefix, mean time to the first token of
-        turns that wait for nobody, and mean energy of their prefills.
+        Seconds of a prefill that finds only a shared prefix, mean time to the first token of
+        turns that do not wait, and mean energy of their prefills.
     """
-    contexts, reused_s, shared = hosts.context_bytes[q, h], hosts.times[0, q, h], room.hits[-1, -1]
-    computed_s = shared * hosts.times[1, q, h] + (1.0 - shared) * hosts.times[2, q, h]
-    computed_joules = shared * hosts.joules[1, q, h] + (1.0 - shared) * hosts.joules[2, q, h]
+    contexts, reused_s, shared = (
+        machines.context_bytes[class_index, machine_index],
+        machines.times[0, class_index, machine_index],
+        workspace.hits[-1, -1],
+    )
+    computed_s = (
+        shared * machines.times[1, class_index, machine_index]
+        + (1.0 - shared) * machines.times[2, class_index, machine_index]
+    )
+    computed_joules = (
+        shared * machines.joules[1, class_index, machine_index]
+        + (1.0 - shared) * machines.joules[2, class_index, machine_index]
+    )
     turn_s, joules, above, move_joules = computed_s, computed_joules, 0.0 * computed_s, 0.0
-    rate = room.levels[1, 0]
-    for level in range(len(room.hits)):
-        rate = smaller(rate, room.levels[1, level])
-        move_joules = move_joules + room.levels[3, level]
-        loaded_s = reused_s + exposed_s(contexts / rate, reused_s, hosts.n_layers)
-        loaded = hosts.joules[0, q, h] + contexts * move_joules
-        share = room.hits[level, q] - above
+    rate = workspace.levels[1, 0]
+    for level in range(len(workspace.hits)):
+        rate = smaller(rate, workspace.levels[1, level])
+        move_joules = move_joules + workspace.levels[3, level]
+        loaded_s = reused_s + exposed_s(contexts / rate, reused_s, machines.n_layers)
+        loaded = machines.joules[0, class_index, machine_index] + contexts * move_joules
+        share = workspace.hits[level, class_index] - above
         turn_s = turn_s - share * larger(computed_s - loaded_s, 0.0)
         joules = joules - share * larger(computed_joules - loaded, 0.0)
-        above = room.hits[level, q]
+        above = workspace.hits[level, class_index]
     return computed_s, turn_s, joules
 
 
 def _least_session_s(
-    nothing_s: FloatArray, least_s: FloatArray, added_bytes: FloatArray, room: TurnRoom
+    nothing_s: FloatArray, least_s: FloatArray, added_bytes: FloatArray, workspace: Workspace
 ) -> FloatArray:
-    """Least time of a session that takes so long without any hit, and at least so long with."""
-    levels, hits, saved_s, moved, per_byte, below = room
+    """Lower bound on a session's time, given its time without hits."""
+    levels, hits, saved_s, moved, per_byte, below = workspace
     for level in range(1, len(hits)):
         rate, writes_s = levels[1, level], added_bytes * levels[2, level]
         saved: Any = 0.0
@@ -225,28 +246,32 @@ def machine_times(
     hits: FloatArray,
     levels: FloatArray,
     turns: FloatArray,
-    *answers: float,
+    answers_s: float,
+    added_bytes: float,
+    n_layers: int,
 ) -> tuple[float, FloatArray]:
     """Seconds of one busy machine for a session, and (q,) mean seconds of its turns.
 
     Args:
-        times: (3, q) those of :class:`HostSessions`, as all arrays here.
+        times: (3, q) those of :class:`MachineSessions`, as all arrays here.
         context_bytes: (q,).
         hits: (l, q + 1).
         levels: (2, l) rate of reads and time of the read port for a byte written.
         turns: (q,) turns of each class.
-        answers: Seconds of the answers of a session, bytes that it adds, and layers of the model.
+        answers_s: Seconds of the answers of a session.
+        added_bytes: Bytes that a session adds.
+        n_layers: Layers of the model.
     """
-    ones, (answers_s, added_bytes, n_layers) = np.ones(1), answers
+    ones = np.ones(1)
     tiers = np.zeros((7, len(hits), 1))
     tiers[1:3, :, 0] = levels
-    hosts = HostSessions(
+    machines = MachineSessions(
         times[..., None], 0.0 * times[..., None], context_bytes[:, None], ones, answers_s * ones,
         ones, np.inf * ones, ones, hits[..., None], tiers, tiers[:, :0],
-        (hits, hits[0], hits[0]), (turns, turns, turns), (1.0, 1.0), added_bytes, int(n_layers),
+        (hits, hits[0], hits[0]), (turns, turns, turns), (1.0, 1.0), added_bytes, n_layers,
         0.0, 1.0,
     )  # fmt: skip
-    only, room = np.zeros(1, np.int64), turn_room(hosts, 1)
-    busy_s = session_sums(only, only, hosts, room)[1]
-    turn_s = [turn_costs(q, only, hosts, room)[1] for q in range(len(turns))]
+    index, workspace = np.zeros(1, np.int64), empty_workspace(machines, 1)
+    busy_s = session_sums(index, index, machines, workspace)[1]
+    turn_s = [turn_costs(q, index, machines, workspace)[1] for q in range(len(turns))]
     return float(busy_s[0]), np.concatenate(turn_s)

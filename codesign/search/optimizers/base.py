@@ -99,11 +99,11 @@ class KeySet:
         return len(self._sorted)
 
     def add(self, keys: IntArray) -> None:
-        """Add keys; those that are in already change nothing."""
+        """Add keys; keys already in the set change nothing."""
         self._sorted = self.joined(keys)._sorted
 
     def joined(self, keys: IntArray) -> KeySet:
-        """Another set: these keys and more."""
+        """New set with the keys added."""
         fresh = np.unique(keys)
         fresh = fresh[~self.contains(fresh)]
         union = KeySet()

@@ -1,7 +1,7 @@
-"""Designs as hosts with outer caches, and what these hold.
+"""Designs as machines with outer caches, and the contexts that these hold.
 
-Designs that differ only in their outer caches share a host, the machine with its batch size and
-its sessions. All that a host decides is computed once.
+Designs that differ only in their outer caches share a machine with its batch size and its
+sessions. All that a machine decides is computed once.
 """
 
 from __future__ import annotations
@@ -20,39 +20,41 @@ from codesign.base.columns import (
 )
 from codesign.base.records import frozen
 from codesign.evaluators.sessions.level_columns import CACHE_PARAMETERS, MOST_CACHES
-from codesign.models.deployments.cache_levels import HostSessions
+from codesign.models.deployments.cache_levels import MachineSessions
 from codesign.models.hardware.formula_operations import sum_of
 from codesign.models.workload.reuse import SessionReuse, TraceReuse
 
 
 @frozen
-class HostedDesigns:
-    """``n`` designs as ``u`` hosts with ``v`` choices of outer caches.
+class SplitDesigns:
+    """``n`` designs as ``u`` machines with ``v`` choices of outer caches.
 
     Attributes:
-        host: (n,) position of each design's host.
-        cache: (n,) position of each design's outer caches.
+        machine_index: (n,) position of each design's machine.
+        cache_index: (n,) position of each design's outer caches.
     """
 
-    hosts: Columns
+    machines: Columns
     caches: Columns
-    host: IntArray
-    cache: IntArray
+    machine_index: IntArray
+    cache_index: IntArray
 
 
-def hosted(designs: Columns) -> HostedDesigns:
-    """The hosts and the outer caches of designs."""
-    caches = {name: column for name, column in designs.items() if name in CACHE_PARAMETERS}
-    hosts, host = distinct_of(designs, CACHE_PARAMETERS)
-    few, cache = distinct_of(caches) if caches else (caches, np.zeros_like(host))
-    return HostedDesigns(hosts, few, host, cache)
+def split_designs(designs: Columns) -> SplitDesigns:
+    """Machines and outer caches of designs."""
+    caches: Columns = {name: column for name, column in designs.items() if name in CACHE_PARAMETERS}
+    machines, machine_index = distinct_of(designs, CACHE_PARAMETERS)
+    if caches:
+        caches, cache_index = distinct_of(caches)
+    else:
+        cache_index = np.zeros_like(machine_index)
+    return SplitDesigns(machines, caches, machine_index, cache_index)
 
 
 def distinct_of(
     designs: Columns, ignored: frozenset[str] = frozenset()
 ) -> tuple[Columns, IntArray]:
-    """The ``u`` distinct designs of ``n`` but for some parameters, and (n,) the position of each
-    design's."""
+    """Distinct designs, ignoring some parameters, and each design's position."""
     columns = {name: column for name, column in designs.items() if name not in ignored}
     key, limit = combined(*(column.codes for column in columns.values()))
     if limit >= MOST_COMBINATIONS:
@@ -62,14 +64,17 @@ def distinct_of(
 
 
 def hit_metrics(
-    designs: HostedDesigns, hosts: HostSessions, reuse: SessionReuse | TraceReuse, hits: FloatArray
+    designs: SplitDesigns,
+    machines: MachineSessions,
+    reuse: SessionReuse | TraceReuse,
+    hits: FloatArray,
 ) -> ArrayDict:
     """Shares of prompt tokens that the levels hold, by the name of the metric.
 
     Args:
         hits: (l, q + 1, n) share of the contexts found in a level or above.
     """
-    classes, n_tiers = reuse.classes, len(hosts.hits)
+    classes, n_tiers = reuse.classes, len(machines.hits)
     contexts, later = classes.context_tokens[:, None], 1.0 - classes.is_first
     prompts = classes.total(classes.context_tokens + classes.new_tokens)
     # A shared prefix is found where the rest of a context is not.
@@ -82,11 +87,11 @@ def hit_metrics(
     recomputed = total(classes.turns, (1.0 - hits[-1]) * (contexts - prefix))
     computed = classes.total(classes.new_tokens) + recomputed
     tier_and_cache_hits = hits[n_tiers - 1], *np.diff(hits, axis=0)[n_tiers - 1 :]
-    machine, *caches = (
+    machine, *cache_shares = (
         total(classes.turns, contexts * share) / prompts for share in tier_and_cache_hits
     )
     by_cache = {
-        f"cache{i}_hit_share": caches.pop(0)
+        f"cache{i}_hit_share": cache_shares.pop(0)
         if {f"cache{i}_technology", f"cache{i}_units"} <= designs.caches.keys()
         else np.zeros_like(machine)
         for i in range(1, MOST_CACHES + 1)

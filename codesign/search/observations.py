@@ -58,11 +58,9 @@ class Observations:
         cls, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> Observations:
         """Observations from the arguments of ``tell``, which may change afterwards."""
-        minimized = np.array(objectives, dtype=np.float64)
-        minimized[np.asarray(failed, dtype=bool)] = np.nan
-        return cls(
-            np.array(rows, dtype=np.int64), minimized, np.array(violations, dtype=np.float64)
-        )
+        minimized = np.array(objectives, np.float64)
+        minimized[np.asarray(failed, bool)] = np.nan
+        return cls(np.array(rows, np.int64), minimized, np.array(violations, np.float64))
 
     @property
     def tell_arguments(self) -> tuple[IntArray, FloatArray, FloatArray, BoolArray]:

@@ -25,7 +25,7 @@ def non_dominated(objectives: FloatArray) -> BoolArray:
 
     Rows with a NaN are never non-dominated.
     """
-    mask = np.zeros(len(objectives), dtype=bool)
+    mask = np.zeros(len(objectives), bool)
     finite = np.flatnonzero(~np.isnan(objectives).any(axis=1))
     if not len(finite):
         return mask
@@ -55,7 +55,7 @@ def _non_dominated_2d(points: FloatArray) -> BoolArray:
     # An equal predecessor does not dominate; it is kept exactly when its twin is.
     starts = np.r_[True, (np.diff(first) != 0) | (np.diff(second) != 0)]
     is_best = (second < best_before)[np.flatnonzero(starts)[np.cumsum(starts) - 1]]
-    mask = np.zeros(len(points), dtype=bool)
+    mask = np.zeros(len(points), bool)
     mask[order] = is_best
     return mask
 
@@ -155,7 +155,7 @@ def greedy_subset(objectives: FloatArray, reference: FloatArray, n: int) -> IntA
         else:
             subset.append(row)
             volume += gain
-    return np.array(subset, dtype=np.int64)
+    return np.array(subset, np.int64)
 
 
 class HypervolumeTracker:
@@ -169,7 +169,7 @@ class HypervolumeTracker:
     """
 
     def __init__(self, reference: FloatArray) -> None:
-        self._reference = np.asarray(reference, dtype=np.float64)
+        self._reference = np.asarray(reference, np.float64)
         self._front = np.empty((0, len(self._reference)))
         self._first: FloatList = []
         self._second: FloatList = []

@@ -383,7 +383,7 @@ class Problem:
             int(i): reason if isinstance(reason, Failure) else Failure("failed", str(reason))
             for i, reason in evaluation.failures.items()
         }
-        failed = np.zeros(n, dtype=bool)
+        failed = np.zeros(n, bool)
         failed[list(failures)] = True
         metric_values = self._metrics_of(evaluation, n, failed)
         violations = {name: self._checked(name, v, n) for name, v in evaluation.violations.items()}
@@ -457,7 +457,7 @@ class Problem:
     def _checked(self, name: str, values: object, n: int) -> FloatArray:
         returned = f"evaluator {self.evaluator_name!r} returned {name}"
         try:
-            array = np.asarray(values, dtype=np.float64)
+            array = np.asarray(values, np.float64)
         except (TypeError, ValueError) as error:
             raise JobError(f"{returned}, but not as numbers: {error}") from error
         if array.shape != (n,):
@@ -577,8 +577,8 @@ def _joined(first: Arrays, second: Arrays, n: int) -> ArrayDict:
     return {
         name: np.concatenate(
             [
-                np.asarray(first.get(name, np.full(half, np.nan)), dtype=np.float64),
-                np.asarray(second.get(name, np.full(n - half, np.nan)), dtype=np.float64),
+                np.asarray(first.get(name, np.full(half, np.nan)), np.float64),
+                np.asarray(second.get(name, np.full(n - half, np.nan)), np.float64),
             ]
         )
         for name in dict.fromkeys([*first, *second])

@@ -141,7 +141,7 @@ class Study:
         space = self.problem.space
         rows = np.concatenate([self._search.no_rows, *(space.encode(design) for design in designs)])
         values = {
-            name: np.array([np.nan if row is None else row[name] for row in results], dtype=float)
+            name: np.array([np.nan if row is None else row[name] for row in results], float)
             for name in names
         }
         failures = {i: "no result" for i, row in enumerate(results) if row is None}

@@ -42,7 +42,7 @@ class ComponentAxis:
         """(p,) weights that tell any two choices apart."""
         lengths = (self.choices.max(axis=0) + 2).tolist()
         weights = [math.prod(lengths[place + 1 :]) for place in range(len(lengths))]
-        return np.array(weights, dtype=np.int64)
+        return np.array(weights, np.int64)
 
     @cached_property
     def _sorted(self) -> tuple[IntArray, IntArray]:

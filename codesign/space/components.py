@@ -52,7 +52,7 @@ class Component:
 
     def __init__(self, structure: Structure, columns: IntegerSequence) -> None:
         self.structure = structure
-        self.columns = np.array(columns, dtype=np.int64)
+        self.columns = np.array(columns, np.int64)
         members = set(columns)
         self.constraints = [
             rule
@@ -210,11 +210,11 @@ class Component:
             allowed.append((axis.choices[:, is_fixed] == row[fixed]).all(axis=1))
         agreeing = diagram.restricted(allowed)
         if agreeing is None:
-            return np.empty((0, len(self.columns)), dtype=np.int64)
+            return np.empty((0, len(self.columns)), np.int64)
         k = min(n, agreeing.size)
         numbers = [number * agreeing.size // k for number in range(k)]
         dtype = agreeing.layers[0].starts.dtype
-        return self._rows_of(agreeing.digits_at(np.array(numbers, dtype=dtype)))
+        return self._rows_of(agreeing.digits_at(np.array(numbers, dtype)))
 
     def joint_moves(self, row: IntArray, moved: IntArray) -> IntArray:
         """(k, p) rows that change choices which no single move changes, with the fewest others.
@@ -246,7 +246,7 @@ class Component:
     # Rows are choices: one digit for each, the position among what it may be.
 
     def _rows_of(self, digits: IntArray) -> IntArray:
-        rows = np.empty((len(digits), len(self.columns)), dtype=np.int64)
+        rows = np.empty((len(digits), len(self.columns)), np.int64)
         for place, axis in enumerate(self._axes):
             rows[:, np.searchsorted(self.columns, axis.columns)] = axis.choices[digits[:, place]]
         return rows
@@ -269,7 +269,7 @@ def _random_numbers(rng: np.random.Generator, size: int, n: int) -> IntArray:
             for _ in range(n - len(numbers))
             if (number := int.from_bytes(rng.bytes(n_bytes), "little") >> excess) < size
         ]
-    return np.array(numbers, dtype=object)
+    return np.array(numbers, object)
 
 
 def components_of(structure: Structure) -> tuple[Component, ...]:

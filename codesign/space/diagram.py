@@ -79,8 +79,8 @@ class Diagram:
 
     def digits_at(self, numbers: IntArray) -> IntArray:
         """(n, k) the choices of the designs of these numbers, ``0 <= number < size``."""
-        digits = np.empty((len(numbers), len(self.layers)), dtype=np.int64)
-        rest, state = numbers, np.zeros(len(numbers), dtype=np.int64)
+        digits = np.empty((len(numbers), len(self.layers)), np.int64)
+        rest, state = numbers, np.zeros(len(numbers), np.int64)
         for place, layer in enumerate(self.layers):
             rest = rest.astype(layer.starts.dtype)
             digit = _last_not_above(layer.starts, state, rest)
@@ -90,8 +90,8 @@ class Diagram:
 
     def numbers_of(self, digits: IntArray) -> IntArray:
         """(n,) the number of the design with these choices; -1 if there is none."""
-        numbers = np.zeros(len(digits), dtype=self.layers[0].starts.dtype)
-        state = np.zeros(len(digits), dtype=np.int64)
+        numbers = np.zeros(len(digits), self.layers[0].starts.dtype)
+        state = np.zeros(len(digits), np.int64)
         is_design = (digits >= 0).all(axis=1)
         for place, layer in enumerate(self.layers):
             digit = np.where(is_design, digits[:, place], 0)
@@ -103,8 +103,8 @@ class Diagram:
 
     def digits_near(self, points: FloatArray) -> IntArray:
         """(n, k) the choices at (n, k) quantiles in [0, 1), each given those before it."""
-        digits = np.empty(points.shape, dtype=np.int64)
-        state = np.zeros(len(points), dtype=np.int64)
+        digits = np.empty(points.shape, np.int64)
+        state = np.zeros(len(points), np.int64)
         for place, layer in enumerate(self.layers):
             digit = _last_not_above(self._shares[place], state, points[:, place])
             state, digits[:, place] = layer.children[state, digit], digit
@@ -120,8 +120,8 @@ class Diagram:
 
     def all_digits(self) -> IntArray:
         """(size, k) the choices of all designs, in the order of their numbers."""
-        digits = np.empty((1, 0), dtype=np.int64)
-        state = np.zeros(1, dtype=np.int64)
+        digits = np.empty((1, 0), np.int64)
+        state = np.zeros(1, np.int64)
         for layer in self.layers:
             design, digit = np.nonzero(layer.children[state] >= 0)
             digits = np.column_stack([digits[design], digit])
@@ -140,7 +140,7 @@ class Diagram:
             n_changes: Most choices that differ.
         """
         # The states within reach, and the fewest changes that lead to each of them.
-        reached, fewest = [np.zeros(1, dtype=np.int64)], np.zeros(1, dtype=np.int64)
+        reached, fewest = [np.zeros(1, np.int64)], np.zeros(1, np.int64)
         for layer, digit in zip(self.layers, digits.tolist(), strict=True):
             onward = layer.children[reached[-1]]
             changes = fewest[:, None] + (np.arange(onward.shape[1]) != digit)
@@ -150,7 +150,7 @@ class Diagram:
             np.minimum.at(fewest, index, changes[is_near])
             reached.append(states)
         # The fewest changes with which each of them is completed.
-        needs = [np.zeros(1, dtype=np.int64)]
+        needs = [np.zeros(1, np.int64)]
         children: list[IntArray] = []
         for place in range(len(self.layers) - 1, -1, -1):
             onward = self.layers[place].children[reached[place]]
@@ -159,8 +159,8 @@ class Diagram:
             changes = needs[0][index] + (np.arange(onward.shape[1]) != digits[place])
             children.insert(0, np.where(is_reached, index, -1))
             needs.insert(0, np.where(is_reached, changes, n_changes + 1).min(axis=1))
-        state, used = np.zeros(1, dtype=np.int64), np.zeros(1, dtype=np.int64)
-        paths = np.empty((1, 0), dtype=np.int64)
+        state, used = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        paths = np.empty((1, 0), np.int64)
         for place, onward in enumerate(children):
             changes = used[:, None] + (np.arange(onward.shape[1]) != digits[place])
             need = needs[place + 1][onward[state]]
@@ -171,7 +171,7 @@ class Diagram:
 
     def restricted(self, allowed: Sequence[BoolArray]) -> Diagram | None:
         """The designs whose choices are all among the allowed (v,) ones; None if there are none."""
-        reached = [np.zeros(1, dtype=np.int64)]
+        reached = [np.zeros(1, np.int64)]
         children = []
         for layer, is_allowed in zip(self.layers, allowed, strict=True):
             onward = np.where(is_allowed, layer.children[reached[-1]], -1)
@@ -192,7 +192,7 @@ def _last_not_above(
     that it is never the last.
     """
     width = table.shape[1]
-    digits = np.empty(len(state), dtype=np.int64)
+    digits = np.empty(len(state), np.int64)
     size = max(_CHUNK // width, 1)
     for start in range(0, len(state), size):
         chunk = slice(start, start + size)
@@ -210,7 +210,7 @@ def counted(children: Sequence[IntArray]) -> Diagram | None:
         children: For each choice the (s, v) states that it leads to, -1 for none. The last
             ones lead to state 0, a complete design.
     """
-    counts = np.ones(1, dtype=np.int64)
+    counts = np.ones(1, np.int64)
     layers = []
     for onward in reversed(children):
         weights = np.where(onward >= 0, counts[onward], 0)
@@ -266,7 +266,7 @@ def _expanded(
     """Successors of each choice, the memory of the new states, and their number."""
     ending = [term for term in terms if term.last == place]
     still_open = [term for term in terms if term.is_open(place)]
-    onward = np.full(n_states * n_choices, -1, dtype=np.int64)
+    onward = np.full(n_states * n_choices, -1, np.int64)
     survivors = []
     memories = []
     size = max(_CHUNK // n_choices, 1)
@@ -289,7 +289,7 @@ def _expanded(
 
 def _merged(cells: Sequence[FloatArray], n: int) -> tuple[IntArray, IntArray]:
     """Groups of equal cells: a member of each group, and the (n,) group of each."""
-    key, n_keys = np.zeros(n, dtype=np.int64), 1
+    key, n_keys = np.zeros(n, np.int64), 1
     for values in cells:
         codes, n_codes = _codes(values)
         if n_keys * n_codes >= _INT64:
@@ -314,11 +314,11 @@ def _codes(values: FloatArray) -> tuple[IntArray, int]:
 
 def _most_states(terms: Sequence[Term], cells: dict[Cell, FloatArray], place: int) -> int:
     """Rule that alone needs the most states after this place; of many states, among some."""
-    nothing = np.empty(0, dtype=np.int64)
+    nothing = np.empty(0, np.int64)
     structural = Candidates(place, {}, nothing, nothing)
 
     def n_states(term: Term) -> int:
-        demanded = structural.demanded(term, np.empty(0, dtype=bool))
+        demanded = structural.demanded(term, np.empty(0, bool))
         values = [cells[cell][:_CHUNK] for cell, _ in demanded if cell in cells]
         return len(_merged(values, len(values[0]))[0]) if values else 0
 

@@ -90,9 +90,9 @@ class Expression:
     def evaluate(self, values: Arrays) -> FloatArray:
         """The value for each design; 1 or 0 for a condition."""
         if self.unit is None:
-            return np.asarray(self.violation(values) <= 0, dtype=np.float64)
+            return np.asarray(self.violation(values) <= 0, np.float64)
         with np.errstate(all="ignore"):
-            return np.asarray(self.node.evaluate(values), dtype=np.float64)
+            return np.asarray(self.node.evaluate(values), np.float64)
 
     def violation(self, values: Arrays) -> FloatArray:
         """For a condition, how far each design is from meeting it; ``<= 0`` meets it.
@@ -103,7 +103,7 @@ class Expression:
         if self.unit is not None:
             raise InputError(f"expected a condition, got the number {self.text!r}")
         with np.errstate(all="ignore"):
-            return np.asarray(self.node.evaluate(values), dtype=np.float64)
+            return np.asarray(self.node.evaluate(values), np.float64)
 
 
 @frozen

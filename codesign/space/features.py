@@ -113,12 +113,12 @@ def groups_of(features: Sequence[Feature]) -> IntArray:
     """
     numbers: dict[Hashable, int] = {}
     groups = [numbers.setdefault(feature.group, len(numbers)) for feature in features]
-    return np.array(groups, dtype=np.int64)
+    return np.array(groups, np.int64)
 
 
 def _entries(column: int, parameter: Parameter) -> Iterator[Feature]:
     tuples = [value for value in parameter.values if isinstance(value, tuple)]
-    array = np.array(tuples, dtype=np.float64)
+    array = np.array(tuples, np.float64)
     is_log = bool((array > 0).all())
     lists = {f"{parameter.name}[{entry}]": array[:, entry] for entry in range(array.shape[1])}
     if array.shape[1] > 1:

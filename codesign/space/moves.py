@@ -28,10 +28,10 @@ def neighbors(structure: Structure, components: Sequence[Component], row: IntArr
     are evenly spread over the feasible ones. A parameter that constraints keep from moving alone,
     as where a sum or a product is fixed or all values differ, moves with the fewest others.
     """
-    start = structure.canonical(np.atleast_2d(np.asarray(row, dtype=np.int64)))
+    start = structure.canonical(np.atleast_2d(np.asarray(row, np.int64)))
     moved = []
     for column, code in enumerate(start[0].tolist()):
-        codes = np.array(sorted(_next_codes(structure, code, column)), dtype=np.int64)
+        codes = np.array(sorted(_next_codes(structure, code, column)), np.int64)
         moved.append(_substituted(start, np.array([column]), codes[:, None]))
     for repeated_part in structure.parts:
         if len(repeated_part.legal) <= _MAX_REPLACEMENTS:

@@ -82,7 +82,7 @@ class Constant(Node):
     operands = ()
 
     def evaluate(self, values: Values) -> FloatArray:
-        return np.asarray(self.value, dtype=np.float64)
+        return np.asarray(self.value, np.float64)
 
 
 @frozen
@@ -94,7 +94,7 @@ class Name(Node):
     operands = ()
 
     def evaluate(self, values: Values) -> FloatArray:
-        return np.asarray(values[self.key], dtype=np.float64) * self.scale
+        return np.asarray(values[self.key], np.float64) * self.scale
 
 
 @frozen
@@ -244,5 +244,5 @@ class SameValue(Combination):
 
     def combine(self, *operands: FloatArray) -> FloatArray:
         first, second = operands
-        translated = np.asarray(self.translation, dtype=np.float64)[second.astype(np.int64)]
+        translated = np.asarray(self.translation, np.float64)[second.astype(np.int64)]
         return verdict(np.equal(first, translated))

@@ -276,7 +276,7 @@ def repeated_part(
     codes = [contents[present, column] for column in reversed(range(len(levels)))]
     falling = [-key[present] for key in reversed(keys)]
     ordered = present[np.lexsort([*codes, *falling])]
-    ranks = np.full(len(contents), len(ordered), dtype=np.int64)
+    ranks = np.full(len(contents), len(ordered), np.int64)
     ranks[ordered] = np.arange(len(ordered))
     variants = np.vstack([contents[ordered], np.full((1, len(levels)), -1)])
     needed = [not (parameter.optional or parameter.when) for _, parameter in parameters]

@@ -121,7 +121,7 @@ class Terms:
                 place = min(places, default=0)
                 if place not in self._batches:
                     axis = self._axes[place]
-                    rows = np.full((len(axis), len(self._structure.parameters)), -1, dtype=np.int64)
+                    rows = np.full((len(axis), len(self._structure.parameters)), -1, np.int64)
                     rows[:, axis.columns] = axis.choices
                     self._batches[place] = self._structure.batch(rows)
                 table = node.evaluate(self._batches[place])
@@ -230,14 +230,14 @@ class Candidates:
     def _is_settled(self, term: Term) -> BoolArray:
         node = term.node
         if not (term.bounds.is_defined and isinstance(node, FoldedCall) and node.is_condition):
-            return np.zeros(self.digits.shape, dtype=bool)
+            return np.zeros(self.digits.shape, bool)
         is_met = self.running(term) <= 0
         return is_met if node.function == "or" else ~is_met
 
     def remembered(self, rules: Sequence[Term]) -> dict[Cell, FloatArray]:
         """(n,) of each cell that these rules need later; 0 where it does not matter."""
         relevant: dict[Cell, BoolArray] = {}
-        everywhere = np.ones(self.digits.shape, dtype=bool)
+        everywhere = np.ones(self.digits.shape, bool)
         for rule in rules:
             for cell, is_relevant in self.demanded(rule, everywhere):
                 known_setdefault = relevant.setdefault(cell, is_relevant)

@@ -192,9 +192,9 @@ class DesignSpace:
         Raises:
             InputError: A row that is not a design of the space.
         """
-        rows = np.atleast_2d(np.asarray(rows, dtype=np.int64))
+        rows = np.atleast_2d(np.asarray(rows, np.int64))
         dtype = np.int64 if self.size < _INT64 else object
-        numbers: IntArray = np.zeros(len(rows), dtype=dtype)
+        numbers: IntArray = np.zeros(len(rows), dtype)
         for component in self.components:
             digits = component.numbers_of(rows)
             if (digits < 0).any():
@@ -222,7 +222,7 @@ class DesignSpace:
         return self._assembled(rows_of_components, len(points))
 
     def _assembled(self, rows_of_components: list[IntArray], n: int) -> IntArray:
-        rows = np.empty((n, len(self.parameters)), dtype=np.int64)
+        rows = np.empty((n, len(self.parameters)), np.int64)
         for component, component_rows in zip(self.components, rows_of_components, strict=True):
             rows[:, component.columns] = component_rows
         return rows
@@ -243,7 +243,7 @@ class DesignSpace:
 
     def contains(self, rows: IntArray) -> BoolArray:
         """(n,) whether a row is canonical, complete and meets every constraint."""
-        rows = np.atleast_2d(np.asarray(rows, dtype=np.int64))
+        rows = np.atleast_2d(np.asarray(rows, np.int64))
         return self.structure.contains(rows)
 
     def keys(self, rows: IntArray) -> IntArray:
@@ -361,7 +361,7 @@ class DesignSpace:
             for name in design
             if name not in self.structure.column_of
         )
-        row = np.full((1, len(self.parameters)), -1, dtype=np.int64)
+        row = np.full((1, len(self.parameters)), -1, np.int64)
         for column, parameter in enumerate(self.parameters):
             value = design.get(parameter.name)
             if value is None or (isinstance(value, str) and value == "none"):

@@ -119,7 +119,7 @@ class Symbols:
 
     def _tabulate(self, key: str, column: int, numbers: FloatSequence, absent: float = 0.0) -> None:
         # Code -1 indexes the last entry, which is therefore the absent one.
-        self.tables[key] = (column, np.asarray([*numbers, absent], dtype=np.float64))
+        self.tables[key] = (column, np.asarray([*numbers, absent], np.float64))
 
 
 class RowBatch(Arrays):
@@ -184,7 +184,7 @@ class Structure:
     @cached_property
     def n_levels(self) -> IntArray:
         """(d,) number of values of each parameter."""
-        return np.array([len(parameter.values) for parameter in self.parameters], dtype=np.int64)
+        return np.array([len(parameter.values) for parameter in self.parameters], np.int64)
 
     @cached_property
     def column_of(self) -> IntegerDict:
@@ -203,7 +203,7 @@ class Structure:
     @cached_property
     def has_absence(self) -> BoolArray:
         """(d,) whether a parameter can be chosen to be absent, conditions apart."""
-        return np.array([parameter.optional for parameter in self.parameters], dtype=bool)
+        return np.array([parameter.optional for parameter in self.parameters], bool)
 
     def batch(self, rows: IntArray) -> RowBatch:
         """The named numbers of valid rows."""
@@ -211,7 +211,7 @@ class Structure:
 
     def canonical(self, rows: IntArray, steps: Sequence[Step] | None = None) -> IntArray:
         """The rows with what is inactive absent and repeated parts in order."""
-        rows = np.array(rows, dtype=np.int64)
+        rows = np.array(rows, np.int64)
         for step in self.steps if steps is None else steps:
             if isinstance(step, RepeatedPart):
                 step.sort(rows)
@@ -225,7 +225,7 @@ class Structure:
 
     def is_complete(self, rows: IntArray) -> BoolArray:
         """(n,) whether canonical rows lack nothing that must be present."""
-        complete = np.ones(len(rows), dtype=bool)
+        complete = np.ones(len(rows), bool)
         for column in np.flatnonzero((rows < 0).any(axis=0)).tolist():
             if column not in self.columns_in_parts:
                 complete &= ~self.is_lacking(rows, column)
@@ -280,7 +280,7 @@ class Structure:
 
         64-bit integers if they can number all rows of the space, else Python's.
         """
-        keys = np.zeros(len(rows), dtype=np.int64)
+        keys = np.zeros(len(rows), np.int64)
         for columns, weights, size in self._key_parts:
             if size is not None:
                 keys = keys.astype(object) * size
@@ -298,7 +298,7 @@ class Structure:
                 weights.append(size)
                 size *= int(self.n_levels[start]) + 1
             stride = size if start else None
-            key_parts.append((slice(start, stop), np.array(weights[::-1], dtype=np.int64), stride))
+            key_parts.append((slice(start, stop), np.array(weights[::-1], np.int64), stride))
             stop = start
         return key_parts[::-1]
 

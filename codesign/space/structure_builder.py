@@ -263,7 +263,7 @@ class StructureBuilder:
                 ]
                 with mistakes_at(self.where("repeated", name)):
                     contents = contents_of([len(parameter.values) for _, parameter in members])
-                rows = np.full((len(contents), len(parameters)), -1, dtype=np.int64)
+                rows = np.full((len(contents), len(parameters)), -1, np.int64)
                 rows[:, columns[0]] = contents
                 batch, keys = RowBatch(rows, self.symbols), []
                 for number, text in enumerate(repeated.order):

@@ -66,7 +66,7 @@ def largest_parts(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, 
 
 
 def _part(size: int, n_ranks: FloatArray) -> FloatArray:
-    return np.ceil(size / np.asarray(n_ranks, dtype=np.float64)) / size
+    return np.ceil(size / np.asarray(n_ranks, np.float64)) / size
 
 
 def _mean(*weighted: tuple[float, FloatArray]) -> FloatArray:

@@ -126,12 +126,12 @@ class OperatorTable:
 
     def is_kind(self, *kinds: Kind) -> BoolArray:
         """(o,) whether each operator is one of the kinds."""
-        return np.array([operator_kind in kinds for operator_kind in self.kinds], dtype=np.bool_)
+        return np.array([operator_kind in kinds for operator_kind in self.kinds], np.bool_)
 
     @property
     def is_in_layers(self) -> BoolArray:
         """(o,) whether each operator is neither before the first layer nor after the last one."""
-        return np.array([group not in _ENDS for group in self.groups], dtype=np.bool_)
+        return np.array([group not in _ENDS for group in self.groups], np.bool_)
 
     @property
     def parts(self) -> StringTuple:
@@ -318,8 +318,7 @@ def build_table(
     """
     rows = [row for row in operators if row.count > 0]
     columns = {
-        name: np.array([getattr(row, name) for row in rows], dtype=np.float64)
-        for name in NUMERIC_COLUMNS
+        name: np.array([getattr(row, name) for row in rows], np.float64) for name in NUMERIC_COLUMNS
     }
     _check_storage(rows)
     weights, stored = columns["weight_elements"], columns["stored_weight_elements"]

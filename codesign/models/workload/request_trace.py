@@ -81,7 +81,7 @@ class RequestTrace:
 def _larger_before(values: IntArray) -> IntArray:
     """(n,) number of larger values before each value, counted in a merge sort."""
     n = len(values)
-    larger = np.zeros(n, dtype=np.int64)
+    larger = np.zeros(n, np.int64)
     positions, span = np.arange(n), int(values.max(initial=0)) + 2
     width = 1
     while width < n:
@@ -121,7 +121,7 @@ def read_request_trace(path: Path | str) -> RequestTrace:
         np.array([row.input_length for row in rows]),
         np.array([row.output_length for row in rows]),
         np.array([len(row.hash_ids) for row in rows]),
-        np.concatenate([np.array(row.hash_ids, dtype=np.int64) for row in rows]),
+        np.concatenate([np.array(row.hash_ids, np.int64) for row in rows]),
     )
 
 

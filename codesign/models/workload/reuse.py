@@ -252,7 +252,7 @@ class TraceReuse(_Reuse):
         length = trace.input_length
         self.longest_tokens = int((length + trace.output_length).max())
         is_first = reused <= BLOCK_TOKENS
-        rank = np.empty(len(trace), dtype=np.int64)
+        rank = np.empty(len(trace), np.int64)
         rank[np.lexsort((length, ~is_first))] = np.arange(len(trace))
         present, number = np.unique(_TRACE_CLASSES * rank // len(trace), return_inverse=True)
         count = np.bincount(number)

@@ -193,7 +193,7 @@ class _Flight:
         pending.sort(key=lambda item: item.number)
         if self._search.n_left <= len(pending) or (pending and self._farm.in_flight == 1):
             return False
-        nothing = np.empty((0, len(self._plan.resolved.problem.space.names)), dtype=np.int64)
+        nothing = np.empty((0, len(self._plan.resolved.problem.space.names)), np.int64)
         beside = np.vstack([nothing, *(proposal.row for proposal in pending)])
         screenings = self._search.screenings(beside)
         while True:

@@ -67,7 +67,7 @@ class _Search:
         near = np.concatenate([self._problem.space.neighbors(rows[i]) for i in parents])
         keys = self._problem.space.keys(near)
         _, first = np.unique(keys, return_index=True)
-        new = np.array([i for i in first.tolist() if int(keys[i]) not in self._seen], dtype=int)
+        new = np.array([i for i in first.tolist() if int(keys[i]) not in self._seen], int)
         if len(new):
             rows = near[new]
             rows = rows[self._problem.admits(rows)]

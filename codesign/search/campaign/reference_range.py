@@ -54,7 +54,7 @@ def reference_words(results: Results, points: FloatArray) -> str:
             "every hypervolume is 0, for no feasible design is better in every objective than the "
             "default reference point, the worst values; to tell searches apart, state a "
             "reference_point worse than "
-            f"{_point_words(results, worst, np.ones(len(worst), dtype=bool))}"
+            f"{_point_words(results, worst, np.ones(len(worst), bool))}"
         )
     return (
         "no feasible design is better than the reference point in every objective, so every "

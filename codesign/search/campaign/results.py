@@ -69,7 +69,7 @@ class Results:
     observations: Observations
     hypervolume: FloatArray
     versions: StringMap = field(default_factory=dict)
-    epoch: IntArray = field(default_factory=lambda: np.empty(0, dtype=np.int64))
+    epoch: IntArray = field(default_factory=lambda: np.empty(0, np.int64))
     accepted: tuple[StringTuple, ...] = ()
     exact: ExactFront | None = None
     front_run: int | None = None

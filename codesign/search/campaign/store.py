@@ -179,7 +179,7 @@ class Store:
         """
         with explained(self.path), transaction(self._connection):
             for proposal in proposals:
-                design = np.ascontiguousarray(proposal.row, dtype="<i4").tobytes()
+                design = np.ascontiguousarray(proposal.row, "<i4").tobytes()
                 place = proposal.run, proposal.number, proposal.batch, proposal.n_told
                 insert(self._connection, "proposals", (*place, design))
 
@@ -219,8 +219,8 @@ class Store:
                     batch.run,
                     batch.first + i,
                     int(batch.n_told[i]),
-                    np.ascontiguousarray(design, dtype="<i4").tobytes(),
-                    np.ascontiguousarray(numbers[i], dtype="<f8").tobytes(),
+                    np.ascontiguousarray(design, "<i4").tobytes(),
+                    np.ascontiguousarray(numbers[i], "<f8").tobytes(),
                     failure and failure.reason,
                     seconds,
                 )
@@ -255,7 +255,7 @@ class Store:
                 i: Failure("failed", row[5]) for i, row in enumerate(rows) if row[5] is not None
             },
         )
-        n_told = np.array([row[2] for row in rows], dtype=np.int64)
+        n_told = np.array([row[2] for row in rows], np.int64)
         return ScreenedBatch(run, 0, n_told, observations, sum(row[6] for row in rows))
 
     def _check_rows(self, rows: Iterable[tuple[Any, ...]], subject: str) -> None:
@@ -297,7 +297,7 @@ class Store:
 
     def epoch_of(self, stored: StoredObservations) -> IntArray:
         """(n,) which inputs each observation was made with: 0 the first, 1 those accepted next."""
-        epochs = np.zeros(len(stored), dtype=np.int64)
+        epochs = np.zeros(len(stored), np.int64)
         for epoch in self.epochs:
             # Where no run is meant, as in the reference sample, nothing changes.
             starts = np.append(epoch.first_steps, np.iinfo(np.int64).max)
@@ -408,8 +408,8 @@ class Store:
             return self._filled(cursor, n)
 
     def _filled(self, cursor: sqlite3.Cursor, n: int) -> StoredObservations:
-        places = np.zeros((3, n), dtype=np.int64)  # run, step and batch of each
-        rows = np.zeros((n, self._n_parameters), dtype=np.int64)
+        places = np.zeros((3, n), np.int64)  # run, step and batch of each
+        rows = np.zeros((n, self._n_parameters), np.int64)
         numbers, hypervolume = np.zeros((n, self.layout.width)), np.zeros(n)
         failures: dict[int, Failure] = {}
         start = 0

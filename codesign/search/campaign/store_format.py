@@ -109,9 +109,9 @@ def records(batch: ObservationBatch, layout: Layout) -> Iterator[tuple[Any, ...]
     """The rows of ``observations`` for a batch."""
     observations = batch.observations
     k, d = observations.rows.shape
-    designs = memoryview(np.ascontiguousarray(observations.rows, dtype="<i4").tobytes())
+    designs = memoryview(np.ascontiguousarray(observations.rows, "<i4").tobytes())
     table = layout.numbers_of(observations)
-    numbers = memoryview(np.ascontiguousarray(table, dtype="<f8").tobytes())
+    numbers = memoryview(np.ascontiguousarray(table, "<f8").tobytes())
     width = layout.width * 8
     status, hypervolume = observations.status.tolist(), batch.hypervolume.tolist()
     reasons = {i: failure.reason for i, failure in observations.failures.items()}

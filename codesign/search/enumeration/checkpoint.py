@@ -49,7 +49,7 @@ class State:
     @classmethod
     def fresh(cls, incumbents: FloatArray, n_roots: int, block: int) -> State:
         """Nothing is settled."""
-        done = np.zeros(-(-n_roots // block), dtype=bool)
+        done = np.zeros(-(-n_roots // block), bool)
         return cls(incumbents, n_roots, block, done, Archive(incumbents.shape[1]), Tally())
 
     @property
@@ -79,9 +79,9 @@ def save_state(path: Path, state: State) -> None:
             done=state.done,
             points=state.archive.points,
             counts=state.archive.counts,
-            members=np.concatenate([np.empty(0, dtype=np.int64), *groups]),
-            lengths=np.array([len(group) for group in groups], dtype=np.int64),
-            tally=np.array(list(vars(state.tally).values()), dtype=np.int64),
+            members=np.concatenate([np.empty(0, np.int64), *groups]),
+            lengths=np.array([len(group) for group in groups], np.int64),
+            tally=np.array(list(vars(state.tally).values()), np.int64),
         )
 
 

@@ -132,7 +132,7 @@ def settings_of(problem: Problem) -> IntArray:
         )
     if size > _MOST_SHARED:
         raise InputError(f"{size:,} settings of machines and links are too many to list")
-    shared = np.full((size, len(space.names)), -1, dtype=np.int64)
+    shared = np.full((size, len(space.names)), -1, np.int64)
     digits = (
         np.unravel_index(np.arange(size), [component.size for component in joint_components])
         if joint_components
@@ -326,7 +326,7 @@ class SystemSearch:
             front = front[non_dominated(front)]
         self._incumbents = front[np.lexsort(front.T[::-1])]
         shared = np.arange(self._n_shared)
-        self._descend(0, shared, [np.zeros(len(shared), dtype=np.int64) for _ in self._pools])
+        self._descend(0, shared, [np.zeros(len(shared), np.int64) for _ in self._pools])
         return self._archive, self._n_evaluated
 
     def _first_chunks(self) -> Iterator[tuple[IntArray, ArrayList]]:
@@ -450,7 +450,7 @@ class SystemSearch:
             starts[rows_of_pool]
             for starts, rows_of_pool in zip(self._starts, rows_of_pools, strict=True)
         ]
-        numbers, weights = shared, np.ones(len(shared), dtype=np.int64)
+        numbers, weights = shared, np.ones(len(shared), np.int64)
         for pool, place in zip(self._pools, starts_of_pools, strict=True):
             numbers = numbers * len(pool.values) + place
             weights = weights * pool.counts[place]

@@ -127,10 +127,10 @@ class Decomposition:
     def roots(self, start: int, stop: int) -> Part:
         """The partial designs of these places, ``0 <= start <= stop <= n_roots``."""
         n = stop - start
-        rows = np.zeros((n, len(self.space.parameters)), dtype=np.int64)
+        rows = np.zeros((n, len(self.space.parameters)), np.int64)
         for axis in self.undecided:
             rows[:, axis.columns] = axis.rows[0]
-        partials = Part(rows, np.zeros(n, dtype=np.int64), np.ones(n, dtype=np.int64))
+        partials = Part(rows, np.zeros(n, np.int64), np.ones(n, np.int64))
         digits = np.unravel_index(np.arange(start, stop), [len(axis) for axis in self.decided])
         for axis, digit in zip(self.decided, digits, strict=True):
             _set(partials, axis, digit)
@@ -162,7 +162,7 @@ class Decomposition:
 
     def members(self, numbers: IntArray) -> IntArray:
         """(k,) the lowest ``MOST_LISTED`` numbers of the designs that these stand for."""
-        lowest = np.empty(0, dtype=np.int64)
+        lowest = np.empty(0, np.int64)
         for number in numbers.tolist():
             if len(lowest) == MOST_LISTED and number > lowest[-1]:
                 break

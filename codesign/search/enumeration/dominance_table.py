@@ -30,7 +30,7 @@ class DominanceTable:
 
     def dominates(self, points: FloatArray) -> BoolArray:
         """(n,) whether any of the front's points dominates each of (n, m); equal ones do not."""
-        is_dominated = np.zeros(len(points), dtype=bool)
+        is_dominated = np.zeros(len(points), bool)
         for piece in self._pieces:
             rest = np.flatnonzero(~is_dominated)
             for start in range(0, len(rest), _AT_ONCE):
@@ -71,5 +71,5 @@ def _no_larger(order: IntArray) -> IntArray:
     place = np.empty_like(order)
     place[order] = np.arange(len(order))
     bits = np.packbits(np.arange(len(order) + 1)[:, None] > place, axis=1)
-    padding = np.zeros((len(bits), -bits.shape[1] % 8), dtype=np.uint8)
+    padding = np.zeros((len(bits), -bits.shape[1] % 8), np.uint8)
     return np.ascontiguousarray(np.hstack([bits, padding])).view(np.uint64)

@@ -127,7 +127,7 @@ def enumerate_front(
         )
     decomposition = Decomposition(problem)
     groups = [decomposition.members(group) for group in archive.members]
-    nobody = np.empty(0, dtype=np.int64)
+    nobody = np.empty(0, np.int64)
     return ExactFront(
         objectives=archive.points,
         counts=archive.counts,
@@ -207,7 +207,7 @@ def _blame(problem: Problem) -> str:
     """Limit that most designs of a random sample break."""
     rows = problem.space.sample(np.random.default_rng(0), _BLAMED)
     limits = problem.known_violations(rows)
-    admitted = np.ones(len(rows), dtype=bool)
+    admitted = np.ones(len(rows), bool)
     for values in limits.values():
         admitted &= values <= 0
     if admitted.any():

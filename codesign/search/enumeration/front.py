@@ -90,7 +90,7 @@ class Archive:
 
     def __init__(self, n_objectives: int) -> None:
         self.points = np.empty((0, n_objectives))
-        self.counts = np.empty(0, dtype=np.int64)
+        self.counts = np.empty(0, np.int64)
         self.members: list[IntArray] = []
 
     def __len__(self) -> int:
@@ -157,7 +157,7 @@ def dominated_by(
         table: Of the front, if many calls share it.
     """
     if not len(front) or not len(points):
-        return np.zeros(len(points), dtype=bool)
+        return np.zeros(len(points), bool)
     # An objective in which all are equal decides nothing: often the third of three.
     varies = (points != front[0]).any(axis=0) | (front != front[0]).any(axis=0)
     if not varies.all():
@@ -167,7 +167,7 @@ def dominated_by(
     if points.shape[1] <= 2:
         return _dominated_by_staircase(front, points)
     if table is None and len(points) < _WORTH_A_TABLE:
-        is_as_good = np.ones((len(front), len(points)), dtype=bool)
+        is_as_good = np.ones((len(front), len(points)), bool)
         is_equal = np.ones_like(is_as_good)
         for of_front, of_points in zip(front.T, points.T, strict=True):
             is_as_good &= of_front[:, None] <= of_points

@@ -33,7 +33,7 @@ def find_incumbents(problem: Problem) -> FloatArray:
         results = problem.evaluate(rows, problem.deciding_metrics)
         feasible = np.flatnonzero(results.feasible)
         keys = problem.space.keys(rows[feasible])
-        archive.add(results.objectives[feasible], keys, np.ones(len(keys), dtype=np.int64))
+        archive.add(results.objectives[feasible], keys, np.ones(len(keys), np.int64))
         seen = dict(zip(keys.tolist(), rows[feasible], strict=True))
         # One design of each point of the front that was just met.
         first = [int(group[0]) for group in archive.members]

@@ -109,10 +109,10 @@ class Walk:
     def _excluded(self, partials: Part, level: int, met: FloatArray) -> BoolArray:
         """(n,) whether no completion of a partial design can be on the front."""
         if not self.problem.has_bounds or not len(partials):
-            return np.zeros(len(partials), dtype=bool)
+            return np.zeros(len(partials), bool)
         columns, undecided = self.decomposition.columns(partials, level)
         best = self.problem.best_case(columns, undecided, self._metrics)
-        excluded = np.zeros(len(partials), dtype=bool)
+        excluded = np.zeros(len(partials), bool)
         for violation in self.problem.evaluator.least_violations(columns, undecided).values():
             excluded |= violation > 0
         for limit in self._limits:
@@ -134,7 +134,7 @@ class Walk:
         if not len(partials):
             return
         violations = self.problem.known_violations(partials.rows)
-        admitted = np.ones(len(partials), dtype=bool)
+        admitted = np.ones(len(partials), bool)
         for values in violations.values():
             admitted &= values <= 0
         partial_front.tally.excluded += int(partials.weights[~admitted].sum())

@@ -41,5 +41,5 @@ def barriers(incumbents: FloatArray, wanted: WantedPart | None) -> ArrayPair:
         return incumbents, incumbents
     archive = Archive(incumbents.shape[1])
     for points in (wanted.cutoffs(incumbents), incumbents):
-        archive.add(points, np.arange(len(points)), np.ones(len(points), dtype=np.int64))
+        archive.add(points, np.arange(len(points)), np.ones(len(points), np.int64))
     return incumbents[~dominated_by(archive.points, incumbents)], archive.points

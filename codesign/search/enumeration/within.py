@@ -90,7 +90,7 @@ class _Collection(_RegionWalk):
             for problem, reaches in regions[1:]
         ]
         self._row, self._traits, self._most, self._budget = row, traits, most, budget
-        self.alive = np.ones(len(traits), dtype=bool)
+        self.alive = np.ones(len(traits), bool)
         self.rows = np.empty((0, len(row)), np.int64)
         self.n_bounded = 0
 
@@ -113,7 +113,7 @@ class _Collection(_RegionWalk):
             outside = np.flatnonzero(is_outside)
             self.n_bounded += len(outside)
             is_outside[outside] = face._excluded(partials.take(rest[outside]), level, met)
-        excluded = np.ones(len(partials), dtype=bool)
+        excluded = np.ones(len(partials), bool)
         excluded[rest] = is_outside
         return excluded
 
@@ -195,7 +195,7 @@ def systems_within(
         budget: Number of partial designs of a pool, or of systems, beyond which they are.
     """
     problem, pools = region[0], []
-    within = Within(np.empty((0, len(row)), np.int64), np.zeros(len(traits), dtype=bool), 0)
+    within = Within(np.empty((0, len(row)), np.int64), np.zeros(len(traits), bool), 0)
     with suppress(_TooManyError):
         for name in problem.evaluator.pool_evaluators():
             machines, barriers = pool_problem(problem, name), np.empty((0, 0))

@@ -61,6 +61,5 @@ def _columns(section: str, answers: Sequence[Answer | Failure]) -> ArrayDict:
     ]
     names = dict.fromkeys(name for values in sections_of_answers for name in values)
     return {
-        name: np.array([v.get(name, np.nan) for v in sections_of_answers], dtype=float)
-        for name in names
+        name: np.array([v.get(name, np.nan) for v in sections_of_answers], float) for name in names
     }

@@ -93,7 +93,7 @@ class KeySet:
     """A growing set of designs' keys, 64-bit or Python's integers, in a sorted array."""
 
     def __init__(self, keys: IntArray | None = None) -> None:
-        self._sorted = np.empty(0, dtype=np.int64) if keys is None else np.unique(keys)
+        self._sorted = np.empty(0, np.int64) if keys is None else np.unique(keys)
 
     def __len__(self) -> int:
         return len(self._sorted)
@@ -116,7 +116,7 @@ class KeySet:
     def contains(self, keys: IntArray) -> BoolArray:
         """(n,) whether each key is in the set."""
         if not len(self):
-            return np.zeros(len(keys), dtype=bool)
+            return np.zeros(len(keys), bool)
         places = np.minimum(np.searchsorted(self._sorted, keys), len(self) - 1)
         return np.asarray(self._sorted[places] == keys)
 
@@ -133,7 +133,7 @@ class _Described:
     @classmethod
     def scale(cls, name: str, values: FloatArray) -> _Described | None:
         """Description from values over a sample; None if it does not tell designs apart."""
-        values = np.asarray(values, dtype=np.float64)
+        values = np.asarray(values, np.float64)
         is_logarithmic = bool((values > 0).all())
         seen = np.log(values) if is_logarithmic else values
         if not np.isfinite(seen).all() or not np.ptp(seen):
@@ -196,7 +196,7 @@ class SearchSpace:
     @property
     def no_rows(self) -> IntArray:
         """(0, d) no design."""
-        return np.empty((0, len(self.space.parameters)), dtype=np.int64)
+        return np.empty((0, len(self.space.parameters)), np.int64)
 
     @cached_property
     def _described(self) -> tuple[_Described, ...]:

@@ -230,7 +230,7 @@ class GpEhvi(LearningOptimizer):
 
     def _reference_of(self, history: Observations) -> FloatArray:
         if self._reference is not None:
-            return np.asarray(self._reference, dtype=np.float64)
+            return np.asarray(self._reference, np.float64)
         of = history.feasible if history.feasible.any() else ~history.failed
         worst, best = history.objectives[of].max(axis=0), history.objectives[of].min(axis=0)
         span = np.where(worst > best, worst - best, np.maximum(np.abs(worst), 1.0))

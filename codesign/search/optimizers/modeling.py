@@ -108,7 +108,7 @@ class Modeling:
         models = self._models("objective", objectives, observed, data)
         has_feasible = bool(history.feasible.any())
         # A limit that has always meant the same as the reference value of an objective is left out.
-        is_bound = np.zeros(violations.shape[1], dtype=bool)
+        is_bound = np.zeros(violations.shape[1], bool)
         if is_reference_given and has_feasible:
             is_same = (violations > 0)[:, :, None] == (objectives > reference)[:, None, :]
             is_bound = is_same.all(axis=0).any(axis=1)

@@ -126,7 +126,7 @@ def _tabulated(
     if math.prod(levels) > _MOST_COMBINATIONS:
         return None
     codes = np.indices(tuple(levels)).reshape(len(columns), -1).T
-    rows = np.zeros((len(codes), len(structure.parameters)), dtype=np.int64)
+    rows = np.zeros((len(codes), len(structure.parameters)), np.int64)
     rows[:, columns] = codes + first[columns]
     holds = np.broadcast_to(expression.violation(structure.batch(rows)) <= 0, len(rows))
     return columns, codes, holds
@@ -170,7 +170,7 @@ def _inequality(
     ):
         return None
     levels = structure.n_levels
-    rows = np.zeros((1 + len(levels) + _DRAWN, len(levels)), dtype=np.int64)
+    rows = np.zeros((1 + len(levels) + _DRAWN, len(levels)), np.int64)
     rows[1 : 1 + len(levels)] = np.diag(np.minimum(levels - 1, 1))
     rows[1 + len(levels) :] = np.random.default_rng(0).integers(levels, size=(_DRAWN, len(levels)))
     batch = structure.batch(rows)

@@ -148,4 +148,4 @@ class Screened:
 
     def _places_of(self, rows: IntArray) -> IntArray:
         keys = self._space.space.keys(rows).tolist()
-        return np.array([self._places.get(key, -1) for key in keys], dtype=np.int64)
+        return np.array([self._places.get(key, -1) for key in keys], np.int64)

@@ -107,7 +107,7 @@ class Tpe(BaseOptimizer):
             for attempt in range(self._options.attempts):
                 params = study.ask(self._distributions).params
                 codes = [params.get(name, 0) for name in search.space.names]
-                rows = search.space.canonical(np.array([codes], dtype=np.int64))
+                rows = search.space.canonical(np.array([codes], np.int64))
                 if attempt == self._options.attempts - 1:
                     rows = np.concatenate([rows, search.space.neighbors(rows[0])])
                 fresh = search.distinct(search.unseen(rows, self._seen), proposed)
@@ -147,7 +147,7 @@ class Tpe(BaseOptimizer):
     ) -> None:
         """Add results as finished trials."""
         super().tell(rows, objectives, violations, failed)
-        for i in np.flatnonzero(~np.asarray(failed, dtype=bool)):
+        for i in np.flatnonzero(~np.asarray(failed, bool)):
             limits = np.clip(violations[i], -_LARGEST, _LARGEST).tolist()
             constraints = {str(j): limit for j, limit in enumerate(limits)}
             self._trials.append(

@@ -41,7 +41,7 @@ def is_warpable(features: FloatArray) -> IntArray:
             for j, column in enumerate(features.T)
             if len(np.unique(column[(column > 0) & (column < 1)])) >= _LEAST_VALUES
         ],
-        dtype=np.int64,
+        np.int64,
     )
 
 

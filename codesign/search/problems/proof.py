@@ -132,7 +132,7 @@ def _closed_form(problem: Problem, evaluator: BenchmarkFunctions) -> ProvenFront
     optimum = {distance.name: 0 for distance in distances}
     rows = np.concatenate([space.encode({first.name: x, **optimum}) for x in first.values])
     objectives = problem.evaluate(rows).objectives
-    positions = np.array(first.values, dtype=np.float64)[:, None] / evaluator.options.steps
+    positions = np.array(first.values, np.float64)[:, None] / evaluator.options.steps
     points = front_in_closed_form(name, positions)
     is_best = non_dominated(objectives)
     order = np.lexsort(objectives[is_best].T[::-1])

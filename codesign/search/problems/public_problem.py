@@ -152,7 +152,7 @@ class PublicProblem:
         space = self.problem.space
         places = where or [f"design {i}" for i in range(1, len(designs) + 1)]
         encoded = [space.encode(*pair) for pair in zip(designs, places, strict=True)]
-        rows = np.concatenate([np.empty((0, len(space.names)), dtype=np.int64), *encoded])
+        rows = np.concatenate([np.empty((0, len(space.names)), np.int64), *encoded])
         admitted = self.problem.admits(rows)
         observed = self.problem.evaluate(rows[admitted], self.problem.deciding_metrics)
         positions = np.flatnonzero(admitted)
@@ -162,7 +162,7 @@ class PublicProblem:
             filled[positions] = values
             return filled
 
-        feasible = np.zeros(len(rows), dtype=bool)
+        feasible = np.zeros(len(rows), bool)
         feasible[positions] = observed.feasible
         reasons = {int(positions[i]): str(failure) for i, failure in observed.failures.items()}
         reasons |= {int(i): self._refusal(rows[[i]]) for i in np.flatnonzero(~admitted)}
@@ -228,7 +228,7 @@ def _points(evaluated: Evaluated | FloatArray) -> FloatArray:
 def _feasible(evaluated: Evaluated | FloatArray) -> BoolArray:
     if isinstance(evaluated, Evaluated):
         return evaluated.feasible
-    return np.ones(len(np.asarray(evaluated)), dtype=bool)
+    return np.ones(len(np.asarray(evaluated)), bool)
 
 
 def counts_to_show(n: int) -> IntegerList:

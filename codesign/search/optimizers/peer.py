@@ -16,7 +16,15 @@ from typing import Literal
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import BoolArray, Fields, FloatArray, FloatList, IntArray, JsonObject
+from codesign.base.columns import (
+    BoolArray,
+    Fields,
+    FloatArray,
+    FloatList,
+    IntArray,
+    JsonObject,
+    JsonRows,
+)
 from codesign.base.schema import Record
 from codesign.search.optimizers.base import BaseOptimizer, KeySet
 from codesign.search.optimizers.peer_process import PeerProcess
@@ -98,7 +106,7 @@ class Peer(BaseOptimizer):
 
     def _set_up(self) -> None:
         self._first = -self._space.space.structure.has_absence.astype(np.int64)
-        self._records: list[JsonObject] = []
+        self._records: JsonRows = []
         self._by_key: dict[int, JsonObject] = {}
         reference, method = self._reference, self._options.method
         self._process = PeerProcess(

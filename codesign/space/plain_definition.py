@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 
 from codesign.base.catalog import Catalog
-from codesign.base.columns import JsonObject
+from codesign.base.columns import Fields, JsonObject
 from codesign.space.space_records import SpaceRecord
 from codesign.space.structure import Structure
 
@@ -15,7 +15,7 @@ def plain_definition(
     name: str,
     record: SpaceRecord,
     structure: Structure,
-    fixed: Mapping[str, object],
+    fixed: Fields,
     catalogs: Mapping[str, Catalog],
 ) -> JsonObject:
     """Everything that the designs depend on, as plain JSON values."""

@@ -68,7 +68,7 @@ class DesignSpace:
         name: str,
         source: str,
         description: str,
-        refix: Callable[[Mapping[str, object], str | None], DesignSpace],
+        refix: Callable[[Fields, str | None], DesignSpace],
         definition: Fields,
     ) -> None:
         self.structure = structure
@@ -122,7 +122,7 @@ class DesignSpace:
         space.designs = {}
         return space
 
-    def fix(self, overrides: Mapping[str, object], where: str | None = None) -> DesignSpace:
+    def fix(self, overrides: Fields, where: str | None = None) -> DesignSpace:
         """The space in which parameters have one value; None makes one absent.
 
         Named designs that are no longer in the space are left out. In a repeated part, a value
@@ -341,7 +341,7 @@ class DesignSpace:
         """The design of a (d,) row by parameter name, without what is absent."""
         return drop_none(self.decode(row[None, :])[0])
 
-    def encode(self, design: Mapping[str, object], where: str | None = None) -> IntArray:
+    def encode(self, design: Fields, where: str | None = None) -> IntArray:
         """(1, d) the canonical row of a design given by parameter name.
 
         What has one value only may be left out, and so may what can be absent. Values may be
@@ -375,9 +375,7 @@ class DesignSpace:
         problems.raise_any(where)
         return canonical
 
-    def _machine_values(
-        self, machines: Mapping[str, object], where: str | None
-    ) -> dict[str, object]:
+    def _machine_values(self, machines: Fields, where: str | None) -> dict[str, object]:
         """Values of pools' parameters from the names of their machines' designs."""
         values: dict[str, object] = {}
         for name, machine in machines.items():

@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 
 from codesign.base.catalog import Catalog
-from codesign.base.columns import JsonObject
+from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, ProblemList, check_known, mistakes_at
 from codesign.base.records import frozen
 from codesign.base.resources import find
@@ -79,8 +79,8 @@ def _space_of(name: str, document: Document, catalogs: Mapping[str, Catalog]) ->
 
 def _build(
     definition: _Definition,
-    earlier: Mapping[str, object],
-    overrides: Mapping[str, object],
+    earlier: Fields,
+    overrides: Fields,
     where: str | None,
 ) -> DesignSpace:
     """The space with some parameters fixed, by the file and then by overrides."""
@@ -118,7 +118,7 @@ def _build(
 
 def _revalued(
     definition: _Definition,
-    fixed: Mapping[str, object],
+    fixed: Fields,
     name: str,
     values: Sequence[object],
     catalogs: Mapping[str, Catalog] = MappingProxyType({}),
@@ -152,7 +152,7 @@ def _add_pools(
     space: DesignSpace,
     definition: _Definition,
     system: SystemDefinition,
-    fixed: Mapping[str, object],
+    fixed: Fields,
 ) -> None:
     """Give a system its pools, each with its changed values and fixed parameters."""
 

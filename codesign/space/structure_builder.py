@@ -14,7 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from codesign.base.catalog import Catalog
-from codesign.base.columns import StringList, StringMap, Value, ValueTuple
+from codesign.base.columns import Fields, StringList, StringMap, Value, ValueTuple
 from codesign.base.errors import InputError, ProblemList, UnknownNameError, check_known, mistakes_at
 from codesign.base.records import frozen
 from codesign.base.schema import (
@@ -172,7 +172,7 @@ class StructureBuilder:
 
     # Fixing
 
-    def fix(self, overrides: Mapping[str, object], where: str | None) -> None:
+    def fix(self, overrides: Fields, where: str | None) -> None:
         """Leave one value of each of these parameters."""
         for name, value in overrides.items():
             here = where or self.where("fixed", name)

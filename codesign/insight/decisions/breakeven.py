@@ -16,7 +16,7 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntegerList, ValueMap
+from codesign.base.columns import Fields, FloatArray, IntegerList, ValueMap
 from codesign.base.errors import InfeasibleError, InputError, check_known
 from codesign.base.loop_progress import counted
 from codesign.base.records import frozen
@@ -260,7 +260,7 @@ class _Rivals:
     def spaces_of(self, problem: Problem) -> list[DesignSpace]:
         """The designs with the technology, by its place; a design may be in several."""
         spaces, key = [], self.technology.key
-        fixed: Mapping[str, object] = problem.space.provenance().get("fixed", {})
+        fixed: Fields = problem.space.provenance().get("fixed", {})
         for column in chain.from_iterable(self._choices(problem.space).values()):
             parameter = problem.space.parameters[column]
             if fixed.get(parameter.name, key) == key:

@@ -94,7 +94,7 @@ def _constrained(space: DesignSpace, changed: Mapping[str, str | None]) -> Desig
     )
 
 
-def _refuse_to_fix(overrides: Mapping[str, object], where: str | None) -> DesignSpace:
+def _refuse_to_fix(overrides: Fields, where: str | None) -> DesignSpace:
     raise InputError("fix parameters before constraints are changed", where)
 
 

@@ -13,7 +13,7 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -21,6 +21,7 @@ from typing import Literal
 import numpy as np
 
 from codesign.base.columns import (
+    Fields,
     FloatArray,
     FloatDict,
     FloatMap,
@@ -146,7 +147,7 @@ def digest(data: bytes) -> str:
 
 
 def front_text(
-    designs: Sequence[Mapping[str, object]] | None,
+    designs: Sequence[Fields] | None,
     names: Strings,
     objectives: FloatArray,
     counts: IntegerSequence,

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 from rich.table import Table
 
-from codesign.base.columns import FloatArray, FloatMap, IntArray, StringList, evenly
+from codesign.base.columns import FloatArray, FloatMap, IntArray, StringList, StringPair, evenly
 from codesign.base.metrics import Metric
 from codesign.insight.explanation.binding import binding_shares
 from codesign.insight.explanation.range_ends import RangeEnd, range_ends
@@ -190,7 +190,7 @@ def range_end_words(problem: Problem, front: ExactFront, tolerance: float) -> st
     return f"One step beyond the ends of ranges: {listed}."
 
 
-def range_words(parameter: str, value: float | None) -> tuple[str, str]:
+def range_words(parameter: str, value: float | None) -> StringPair:
     """The name of a numeric parameter and a value in words; entries of an array are its sides."""
     name, _, side = parameter.partition("[")
     title, text = setting_words(name, value)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from codesign.base.columns import Fields, JsonObject, StringDict, StringList
+from codesign.base.columns import Fields, JsonObject, StringDict, StringList, StringPair
 from codesign.base.metrics import METRICS, Metric
 from codesign.base.records import drop_none
 from codesign.base.units import format_engineering
@@ -475,7 +475,7 @@ _SETTING_VALUES = {
 }  # fmt: skip
 
 
-def setting_words(parameter: str, value: Any) -> tuple[str, str]:
+def setting_words(parameter: str, value: Any) -> StringPair:
     """A parameter's name and value in words, such as "handover energy" and "1.3 pJ/bit".
 
     >>> setting_words("tier1_technology", "hbm4_12h"), setting_words("pe_array", (2048, 256))

@@ -11,7 +11,7 @@ from rich.console import RenderableType
 from rich.table import Column, Table
 from rich.text import Text
 
-from codesign.base.columns import FieldRows, Fields, StringList, Strings, StringTuple
+from codesign.base.columns import FieldRows, Fields, StringList, StringPair, Strings, StringTuple
 from codesign.base.metrics import ALL_METRICS
 from codesign.base.units import parse_unit
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
@@ -102,7 +102,7 @@ def spaced(*parts: RenderableType | Sequence[RenderableType]) -> Tables:
     ][1:]
 
 
-def unit_and_title(name: str) -> tuple[str, str]:
+def unit_and_title(name: str) -> StringPair:
     """The unit that ends a name, and the rest in words: ``time_s`` gives "s", "time"."""
     for suffix, unit in UNIT_OF_SUFFIX.items():
         if name == suffix or name.endswith(f"_{suffix}"):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from codesign.base.columns import StringList, StringMap, Strings
+from codesign.base.columns import StringList, StringMap, StringPair, Strings
 from codesign.base.errors import (
     InputError,
     ProblemList,
@@ -180,7 +180,7 @@ def _parameter_problems(
     return problems
 
 
-def read_sense(text: str, where: str | None) -> tuple[str, str]:
+def read_sense(text: str, where: str | None) -> StringPair:
     """Sense and name of an objective.
 
     Raises:

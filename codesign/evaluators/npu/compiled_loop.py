@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, Function, IntArray, IntegerTuple
+from codesign.base.columns import ArrayTriple, FloatArray, Function, IntArray, IntegerTuple
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.models.hardware import formula_operations, hierarchy
@@ -189,7 +189,7 @@ def _sums(
     groups: stage_records.WeightGroups,
     i: int,
     modelling: stage_records.Modelling,
-    filled: tuple[FloatArray, FloatArray, FloatArray],
+    filled: ArrayTriple,
 ) -> Any:
     """Fill the last array, the sums over a pass of design ``i``, one group of layers at a time.
 

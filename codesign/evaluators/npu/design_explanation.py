@@ -17,6 +17,7 @@ from codesign.base.columns import (
     StringDict,
     StringList,
     StringMap,
+    StringPair,
     Strings,
     first_values,
 )
@@ -136,7 +137,7 @@ def _row(
     name: str,
     computation: str,
     count: float,
-    bounds: tuple[str, str],
+    bounds: StringPair,
     amounts: FloatSequence,
     crossed: FloatMap,
 ) -> OperatorRow:

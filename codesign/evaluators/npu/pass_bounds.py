@@ -27,7 +27,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import ArrayPair, BoolArray, FloatArray, IntArray, IntegerSequence
+from codesign.base.columns import (
+    ArrayPair,
+    ArrayTriple,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    IntegerSequence,
+)
 from codesign.base.records import frozen
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.models.hardware.accelerator import AcceleratorBatch, take
@@ -172,7 +179,7 @@ class PassBounds:
         arrays: list[ArrayChoice],
         pass_requests: float,
         held: float,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+    ) -> ArrayTriple:
         """Least time, energy and dynamic energy of a pass with so many requests in it and held."""
         hardware = case.hardware
         levels = hardware.levels
@@ -309,7 +316,7 @@ class PassBounds:
     def _off_chip_s(
         self,
         case: BestInputs,
-        moved: tuple[FloatArray, FloatArray, FloatArray],
+        moved: ArrayTriple,
         pass_requests: float,
         held: float,
     ) -> FloatArray:

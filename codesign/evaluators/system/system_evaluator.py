@@ -25,6 +25,7 @@ from codesign.base.columns import (
     StringDict,
     StringList,
     StringMap,
+    StringPair,
     Strings,
 )
 from codesign.base.errors import UnknownNameError
@@ -266,7 +267,7 @@ class SystemEvaluator(Evaluator):
                 by_pool[pool][name] = values[name_in_system]
         return self._changed(lambda pool, machine: machine.replace_constants(by_pool[pool]))
 
-    def _constants(self, metrics: Strings) -> dict[tuple[str, str], tuple[str, Range]]:
+    def _constants(self, metrics: Strings) -> dict[StringPair, tuple[str, Range]]:
         """The name in the system, and the range, of each pool's constant."""
         of_pools = [
             (pool, name, constant_range)

@@ -24,6 +24,7 @@ from codesign.base.columns import (
     IntegerList,
     IntegerSequence,
     StringList,
+    StringPair,
     StringTuple,
 )
 from codesign.base.errors import InfeasibleError, InputError, check_known
@@ -102,7 +103,7 @@ def constant_name(number: RangedNumber) -> str:
 def plane_of(
     problem: Problem,
     front: ExactFront,
-    names: tuple[str, str],
+    names: StringPair,
     find: Callable[[Problem], ExactFront],
 ) -> DecisionPlane:
     """Find the recommended memories over the ranges of two constants.
@@ -147,7 +148,7 @@ def plane_of(
     )  # fmt: skip
 
 
-def leading_pairs(decided: DecidedDesign) -> list[tuple[str, str]]:
+def leading_pairs(decided: DecidedDesign) -> list[StringPair]:
     """Pairs of constants, the most decisive for a design first.
 
     Constants are ranked by the smallest change that flips any decision, alone or with others. Ties,

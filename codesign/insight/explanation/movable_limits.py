@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import ArrayDict, FloatArray, IntArray, StringTuple
+from codesign.base.columns import ArrayDict, FloatArray, IntArray, StringPair, StringTuple
 from codesign.base.metrics import Metric
 from codesign.base.records import frozen
 from codesign.base.units import parse_unit
@@ -97,7 +97,7 @@ class Limits:
     """
 
     movable: tuple[Limit, ...]
-    others: tuple[tuple[str, str], ...]
+    others: tuple[StringPair, ...]
 
 
 def limits_of(problem: Problem) -> Limits:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, StringTuple
+from codesign.base.columns import ArrayTriple, FloatArray, StringTuple
 from codesign.models.accounts.account_constants import Constants
 from codesign.models.accounts.area import Floorplan
 from codesign.models.hardware.accelerator import LEVEL_NAMES, MemoryLevels
@@ -107,7 +107,7 @@ def _along_sides(
     unit: FloatArray,
     sides_mm: FloatArray,
     between_mm2: FloatArray,
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+) -> ArrayTriple:
     """(i, 4, n) length on each side, (i, n) depth, and (4, n) depth that a side keeps for all.
 
     Args:

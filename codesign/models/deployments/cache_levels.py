@@ -22,12 +22,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, FloatPair, IntArray
+from codesign.base.columns import ArrayTriple, FloatArray, FloatPair, IntArray
 from codesign.models.deployments.queueing.fleet import exposed_s
 from codesign.models.hardware.formula_operations import larger, smaller, where
 
-ArrayTriple = tuple[FloatArray, FloatArray, FloatArray]
-"""Arrays of three quantities."""
 _ZEROS: Any = (0.0,) * 7
 
 

@@ -19,6 +19,7 @@ from codesign.base.columns import (
     Columns,
     FloatArray,
     IntArray,
+    StringPair,
     Strings,
     StringTuple,
     ValueTuple,
@@ -300,7 +301,7 @@ class UnitTables:
         self._on_chip_energy_scale = on_chip_energy_scale
         self.score_path = score_path
         self._level = level
-        self._known: dict[tuple[str, str], float] = {}
+        self._known: dict[StringPair, float] = {}
         self.known_levels: dict[tuple[ValueTuple, ...], FloatArray] = {}
         self._families = list(dict.fromkeys(memory.family for memory in library.values()))
 

@@ -21,7 +21,7 @@ from codesign.base.schema import Natural, Positive
 from codesign.models.workload.layer_pass import LayerPass
 from codesign.models.workload.model import Block, LanguageModel
 from codesign.models.workload.operator_rules import REPLICATED_PRODUCT, STREAMED_STATE
-from codesign.models.workload.operators import Operator, projection
+from codesign.models.workload.operators import Operator, Operators, projection
 
 
 class CompressedAttention(Block):
@@ -44,9 +44,9 @@ class CompressedAttention(Block):
     index_topk: Positive
     """Groups that the index chooses."""
 
-    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """A product, scores and a cache for the layers of each ratio."""
-        ratios, operators = self.compress_ratios[: model.num_hidden_layers], list[Operator]()
+        ratios, operators = self.compress_ratios[: model.num_hidden_layers], Operators()
         key, heads, tokens = 2 * model.head_dim, model.num_attention_heads, layer_pass.tokens
         queries, hidden = heads * model.head_dim, model.hidden_size
         for ratio in sorted({*ratios}):

@@ -9,12 +9,12 @@ from codesign.base.schema import Positive
 from codesign.models.workload.layer_pass import LayerPass
 from codesign.models.workload.model import Block, LanguageModel
 from codesign.models.workload.operator_rules import REPLICATED_PRODUCT, operator_rule
-from codesign.models.workload.operators import Group, Operator, projection
+from codesign.models.workload.operators import Group, Operator, Operators, projection
 
 
 def _products(
     group: Group, count: int, tokens: float, shapes: dict[str, tuple[int, int]]
-) -> list[Operator]:
+) -> Operators:
     return [
         projection(name, group, count, tokens, k, n, rule=REPLICATED_PRODUCT)
         for name, (k, n) in shapes.items()
@@ -29,7 +29,7 @@ class LayerInputs(Block):
     vocab_size_per_layer_input: Positive
     """Rows of the table."""
 
-    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """The look-up, and three products in every layer."""
         layers, width = model.num_hidden_layers, self.hidden_size_per_layer_input
         hidden, looked_up = model.hidden_size, layer_pass.tokens * layers * width
@@ -54,7 +54,7 @@ class AlternatingUpdates(Block):
     altup_num_inputs: Positive
     """Copies, the residual stream itself included."""
 
-    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """The matrices to and from the copies."""
         shapes = {"altup_projection": (model.hidden_size, model.hidden_size)}
         count = 2 * (self.altup_num_inputs - 1)
@@ -67,7 +67,7 @@ class LearnedResidual(Block):
     laurel_rank: Positive
     """Rank of the matrices."""
 
-    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """The two products of every layer."""
         hidden, rank = model.hidden_size, self.laurel_rank
         shapes = {"laurel_projection": (hidden, rank), "laurel_output": (rank, hidden)}

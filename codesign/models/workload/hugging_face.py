@@ -14,7 +14,15 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from codesign.base.columns import Fields, IntegerPair, JsonObject, StringList, Strings, StringTuple
+from codesign.base.columns import (
+    Fields,
+    IntegerPair,
+    JsonObject,
+    StringList,
+    StringPair,
+    Strings,
+    StringTuple,
+)
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.records import drop_none, select_keys
 from codesign.base.schema import Document, parse_record
@@ -244,7 +252,7 @@ def _precision_notes(document: Document) -> StringList:
     return [note]
 
 
-def _format_words(quantized: Fields) -> Iterator[tuple[str, str]]:
+def _format_words(quantized: Fields) -> Iterator[StringPair]:
     """Words that name a format of weights, each with the key that it was read of."""
     for key, stated in quantized.items():
         if isinstance(stated, dict) and "activation" not in key and key != "kv_cache_scheme":

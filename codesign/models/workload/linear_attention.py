@@ -46,7 +46,7 @@ from codesign.models.workload.layer_dims import LinearKind
 from codesign.models.workload.layer_pass import LayerPass
 from codesign.models.workload.linear_layer import LinearLayer
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.operators import Operator, elementwise
+from codesign.models.workload.operators import Operator, Operators, elementwise
 from codesign.models.workload.state_space import ScalarDecay, SelectiveScan, ShortConvolution
 from codesign.models.workload.vector_ops import L2_NORM_OPS, SIGMOID_OPS
 
@@ -55,7 +55,7 @@ SCAN_SCORE_OPS, SCAN_STATE_OPS, SCAN_KEY_OPS, SCAN_VALUE_OPS = 5, 2, 3, 3
 """Operations per element; the module's text says what is counted."""
 
 
-def lower_linear_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_linear_attention(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """The operators of all layers with linear attention in one pass; none without such layers.
 
     A prefill scans the prompt in chunks.
@@ -76,7 +76,7 @@ def lower_linear_attention(model: LanguageModel, layer_pass: LayerPass) -> list[
 class GatedDelta(LinearLayer):
     """One pass of a layer with Gated DeltaNet."""
 
-    def inputs(self) -> list[Operator]:
+    def inputs(self) -> Operators:
         """Projection, convolution, norm of queries and keys, decays and rates."""
         dims, tokens = self.dims, self.tokens
         return [
@@ -87,11 +87,11 @@ class GatedDelta(LinearLayer):
             self.decays(2, DECAY_OPS),
         ]
 
-    def step(self) -> list[Operator]:
+    def step(self) -> Operators:
         """The recurrence of one token."""
         return self.recurrence(2, UPDATE_VALUE_OPS)
 
-    def scan(self) -> list[Operator]:
+    def scan(self) -> Operators:
         """The chunkwise form; products with a common operand are one."""
         dims, rows = self.dims, min(float(self.dims.form.chunk_tokens), self.tokens)
         times = dims.n_value_heads * self.tokens / rows

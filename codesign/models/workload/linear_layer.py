@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from codesign.base.records import frozen
 from codesign.models.workload.layer_dims import LinearDims
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.operators import Operator, projection
+from codesign.models.workload.operators import Operator, Operators, projection
 from codesign.models.workload.vector_ops import ACTIVATION_OPS, NORM_OPS
 
 STATE_OPS = 3
@@ -34,7 +34,7 @@ class LinearLayer(ABC):
     tokens: float
     has_past: bool
 
-    def inputs(self) -> list[Operator]:
+    def inputs(self) -> Operators:
         """Projection, and convolution where there is one."""
         dims, tokens = self.dims, self.tokens
         convolved = tokens * dims.conv_channels
@@ -67,11 +67,11 @@ class LinearLayer(ABC):
         ]
 
     @abstractmethod
-    def step(self) -> list[Operator]:
+    def step(self) -> Operators:
         """The recurrence of one token."""
 
     @abstractmethod
-    def scan(self) -> list[Operator]:
+    def scan(self) -> Operators:
         """The recurrence of a prompt."""
 
     def product(
@@ -127,7 +127,7 @@ class LinearLayer(ABC):
             vector_ops_per_request=heads * ops,
         )
 
-    def recurrence(self, n_products: int, value_ops: float) -> list[Operator]:
+    def recurrence(self, n_products: int, value_ops: float) -> Operators:
         """Products of one token with the state, and its update.
 
         Args:
@@ -161,7 +161,7 @@ class LinearLayer(ABC):
         )
         return [products, update]
 
-    def outputs(self) -> list[Operator]:
+    def outputs(self) -> Operators:
         """RMS norm of each value head, gate, output projection."""
         width, tokens = self.dims.value_width, self.tokens
         ops = NORM_OPS["rmsnorm"] + ACTIVATION_OPS["silu"] + 1

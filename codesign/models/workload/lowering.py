@@ -40,6 +40,7 @@ from codesign.models.workload.operator_rules import operator_rule
 from codesign.models.workload.operators import (
     Group,
     Operator,
+    Operators,
     OperatorTable,
     build_table,
     elementwise,
@@ -141,7 +142,7 @@ def lower(
     )
 
 
-def _checked(block: Block, model: LanguageModel, operators: list[Operator]) -> list[Operator]:
+def _checked(block: Block, model: LanguageModel, operators: Operators) -> Operators:
     """The operators of a block, if every machine can take them."""
     shares = largest_parts(model, np.ones(()))
     for operator in operators:
@@ -213,7 +214,7 @@ def _mean_window(window: int | None, first: int, last: int) -> float:
     return (below * (first + first + below - 1) / 2 + full * window) / (last - first + 1)
 
 
-def lower_embeddings(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_embeddings(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Rows of the table, and the matrices from and to a table of another width."""
     tokens, hidden = layer_pass.tokens, model.hidden_size
     elements = model.vocab_size * model.embedding_width
@@ -249,21 +250,21 @@ def lower_embeddings(model: LanguageModel, layer_pass: LayerPass) -> list[Operat
     return [table, projection("embedding_projection", "embedding", 2, tokens, width, hidden)]
 
 
-def lower_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_attention(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Softmax attention, latent or not."""
     if model.is_latent:
         return lower_latent_attention(model, layer_pass)
     return lower_softmax_attention(model, layer_pass)
 
 
-def lower_norms(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_norms(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Norms of the residual stream and of what is added to it."""
     weights = model.hidden_size * model.n_norm_vectors
     elements, ops = layer_pass.tokens * model.hidden_size, NORM_OPS[model.norm]
     return [elementwise("norm", "norm", model.n_norms, elements, ops, weights)]
 
 
-def lower_residuals(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_residuals(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Additions to the residual stream."""
     width = layer_pass.tokens * model.hidden_size
     return [
@@ -279,7 +280,7 @@ def lower_residuals(model: LanguageModel, layer_pass: LayerPass) -> list[Operato
     ]
 
 
-def lower_dense_mlp(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_dense_mlp(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Dense MLPs."""
     layers = model.n_dense_layers
     if not layers:
@@ -290,7 +291,7 @@ def lower_dense_mlp(model: LanguageModel, layer_pass: LayerPass) -> list[Operato
 
 def _mlp(
     model: LanguageModel, prefix: str, group: Group, layers: int, tokens: float, width: float
-) -> list[Operator]:
+) -> Operators:
     """Up (with gate), activation, down; on the same tokens for all weights."""
     hidden, bias = model.hidden_size, model.mlp_bias
     name = "gate_up_projection" if model.is_gated else "up_projection"
@@ -316,7 +317,7 @@ def _activation(
     )
 
 
-def lower_experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_experts(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Router, shared experts, routed experts and their combination."""
     if not model.is_mixture:
         return []
@@ -369,14 +370,14 @@ def lower_experts(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]
     ]
 
 
-def _latent(model: LanguageModel, name: str, tokens: float, k: float, n: float) -> list[Operator]:
+def _latent(model: LanguageModel, name: str, tokens: float, k: float, n: float) -> Operators:
     """The matrix to or from routed experts of another width than the model's."""
     if model.moe_latent_size is None:
         return []
     return [projection(name, "moe", model.n_moe_layers, tokens, k, n)]
 
 
-_BLOCKS: tuple[Callable[[LanguageModel, LayerPass], list[Operator]], ...] = (
+_BLOCKS: tuple[Callable[[LanguageModel, LayerPass], Operators], ...] = (
     lower_embeddings, lower_norms, lower_attention, lower_linear_attention, lower_residuals,
     lower_dense_mlp, lower_experts,
 )  # fmt: skip

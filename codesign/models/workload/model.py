@@ -32,7 +32,7 @@ from codesign.models.workload.layer_dims import (
     StateFormat,
 )
 from codesign.models.workload.layer_pass import LayerPass
-from codesign.models.workload.operators import Operator
+from codesign.models.workload.operators import Operators
 
 LayerType = Literal["full_attention", "sliding_attention", "linear_attention", "no_attention"]
 IndexerType = Literal["full", "shared"]
@@ -95,7 +95,7 @@ class Block(Record):
     name: str
     """Name under which the block is registered."""
 
-    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+    def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """The operators of the block in one pass, the same storage in every pass.
 
         An operator whose name has no row in ``operator_rules.py`` has a ``rule`` of its own. One

@@ -242,6 +242,9 @@ class Operator:
     rule: OperatorRule | None = None
 
 
+Operators = list[Operator]
+
+
 def elementwise(
     name: str, group: Group, count: float, elements: float, ops: float, weights: float = 0.0
 ) -> Operator:
@@ -307,9 +310,7 @@ NUMERIC_COLUMNS: StringTuple = tuple(
 KINDS: StringTuple = get_args(Kind)
 
 
-def build_table(
-    operators: list[Operator], tokens_per_request: float, n_passes: float
-) -> OperatorTable:
+def build_table(operators: Operators, tokens_per_request: float, n_passes: float) -> OperatorTable:
     """The table of a list of operators, those with ``count`` 0 left out.
 
     Raises:
@@ -336,7 +337,7 @@ def build_table(
     )
 
 
-def _check_storage(rows: list[Operator]) -> None:
+def _check_storage(rows: Operators) -> None:
     """Refuse operators that move a cache or a state whose size in memory no operator declares."""
     stores_cache = any(row.stored_kv_elements_per_token for row in rows)
     stores_state = any(row.stored_bytes_per_token or row.stored_bytes_per_request for row in rows)

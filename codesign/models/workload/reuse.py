@@ -23,7 +23,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import ArrayPair, FloatArray, IntArray
+from codesign.base.columns import ArrayPair, ArrayTriple, FloatArray, IntArray
 from codesign.base.records import frozen
 from codesign.models.workload.request_trace import (
     BLOCK_TOKENS,
@@ -91,7 +91,7 @@ class _Reuse:
     think_s: float
     longest_tokens: int
 
-    def table(self, sessions: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def table(self, sessions: float) -> ArrayTriple:
         """Shares of contexts that caches hold, by their tokens; the last row is of shared prefixes.
 
         Returns:
@@ -170,7 +170,7 @@ class SessionReuse(_Reuse):
         return self._summary(session.description, session.n_turns, waiting)
 
     @lru_cache(maxsize=64)  # noqa: B019 # an evaluator keeps its reuse as long as it lives
-    def table(self, sessions: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def table(self, sessions: float) -> ArrayTriple:
         session = self._session
         think_s = session.turn_values("think_time")
         rate = sessions / (self.think_s or 1.0)  # sessions that begin per second
@@ -276,7 +276,7 @@ class TraceReuse(_Reuse):
         working_set = float(len(np.unique(trace.hash_ids))) * BLOCK_TOKENS
         self.summary = self._summary("a trace of requests", len(trace), working_set)
 
-    def table(self, sessions: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def table(self, sessions: float) -> ArrayTriple:
         return self._table
 
 

@@ -20,7 +20,7 @@ from codesign.base.columns import FloatPair
 from codesign.models.workload.layer_pass import LayerPass, Span
 from codesign.models.workload.model import SOFTMAX_LAYERS, LanguageModel
 from codesign.models.workload.operator_rules import OperatorRule, operator_rule
-from codesign.models.workload.operators import Operator, elementwise, projection
+from codesign.models.workload.operators import Operator, Operators, elementwise, projection
 from codesign.models.workload.sparse_attention import chooses_tokens, lower_index
 from codesign.models.workload.vector_ops import (
     NORM_OPS,
@@ -33,7 +33,7 @@ _CHOSEN_TOKENS = replace(operator_rule("attention_qk"), access="gathered")
 """Latent attention to the tokens that an indexer chose."""
 
 
-def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Multi-head, grouped-query or multi-query attention."""
     layers, tokens = model.n_attention_layers, layer_pass.tokens
     if not layers:
@@ -128,7 +128,7 @@ def _scores(
     reused: float = 0.0,
     rule: OperatorRule | None = None,
     sinks: float = 0.0,
-) -> list[Operator]:
+) -> Operators:
     """Queries times keys, softmax, times values.
 
     Args:
@@ -186,7 +186,7 @@ def _scores(
     return [qk, softmax, pv]
 
 
-def lower_latent_attention(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_latent_attention(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Multi-head latent attention, expanded in prefill and absorbed in decode."""
     if not model.n_attention_layers:
         return []
@@ -233,7 +233,7 @@ def lower_latent_attention(model: LanguageModel, layer_pass: LayerPass) -> list[
     return [*operators, _output_projection(model, tokens, inner)]
 
 
-def _expanded(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def _expanded(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
     span = layer_pass.spans[0]
     nope, rope, value = dims.qk_nope_head_dim, dims.qk_rope_head_dim, dims.v_head_dim
@@ -260,7 +260,7 @@ def _expanded(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
     ]
 
 
-def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
     span = layer_pass.spans[0]
     latent, rope = dims.kv_lora_rank, dims.qk_rope_head_dim

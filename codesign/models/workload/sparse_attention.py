@@ -16,7 +16,7 @@ from math import log2
 
 from codesign.models.workload.layer_pass import LayerPass
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.operators import Operator, projection
+from codesign.models.workload.operators import Operator, Operators, projection
 from codesign.models.workload.vector_ops import INDEX_OPS, NORM_OPS, ROPE_OPS, SELECTION_OPS
 
 
@@ -30,7 +30,7 @@ def chooses_tokens(model: LanguageModel, layer_pass: LayerPass) -> bool:
     )
 
 
-def lower_index(model: LanguageModel, layer_pass: LayerPass) -> list[Operator]:
+def lower_index(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Queries, keys and weights of the indexers, their scores and the choice."""
     if not model.is_sparse:
         return []

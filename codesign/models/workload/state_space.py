@@ -39,7 +39,7 @@ The limiting assumptions are those of ``linear_attention.py``. Operations of the
 from __future__ import annotations
 
 from codesign.models.workload.linear_layer import LinearLayer
-from codesign.models.workload.operators import Operator, elementwise, projection
+from codesign.models.workload.operators import Operator, Operators, elementwise, projection
 
 VALUE_OPS, SCAN_SCORE_OPS, SCAN_STATE_OPS = 3, 3, 2
 RATE_VALUE_OPS, RATE_HEAD_OPS = 3, 8
@@ -58,17 +58,17 @@ class ScalarDecay(LinearLayer):
     def _value_ops(self) -> int:
         return VALUE_OPS + RATE_VALUE_OPS * self._has_rate
 
-    def inputs(self) -> list[Operator]:
+    def inputs(self) -> Operators:
         """Projection; in Mamba 2 convolution, decays and rates."""
         if not self._has_rate:
             return super().inputs()
         return [*super().inputs(), self.decays(1, RATE_HEAD_OPS)]
 
-    def step(self) -> list[Operator]:
+    def step(self) -> Operators:
         """The recurrence of one token."""
         return self.recurrence(1, self._value_ops)
 
-    def scan(self) -> list[Operator]:
+    def scan(self) -> Operators:
         """The chunkwise form."""
         dims, rows = self.dims, min(float(self.dims.form.chunk_tokens), self.tokens)
         chunks, state = self.tokens / rows, self.dims.state_bytes
@@ -108,7 +108,7 @@ class ScalarDecay(LinearLayer):
 class SelectiveScan(LinearLayer):
     """One pass of a layer with Mamba 1."""
 
-    def inputs(self) -> list[Operator]:
+    def inputs(self) -> Operators:
         """Projection, convolution, and the projections that give rates, keys and queries."""
         rank, channels = self.dims.time_step_rank, self.dims.value_width
         low = rank + 2 * self.dims.key_dim
@@ -120,11 +120,11 @@ class SelectiveScan(LinearLayer):
             ),
         ]
 
-    def step(self) -> list[Operator]:
+    def step(self) -> Operators:
         """The recurrence of one token."""
         return [self._scanned(has_past=True)]
 
-    def scan(self) -> list[Operator]:
+    def scan(self) -> Operators:
         """The recurrence of all tokens."""
         return [self._scanned(has_past=self.has_past)]
 
@@ -147,7 +147,7 @@ class SelectiveScan(LinearLayer):
             * (CHANNEL_STATE_OPS * dims.state_elements + CHANNEL_OPS * channels),
         )
 
-    def outputs(self) -> list[Operator]:
+    def outputs(self) -> Operators:
         """The output projection; the gate is part of the scan."""
         return super().outputs()[1:]
 
@@ -155,15 +155,15 @@ class SelectiveScan(LinearLayer):
 class ShortConvolution(LinearLayer):
     """One pass of a layer with a short convolution, whose input and output are gated."""
 
-    def step(self) -> list[Operator]:
+    def step(self) -> Operators:
         """The gates of one token."""
         return self.scan()
 
-    def scan(self) -> list[Operator]:
+    def scan(self) -> Operators:
         """The gates of all tokens."""
         gated = 2 * self.tokens * self.dims.value_width
         return [elementwise("convolution_gates", "attention", self.count, gated, 1)]
 
-    def outputs(self) -> list[Operator]:
+    def outputs(self) -> Operators:
         """The output projection."""
         return super().outputs()[1:]

@@ -29,3 +29,7 @@ class Catalog:
     entries: Mapping[str, Mapping[str, float]]
     words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     broken: Mapping[str, InputError] = field(default_factory=dict)
+
+
+Catalogs = Mapping[str, Catalog]
+"""Catalogs by their names."""

@@ -29,6 +29,8 @@ from codesign.evaluators.request_passes import evaluate_requests, predict_reques
 from codesign.models.deployments.queueing import EngineStep
 from codesign.models.deployments.queueing.token_grid import interpolated, token_grid
 
+_Table = tuple[IntegerList, list[FloatList]]
+"""Points, and a row of seconds at each."""
 _RATIO = 2.0**0.25
 """Ratio of one point of the first grid to the one before [ours]."""
 _SPARSE_RATIO, _SPARSE_RATIO_ALONE = 4.0, 2.0
@@ -80,7 +82,7 @@ class DesignStepTimes:
         return seconds
 
     @cached_property
-    def _decodes(self) -> tuple[IntegerList, list[FloatList]]:
+    def _decodes(self) -> _Table:
         """Contexts, and seconds of a decode step at each by requests from 1."""
         return self._table("decode", self._batches)
 
@@ -91,11 +93,11 @@ class DesignStepTimes:
         return interpolated(points, tokens, lambda i: rows[i][0])
 
     @cached_property
-    def _prefills(self) -> tuple[IntegerList, list[FloatList]]:
+    def _prefills(self) -> _Table:
         """Tokens of prompts, and seconds of the prefill of each."""
         return self._table("prefill", [1])
 
-    def _table(self, phase: str, batches: IntegerSequence) -> tuple[IntegerList, list[FloatList]]:
+    def _table(self, phase: str, batches: IntegerSequence) -> _Table:
         machine = self._machine
         seconds_of = self._pass_s
         if machine.is_slow:
@@ -142,9 +144,7 @@ def _prompt(phase: str, tokens: int) -> int:
     return tokens if phase == "prefill" else max(tokens - 1, 1)
 
 
-def _tabulate(
-    largest: int, seconds_of: Callable[[int], FloatList]
-) -> tuple[IntegerList, list[FloatList]]:
+def _tabulate(largest: int, seconds_of: Callable[[int], FloatList]) -> _Table:
     """Points from 1 on, and rows of seconds, between which linear interpolation is good enough."""
     rows = {}
     grid = token_grid(largest, _RATIO)

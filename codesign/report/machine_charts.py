@@ -54,6 +54,9 @@ class Rectangle:
         return (self.x[1] - self.x[0]) * (self.y[1] - self.y[0])
 
 
+_Rectangles = tuple[Rectangle, ...]
+
+
 @frozen
 class DiePlan:
     """Blocks of a die and the memories beside it.
@@ -71,12 +74,12 @@ class DiePlan:
 
     width_mm: float
     height_mm: float
-    blocks: tuple[Rectangle, ...]
-    memories: tuple[Rectangle, ...]
+    blocks: _Rectangles
+    memories: _Rectangles
     grid: IntegerPair = (1, 1)
-    layers: tuple[Rectangle, ...] = ()
+    layers: _Rectangles = ()
     notes: StringMap = field(default_factory=dict)
-    interposer: tuple[Rectangle, ...] = ()
+    interposer: _Rectangles = ()
 
     @property
     def span_mm(self) -> float:
@@ -151,7 +154,7 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
     )
 
 
-def _interposer(blocks: Sequence[Rectangle]) -> tuple[Rectangle, ...]:
+def _interposer(blocks: Sequence[Rectangle]) -> _Rectangles:
     """The blocks with the margin that gives the account's area, measured at 40,000 points."""
     ends = np.array([(block.x, block.y) for block in blocks])
     low = ends.min(axis=(0, 2)) - _ROOM_MM

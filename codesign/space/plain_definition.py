@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 
-from codesign.base.catalog import Catalog
+from codesign.base.catalog import Catalogs
 from codesign.base.columns import Fields, JsonObject
 from codesign.space.space_records import SpaceRecord
 from codesign.space.structure import Structure
@@ -16,7 +15,7 @@ def plain_definition(
     record: SpaceRecord,
     structure: Structure,
     fixed: Fields,
-    catalogs: Mapping[str, Catalog],
+    catalogs: Catalogs,
 ) -> JsonObject:
     """Everything that the designs depend on, as plain JSON values."""
     labels = sorted({parameter.catalog for parameter in structure.parameters} - {""})

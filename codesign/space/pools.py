@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 _Value = TypeVar("_Value")
 
+_Origin = tuple[Document, KeyPath]
+"""A document and the place of a key in it."""
 MACHINES = "machines"
 """Parameter of each pool, with the pool's name in front: its number of machines."""
 _SECTIONS = ("parameters", "repeated", "derived", "constraints", "fixed", "designs", "sources")
@@ -115,7 +117,7 @@ class PoolDocument(Document):
     owner: Document | None = None
     place: KeyPath = ()
 
-    def origin(self, path: KeyPath) -> tuple[Document, KeyPath]:
+    def origin(self, path: KeyPath) -> _Origin:
         """The key in the pool's entry, or the place in the space that the pool takes."""
         assert self.owner is not None  # given with the place
         if self.base is not None and path and path[:2] not in self.lines:
@@ -127,9 +129,9 @@ class PoolDocument(Document):
 class SystemDocument(Document):
     """A space that several documents make together, each key with the place it comes from."""
 
-    origins: Mapping[KeyPath, tuple[Document, KeyPath]] | None = None
+    origins: Mapping[KeyPath, _Origin] | None = None
 
-    def origin(self, path: KeyPath) -> tuple[Document, KeyPath]:
+    def origin(self, path: KeyPath) -> _Origin:
         """The document that the key comes from, and its path there."""
         origin = (self.origins or {}).get(path[:2])
         if origin is None:
@@ -280,7 +282,7 @@ def _joined(
     data = drop_keys(document.data, ("pools", "links"))
     data |= {key: dict(data.get(key, {})) for key in _SECTIONS if key != "constraints"}
     data["constraints"] = []
-    origins: dict[KeyPath, tuple[Document, KeyPath]] = {}
+    origins: dict[KeyPath, _Origin] = {}
     for pool in pools:
         _add_pool(data, origins, pool, document)
     for ends, link in links:
@@ -348,7 +350,7 @@ class _Names:
 
 def _add_pool(
     data: JsonObject,
-    origins: dict[KeyPath, tuple[Document, KeyPath]],
+    origins: dict[KeyPath, _Origin],
     pool: PoolDefinition,
     document: Document,
 ) -> None:

@@ -8,7 +8,7 @@ from dataclasses import field, replace
 from functools import partial
 from types import MappingProxyType
 
-from codesign.base.catalog import Catalog
+from codesign.base.catalog import Catalogs
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError, ProblemList, check_known, mistakes_at
 from codesign.base.records import frozen
@@ -30,9 +30,7 @@ _MOST_DIGITS = 4000
 """Digits of the number of rows, absent values included; Python prints no longer numbers."""
 
 
-def load_space(
-    name_or_path: str, catalogs: Mapping[str, Catalog], where: str | None = None
-) -> DesignSpace:
+def load_space(name_or_path: str, catalogs: Catalogs, where: str | None = None) -> DesignSpace:
     """Read a design space.
 
     Args:
@@ -49,9 +47,7 @@ def load_space(
     return _space_of(path.stem, read_document(path), catalogs)
 
 
-def parse_space(
-    text: str, catalogs: Mapping[str, Catalog] | None = None, source: str = "space"
-) -> DesignSpace:
+def parse_space(text: str, catalogs: Catalogs | None = None, source: str = "space") -> DesignSpace:
     """Parse a space from text, like :func:`load_space`; ``source`` names it in messages."""
     return _space_of(source, parse_document(text, source), catalogs or {})
 
@@ -63,12 +59,12 @@ class _Definition:
     name: str
     document: Document
     record: SpaceRecord
-    catalogs: Mapping[str, Catalog]
+    catalogs: Catalogs
     system: SystemDefinition | None = None
     revalued: Mapping[str, Sequence[object]] = field(default_factory=dict)
 
 
-def _space_of(name: str, document: Document, catalogs: Mapping[str, Catalog]) -> DesignSpace:
+def _space_of(name: str, document: Document, catalogs: Catalogs) -> DesignSpace:
     complete = overlay_base(document)
     system = read_system(complete, overlay_base) if "pools" in complete.data else None
     if system is not None:
@@ -121,7 +117,7 @@ def _revalued(
     fixed: Fields,
     name: str,
     values: Sequence[object],
-    catalogs: Mapping[str, Catalog] = MappingProxyType({}),
+    catalogs: Catalogs = MappingProxyType({}),
 ) -> DesignSpace:
     """The space, without named designs, in which a parameter has other values.
 

@@ -7,13 +7,13 @@ quantities, constraints. All problems of a stage are reported together.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field, replace
 from itertools import pairwise
 
 import numpy as np
 
-from codesign.base.catalog import Catalog
+from codesign.base.catalog import Catalogs
 from codesign.base.columns import Fields, StringList, StringMap, Value, ValueTuple
 from codesign.base.errors import InputError, ProblemList, UnknownNameError, check_known, mistakes_at
 from codesign.base.records import frozen
@@ -52,9 +52,7 @@ class _Draft:
 class StructureBuilder:
     """Builds the structure of one space, stage by stage."""
 
-    def __init__(
-        self, document: Document, record: SpaceRecord, catalogs: Mapping[str, Catalog]
-    ) -> None:
+    def __init__(self, document: Document, record: SpaceRecord, catalogs: Catalogs) -> None:
         self.document = document
         self.record = record
         self.catalogs = catalogs

@@ -82,6 +82,8 @@ def explain(design: DesignMetrics, metrics: Strings, absent: StringMap) -> Expla
     )
 
 
+_Names = Mapping[int, str]
+"""Names of the levels that a design has, by their positions."""
 BOUNDS = ("compute", "on-chip port", "off-chip")
 """Bounds of an operator of array and memories."""
 _AMOUNTS = ("time_s", "compute_s", "on_chip_s", "off_chip_s", "matrix_s", "vector_s", "work_flop",
@@ -89,7 +91,7 @@ _AMOUNTS = ("time_s", "compute_s", "on_chip_s", "off_chip_s", "matrix_s", "vecto
 """Amounts of all instances of an operator together."""
 
 
-def _operators(design: DesignMetrics, present: Mapping[int, str]) -> list[OperatorRow]:
+def _operators(design: DesignMetrics, present: _Names) -> list[OperatorRow]:
     pass_, hardware = design.pass_, design.working.accelerators
     table, levels, place = pass_.all_operators, hardware.levels, pass_.positions
     batch, count = float(design.working.pass_requests[0]), table.count
@@ -179,7 +181,7 @@ def _level_at_power_limit(design: DesignMetrics) -> int | None:
     return int(limits_s.argmax()) if sets_time else None
 
 
-def _wait(design: DesignMetrics, present: Mapping[int, str]) -> list[OperatorRow]:
+def _wait(design: DesignMetrics, present: _Names) -> list[OperatorRow]:
     """A row for the time that a power limit, or the vector unit at the port, adds to operators."""
     waiting_s = float((design.matrix_s - design.operators_s)[0])
     if not waiting_s > 0:
@@ -191,7 +193,7 @@ def _wait(design: DesignMetrics, present: Mapping[int, str]) -> list[OperatorRow
     return [_row(name, "wait", 1.0, (bound, bound), amounts, dict.fromkeys(present.values(), 0.0))]
 
 
-def _power_note(design: DesignMetrics, present: Mapping[int, str]) -> StringDict:
+def _power_note(design: DesignMetrics, present: _Names) -> StringDict:
     """Effect on the time of a memory at its power limit, by the memory's name."""
     level = _level_at_power_limit(design)
     if level is None:
@@ -205,7 +207,7 @@ def _power_note(design: DesignMetrics, present: Mapping[int, str]) -> StringDict
     return {present[level]: sentence}
 
 
-def _levels(design: DesignMetrics, designs: Columns, present: Mapping[int, str]) -> list[LevelRow]:
+def _levels(design: DesignMetrics, designs: Columns, present: _Names) -> list[LevelRow]:
     levels, pinned = design.working.accelerators.levels, design.working.pinned[:, 0]
     tails = design.working.tails[:, :, 0]
     own = tails - np.concatenate([tails[:, 1:], np.zeros((len(KINDS), 1))], axis=1)
@@ -238,7 +240,7 @@ def _levels(design: DesignMetrics, designs: Columns, present: Mapping[int, str])
     return cast("list[LevelRow]", rows)
 
 
-def _wear(design: DesignMetrics, designs: Columns, present: Mapping[int, str]) -> StringList:
+def _wear(design: DesignMetrics, designs: Columns, present: _Names) -> StringList:
     """Rate at which memories with limited endurance are written."""
     wear, capacity = (
         design.placed_levels(name)[:, 0] for name in ("wear_per_byte", "capacity_bytes")
@@ -268,7 +270,7 @@ def _banks(designs: Columns, level: str) -> list[Banks]:
     return [{"technology": str(name), "count": int(count)} for name, count in parts if count]
 
 
-def _power(design: DesignMetrics, present: Mapping[int, str]) -> list[PowerRow]:
+def _power(design: DesignMetrics, present: _Names) -> list[PowerRow]:
     hardware, pass_s = design.working.accelerators, design.pass_s
     average = {
         "array": design.array_joules / pass_s,

@@ -17,7 +17,15 @@ from pydantic import AfterValidator, Field, field_validator
 
 from codesign.base.columns import FloatDict, JsonObject
 from codesign.base.errors import describe_unknown, reraised_as_value_error
-from codesign.base.schema import Amount, Bandwidth, Latency, Share, quantity, unstored_at
+from codesign.base.schema import (
+    Amount,
+    Bandwidth,
+    Latency,
+    PositiveAmount,
+    Share,
+    quantity,
+    unstored_at,
+)
 from codesign.evaluators.format_accuracy import AccuracyOptions
 from codesign.models.accounts.account_constants import (
     CONSTANTS,
@@ -132,7 +140,7 @@ class NpuOptions(AccuracyOptions):
     """Fixed start of every message: 5 us, ``T_warmup`` of Eq. 3 in GenZ's tool (version 0.0.16)."""
     link_energy: Annotated[float, quantity("pJ/bit"), Field(ge=0)] = 1.3e-12 * 8
     """Energy of what is sent, J/byte: NVLink, 1.3 pJ/bit (NVIDIA, What Is NVLink?, 2023)."""
-    usd_per_hour: Annotated[float | None, Field(gt=0)] = None
+    usd_per_hour: PositiveAmount | None = None
     """Rent of one device, USD; adds the metric ``usd_per_million_tokens``."""
 
     process: Process = "n7"

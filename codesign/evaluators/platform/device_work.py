@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 from codesign.base.columns import FloatArray
@@ -87,3 +88,7 @@ class DeviceWork:
     def part(self) -> Literal["attention", "linear"]:
         """Whether its time is of products with keys and values, or with weights."""
         return "attention" if self.rule.has_keys else "linear"
+
+
+Works = Sequence[DeviceWork]
+"""Work of operators that follow each other."""

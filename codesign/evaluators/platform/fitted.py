@@ -19,7 +19,7 @@ import numpy as np
 from codesign.base.columns import Fields, FloatArray, FloatMap, FloatPair, JsonObject, StringList
 from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message
-from codesign.evaluators.platform.device_work import DeviceWork, Stream
+from codesign.evaluators.platform.device_work import DeviceWork, Stream, Works
 from codesign.evaluators.platform.fitted_messages import ROW_BITS, FittedMessages
 from codesign.evaluators.platform.operator_time import OperatorTime
 from codesign.evaluators.platform.platform import Platform
@@ -80,7 +80,7 @@ _WHOLE = ("attention", "index", "experts", "scan")
 _ENERGIES = ("energy_joules_per_token", "prefill_energy_joules_per_token")
 
 
-def launches(work: Sequence[DeviceWork]) -> Iterator[list[DeviceWork]]:
+def launches(work: Works) -> Iterator[list[DeviceWork]]:
     """The operators of a pass, grouped by the kernel that runs them together."""
     group: list[DeviceWork] = []
     for operator in work:
@@ -104,13 +104,13 @@ def launches(work: Sequence[DeviceWork]) -> Iterator[list[DeviceWork]]:
 class FittedKernels(FittedMessages):
     """The laws of kernels on the devices of a batch of platforms; rooflines are their bounds."""
 
-    def times(self, work: Sequence[DeviceWork]) -> list[OperatorTime]:
+    def times(self, work: Works) -> list[OperatorTime]:
         """The kernels of a pass, in the order in which they first run."""
         is_prefill = any(operator.stream and operator.stream.is_prefill for operator in work)
         phase = "prefill" if is_prefill else "decode"
         return [self._launch(group, phase) for group in launches(work)]
 
-    def _launch(self, group: Sequence[DeviceWork], phase: str) -> OperatorTime:
+    def _launch(self, group: Works, phase: str) -> OperatorTime:
         bounds = [self.bound(operator) for operator in group]
         first = group[0]
         once = _LAWS[first.kernel](self, group)
@@ -126,9 +126,7 @@ class FittedKernels(FittedMessages):
         draw = self._draw(group, time_s, bounds)
         return replace(bounds[0], name=name, time_s=time_s, draw=draw, **sums)
 
-    def _draw(
-        self, group: Sequence[DeviceWork], time_s: FloatArray, bounds: Sequence[OperatorTime]
-    ) -> KernelDraw:
+    def _draw(self, group: Works, time_s: FloatArray, bounds: Sequence[OperatorTime]) -> KernelDraw:
         """(n,) energy of one device in all instances of a kernel."""
         is_attention, rates = group[0].kernel == "attention", self.platform.rates
         work = KernelWork(
@@ -201,7 +199,7 @@ class FittedKernels(FittedMessages):
         return super().message_joules(message, once_s) + busier * self.host_copy_s(message)
 
     def corrected_s(
-        self, family: str, case: KernelCase, law_s: FloatArray, group: Sequence[DeviceWork]
+        self, family: str, case: KernelCase, law_s: FloatArray, group: Works
     ) -> FloatArray:
         """(n,) time of a law times what measured kernels of such sizes took of it.
 
@@ -263,7 +261,7 @@ class FittedRules(ServingRules):
         return ranges
 
 
-def gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def gemm_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """A product with weights."""
     platform, operator = kernels.platform, group[0]
     formats = kernels.products(operator)
@@ -285,7 +283,7 @@ def gemm_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     return kernels.corrected_s("gemm", gemm_case(products), law_s, group)
 
 
-def attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def attention_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """The products with keys and values of some requests, and the softmax between them."""
     platform = kernels.platform
     scores = next(operator for operator in group if operator.kind == "attention_qk")
@@ -342,7 +340,7 @@ def attention_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArr
     return kernels.corrected_s(family, attention_case(shape), law_s, group)
 
 
-def index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def index_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """The scores of an indexer, and the choice of the tokens that have the highest."""
     platform, operator = kernels.platform, group[0]
     stream = operator.stream
@@ -358,7 +356,7 @@ def index_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     return scores_s + kernels.law("elementwise", selection_time_s, shape, kernels.rates)
 
 
-def absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def absorption_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """The products by heads that latent attention absorbs into queries and results."""
     platform, operator = kernels.platform, group[0]
     # Devices with 4-bit products run these in 16 bits, whatever the weights' format.
@@ -376,7 +374,7 @@ def absorption_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatAr
     return kernels.corrected_s("absorbing", absorbing_case(shape), law_s, group)
 
 
-def experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def experts_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """A layer of experts on the device of a group; tokens draw their experts evenly."""
     platform, mixture = kernels.platform, kernels.model.moe_dims
     experts, per_token = float(mixture.n_routed_experts), float(mixture.num_experts_per_tok)
@@ -401,7 +399,7 @@ def experts_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray
     return kernels.corrected_s("experts", experts_case(work), law_s, group)
 
 
-def scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def scan_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """A layer of linear attention but for its projections: a convolution and a scan.
 
     Limiting assumption: Mamba 1 is taken for Mamba 2 with the same state.
@@ -437,7 +435,7 @@ def scan_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     return time
 
 
-def rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def rows_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """Time of a norm, a rotation or an activation.
 
     Engines that replay graphs have the vectorized kernels of 2025; the others have those of 2023.
@@ -451,13 +449,13 @@ def rows_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
     return kernels.law("elementwise", row_time_s, operator.rows, row_bytes, rates)
 
 
-def stream_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def stream_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """A look-up of rows in a table, or an operator that streams its weights and a state."""
     moved = _moved_bytes(kernels, group[0]) + group[0].weight_bytes + group[0].kv_bytes
     return kernels.law("elementwise", stream_time_s, moved, kernels.rates, is_cached=False)
 
 
-def residual_s(kernels: FittedKernels, group: Sequence[DeviceWork]) -> FloatArray:
+def residual_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """Time of an addition in the kernel of the next norm: two more passes over the rows, no start.
 
     Vectorized kernels keep the sum in registers; those of 2023 read it again.
@@ -489,7 +487,7 @@ def _moved_bytes(kernels: FittedKernels, work: DeviceWork) -> FloatArray:
     return np.asarray(work.activation_bytes / kernels.platform.activation_bytes * ROW_BITS / 8.0)
 
 
-_LAWS: dict[str, Callable[[FittedKernels, Sequence[DeviceWork]], FloatArray]] = {
+_LAWS: dict[str, Callable[[FittedKernels, Works], FloatArray]] = {
     "gemm": gemm_s,
     "absorption": absorption_s,
     "attention": attention_s,

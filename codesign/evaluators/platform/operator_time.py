@@ -10,7 +10,7 @@ from codesign.base.columns import FloatArray
 from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message, message_time_s
 from codesign.evaluators.platform.device_memory import Residence
-from codesign.evaluators.platform.device_work import DeviceWork
+from codesign.evaluators.platform.device_work import DeviceWork, Works
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.product_columns import ProductColumns
@@ -70,7 +70,7 @@ class Rooflines:
     options: PlatformOptions
     residence: Residence
 
-    def times(self, work: Sequence[DeviceWork]) -> list[OperatorTime]:
+    def times(self, work: Works) -> list[OperatorTime]:
         """The operators of a pass, in the order in which they first run."""
         return [self.bound(operator) for operator in work]
 

@@ -29,7 +29,7 @@ from codesign.evaluators.platform.device_memory import (
     Residence,
     footprint,
 )
-from codesign.evaluators.platform.device_work import DeviceWork, Stream
+from codesign.evaluators.platform.device_work import Stream, Works
 from codesign.evaluators.platform.loads import Loads, StreamPart, expected_expert_loads
 from codesign.evaluators.platform.operator_time import Rooflines
 from codesign.evaluators.platform.platform import Platform
@@ -141,7 +141,7 @@ class ServingRules:
         self,
         sharding: Sharding,
         cached: CachedTokens,
-        list_pass: Callable[[], Sequence[DeviceWork]],
+        list_pass: Callable[[], Works],
     ) -> DeviceFootprint:
         """The bytes that a device stores, weights and cached tokens.
 

@@ -10,7 +10,7 @@ import numpy as np
 from codesign.base.columns import FloatArray
 from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message
-from codesign.evaluators.platform.device_work import DeviceWork, Stream
+from codesign.evaluators.platform.device_work import Stream, Works
 from codesign.evaluators.platform.operator_time import OperatorTime, Rooflines, time_message
 
 
@@ -87,7 +87,7 @@ class TimedPass:
 def time_pass(
     timing: Rooflines,
     streams: Sequence[Stream],
-    work: Sequence[DeviceWork],
+    work: Works,
     messages: Sequence[Message],
 ) -> TimedPass:
     """All operators of a pass, and how long it takes through the whole pipeline.

@@ -53,6 +53,9 @@ class MeasuredError(Record):
     """Median of the signed errors; above 0, predictions are too slow."""
 
 
+_Errors = dict[str, MeasuredError]
+
+
 class EnergyError(MeasuredError):
     """Errors of the energy of kernels at predicted times, by constants of an H100's watts."""
 
@@ -86,17 +89,17 @@ class MeasuredErrors(Record):
     """Vendors, devices and engines with measured requests."""
     intervals: dict[str, dict[str, TimeError]]
     """Intervals by the widest scope that was not seen, else by ``model``, then by quantity."""
-    kernels: dict[str, dict[str, MeasuredError]]
+    kernels: dict[str, _Errors]
     """Errors of kernels whose geometry the corrections have not seen: by family, then by device."""
-    unseen_framework: dict[str, MeasuredError]
+    unseen_framework: _Errors
     """Errors of kernels of a framework that the corrections have not seen: by family."""
-    other_laboratory: dict[str, dict[str, MeasuredError]]
+    other_laboratory: dict[str, _Errors]
     """Errors of kernels that another laboratory measured: by device, then by family. Five
     constants are fitted to those that only move data."""
-    unseen_device: dict[str, MeasuredError]
+    unseen_device: _Errors
     """Errors of kernels on a device that the fit has not seen, corrected by others of its chip: by
     family."""
-    unseen_chip: dict[str, MeasuredError]
+    unseen_chip: _Errors
     """Errors of kernels on a chip that the fit has not seen: by family."""
     energy: dict[str, EnergyError]
     """Errors of the energy of kernels whose geometry the fits of time have not seen: by device;
@@ -209,9 +212,7 @@ def energy_range(device: str, joules: float) -> FloatPair:
     return error.low * joules, error.high * joules
 
 
-def _device_errors(
-    device: str, errors: Mapping[str, Mapping[str, MeasuredError]]
-) -> dict[str, MeasuredError]:
+def _device_errors(device: str, errors: Mapping[str, Mapping[str, MeasuredError]]) -> _Errors:
     return {name: by_device[device] for name, by_device in errors.items() if device in by_device}
 
 

@@ -18,7 +18,7 @@ from codesign.base.columns import Column, Fields, FloatArray, StringList
 from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message
 from codesign.evaluators.platform.device_memory import CachedTokens, DeviceFootprint
-from codesign.evaluators.platform.device_work import DeviceWork, Stream
+from codesign.evaluators.platform.device_work import DeviceWork, Stream, Works
 from codesign.evaluators.platform.loads import Loads, StreamPart
 from codesign.evaluators.platform.operator_time import Rooflines
 from codesign.evaluators.platform.platform import Platform
@@ -166,7 +166,7 @@ class GenzRules(ServingRules):
         self,
         sharding: Sharding,
         cached: CachedTokens,
-        list_pass: Callable[[], Sequence[DeviceWork]],
+        list_pass: Callable[[], Works],
     ) -> DeviceFootprint:
         """Bytes that one pass reads, of all stages of the pipeline, and of all experts."""
         platform = sharding.platform

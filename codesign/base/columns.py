@@ -84,7 +84,7 @@ FloatPair = tuple[float, float]
 ArrayPair = tuple[FloatArray, FloatArray]
 ArrayTriple = tuple[FloatArray, FloatArray, FloatArray]
 ArrayDict = dict[str, FloatArray]
-"""Arrays by name in a new mapping, which its maker may still fill."""
+"""Arrays by name, in a mapping that may still be filled."""
 
 
 def plain_value(value: Any) -> Any:

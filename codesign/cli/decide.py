@@ -33,7 +33,8 @@ def decide(
 
     A decision holds if no values of the constants within their ranges flip it. For every other
     decision, the command shows the smallest change that flips it, and the design that takes over.
-    Results are stored: after an interruption, run the command again. The meeting sheet has them.
+    Results are stored: after an interruption, run the command again. The meeting sheet shows the
+    flips.
     """
     from codesign import api
     from codesign.answers.decisions import DecideAnswer

@@ -257,7 +257,7 @@ def _moved(problem: Problem, old: ValueMap, new: ValueMap) -> str:
 
 
 def change_words(number: RangedNumber | ChangeEntry, changed: float) -> str:
-    """A change in words: ``HBF background power below 42 mW/GB (75; 50 to 100)``."""
+    """A change in words: ``HBF background power below 42 mW/GB (typical 75, range 50 to 100)``."""
     side = "above" if changed > number.typical else "below"
     typical, low, high = (
         number_text(number, value).split()[0] for value in (number.typical, number.low, number.high)

@@ -90,7 +90,7 @@ def sections(explanation: FrontExplanation) -> list[Section]:
             ),
         ),
         Section("Values on no design of the front, and why", tuple(words.absences())),
-        Section("What each limit costs", tuple(words.prices())),
+        Section("Shadow prices of limits", tuple(words.prices())),
         Section("Knees", tuple(words.knees())),
         *([_binding(explanation)] if any(explanation.binding) else []),
         *([_range_ends(explanation)] if explanation.range_ends else []),

@@ -114,7 +114,7 @@ def spaced_name(name: str) -> str:
 
 
 def spoken_codes(text: str) -> str:
-    """A text whose codes of metrics and memories are words.
+    """A text with words in place of codes of metrics and memories.
 
     >>> spoken_codes("no embodied_kgco2e; hbf_gen1 x2")
     'no embodied carbon; HBF gen1 x2'
@@ -351,7 +351,7 @@ _SPOKEN_RULES: dict[str, Callable[[Any], str]] = {
     "dataflow": lambda value: setting_words("dataflow", value)[1],
     "bandwidth_priority": lambda value: {
         "equal": "bandwidth shared evenly", "shared": "bandwidth shared freely"
-    }.get(value, f"bandwidth first to {value}"),
+    }.get(value, f"most bandwidth to the {setting_words('bandwidth_priority', value)[1]}"),
 }  # fmt: skip
 
 
@@ -464,13 +464,13 @@ _SETTING_TITLES = {
     "pe_array": "matrix array", "vector_length": "vector lanes", "sram_dies": "SRAM dies or banks",
     "n_devices": "devices",
     "sram_3d_layers": "stacked SRAM layers", "kv_format": "KV cache format",
-    "storage_priority": "nearest data", "bandwidth_priority": "bandwidth first to",
+    "storage_priority": "nearest data", "bandwidth_priority": "bandwidth priority",
 }  # fmt: skip
 _SETTING_VALUES = {
     "storage_priority": OPERANDS | {"equal": "spread evenly", "written": "what is written"},
     "dataflow": {"ws": "weight-stationary", "os": "output-stationary", "is": "input-stationary"},
-    "bandwidth_priority": {"equal": "all evenly", "matrix": "matrix array",
-                           "vector": "vector unit", "shared": "none, shared freely"},
+    "bandwidth_priority": {"equal": "shared evenly", "matrix": "matrix array",
+                           "vector": "vector unit", "shared": "shared freely"},
     "score_path": {"on_chip": "on-chip memory", "local": "local buffer"},
 }  # fmt: skip
 

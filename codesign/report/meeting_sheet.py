@@ -115,8 +115,8 @@ def write_sheet(
     if first is not None:
         if not flips and explainer is not None and explainer.vary:
             flips = [f"“codesign explain decide {results.definition.name}” finds them."]
-        worth = _block("Worth of each limit", _worth(results, judge is not None))
-        words = [*_reasons(results, answer, first, account, flips), *worth]
+        prices = _block("Shadow prices of limits", _shadow_prices(results, judge is not None))
+        words = [*_reasons(results, answer, first, account, flips), *prices]
         pieces.append((_fitted(words, _COLUMN - 20.0, top), _MARGIN, top))
     middle_x = _MARGIN + _COLUMN
     pieces.append((front, middle_x, top))
@@ -138,7 +138,7 @@ def write_sheet(
     return save_svg(pieces, path, _WIDTH, is_print=True, height=_HEIGHT)
 
 
-def _worth(results: Results, is_searched: bool) -> Iterator[str]:
+def _shadow_prices(results: Results, is_searched: bool) -> Iterator[str]:
     """The change of the best value of each objective as one limit moves by a step."""
     same = []
     for step in limit_document(results, None, {}, is_searched=is_searched).get("steps", ()):

@@ -512,7 +512,7 @@ def test_the_recommendation_says_what_limits_it_and_how_sure_that_is(page):
     text = page.inner_text(".recommendation")
     assert re.search(r"busy [\d.]+ % of the pass", text)
     text = page.inner_text(".sure")
-    assert "draws over their ranges: it keeps its limits in " in text
+    assert " samples of their ranges, " in text and "another choice dominates." in text
     assert "Profile plain: the choice " in text
     assert "Not asked: simulation: " in text  # it has no such profile
     assert "Not asked: interval of speeds: profile memexplorer" in text

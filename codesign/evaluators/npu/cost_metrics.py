@@ -472,7 +472,10 @@ def absent_metrics(
     memories = dict.fromkeys(str(name) for name in tiers if name is not None)
     for metric, quantity in needed.items():
         required = dict.fromkeys(("interface_area", quantity))
-        lacks = {x: [q for q in required if getattr(library[x], q) is None] for x in memories}
+        lacks = {
+            x: [q.replace("_", " ") for q in required if getattr(library[x], q) is None]
+            for x in memories
+        }
         if listed := [f"{name} states no {' and no '.join(x)}" for name, x in lacks.items() if x]:
             reasons.setdefault(metric, f"memory technology {'; '.join(listed)}")
     return reasons

@@ -331,15 +331,13 @@ def _uncharged(design: DesignMetrics, designs: Columns) -> StringList:
 
 
 def _sharing(design: DesignMetrics) -> str:
-    """Who gets which part of the off-chip bandwidth."""
-    priority = BANDWIDTH_PRIORITIES[int(design.working.bandwidth_priority[0])]
-    share = MATRIX_SHARE[priority]
+    """Shares of the off-chip bandwidth, in words."""
+    share = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(design.working.bandwidth_priority[0])]]
     if design.options.bandwidth_sharing == "shared" or share is None:
         return "weights, KV cache and activations share the off-chip bandwidth freely"
     return (
-        f"bandwidth priority {priority}: weights and KV cache have {100 * share:.0f} % of the "
-        f"usable off-chip bandwidth, activations {100 - 100 * share:.0f} %, also while the other "
-        "is idle"
+        f"weights and KV cache get {100 * share:.0f} % of off-chip bandwidth, activations "
+        f"{100 - 100 * share:.0f} %, even if one is idle"
     )
 
 

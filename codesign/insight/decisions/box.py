@@ -204,13 +204,13 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
         slack=slack,
         unmoved=tuple(unmoved),
     )
-    while (interplay := _interplay(box, sample[:_FEW])).any():
+    while (interaction := _interaction(box, sample[:_FEW])).any():
         linear = np.flatnonzero(box.is_linear)
-        box.is_linear[linear[interplay > interplay.max() / 2]] = False
+        box.is_linear[linear[interaction > interaction.max() / 2]] = False
     return box
 
 
-def _interplay(box: Box, rows: IntArray) -> FloatArray:
+def _interaction(box: Box, rows: IntArray) -> FloatArray:
     """(t,) share of a product by which the effect of a linear constant depends on the others."""
     good, bad = (np.where(box.is_linear, box.corner(is_good), np.nan) for is_good in (True, False))
 

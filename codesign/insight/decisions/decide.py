@@ -52,9 +52,12 @@ _ROUNDING = 1e-13
 _STEPS = 32
 """Steps of the search for a flip along a way, before bisection. [ours]"""
 _BISECTIONS = 30
-_BESIDE, _MOST_BESIDE, _MOST_TRIED = 1.05, 2000, 12
-"""Along a curve, designs up to this ratio to the design's product are evaluated, if there are not
-more than that; of ways of two constants, the nearest. [ours]"""
+_BESIDE = 1.05
+"""Largest ratio to the design's product of the designs that are evaluated along a curve. [ours]"""
+_MOST_BESIDE = 2000
+"""Most such designs; if there are more, none is evaluated. [ours]"""
+_MOST_TRIED = 12
+"""Most ways of two constants that are searched for a flip, the nearest first. [ours]"""
 _MOST_TIES = 40
 _HALVES = 8
 """Boxes, each half of that before, in which a proof is tried with all rivals. [ours]"""

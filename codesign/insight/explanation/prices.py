@@ -170,8 +170,9 @@ class _Pricing:
     def _loosening(self, limit: Limit) -> tuple[FloatArray | None, State, FloatArray | None]:
         """The front with a looser limit, what that says of it, and the next point.
 
-        The front without the limit comes first, because most limits are free. Not so if the
-        evaluator chooses within the limit: that front takes as long as the first.
+        The front without the limit comes first, because most limits are free. A limit without a
+        price is also removed, except a latency limit that sets the batch: the front without it
+        takes as long as the first.
         """
         if limit.source == "evaluator" or self._moves_designs(limit):
             # Without it designs would count that the evaluator's model does not cover.

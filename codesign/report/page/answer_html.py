@@ -182,8 +182,8 @@ def sure_words(results: Results, pick: Fields, omitted: Strings) -> StringList:
         beaten = ranges["kept"] - ranges["best"]
         worse = percent(beaten) if beaten > 1.0 - _NEARLY_ALL else "none"
         lines.append(
-            f"{ranges['samples']} draws over their ranges: it keeps its limits in {within}; "
-            f"in {worse} is another choice better in every objective."
+            f"Of {ranges['samples']} samples of their ranges, {within} meet all limits; in {worse} "
+            "another choice dominates."
         )
     for verdict in pick.get("verdicts", ()):
         name = verdict["reading"][:1].upper() + verdict["reading"][1:]
@@ -236,7 +236,7 @@ def answer_html(
         f'data-take="{first["id"]}">design #{first["id"] + 1}</a>: {escape(first["words"])}.</p>'
         f'<dl class="figures">{"".join(cells)}</dl>'
         + (f"<h3>Limited by</h3><ul>{reasons}</ul>" if reasons else "")
-        + (f"<h3>Other choices against it</h3><ul>{instead}</ul>" if instead else "")
+        + (f"<h3>Alternatives</h3><ul>{instead}</ul>" if instead else "")
         + "</article>"
         + (f'<aside class="sure"><h3>How sure</h3><ul>{sure}</ul></aside>' if sure else "")
     )

@@ -216,7 +216,7 @@ def _page_html(
             "The answers are exact."
             if limits["is_proven"]
             else "An answer that is not proven says so: it is the best of the evaluated designs."
-        ) + " “How sure” is about the question as asked. "  # fmt: skip
+        ) + " “How sure” covers the original question. "  # fmt: skip
     replacements = blocks | hidden | {
         "name": escape(definition.name),
         "evaluator": escape(evaluator_words(results.reading)),

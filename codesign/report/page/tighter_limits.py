@@ -49,7 +49,7 @@ from codesign.search.problem import cost_column
 MOST_POINTS = 20_000
 """[ours] Points that a page carries."""
 MOST_BYTES = 2_000_000
-"""[ours] Of the answers and their marks; a page below 6 MB has room for its designs beside them."""
+"""[ours] Most bytes of answers and marks; a page below 6 MB has room for its designs too."""
 MOST_DRAWN = 8
 """[ours] Points drawn for a choice, besides the recommended ones. Pairs draw only the latter."""
 _MARK_BYTES = 70

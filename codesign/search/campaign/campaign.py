@@ -238,7 +238,7 @@ class Campaign:
                     self._do(job, progress or Quiet(), accept_changes, retry_failed, trackers)
             self.list_files([self.store_path])
             for tracker in trackers:
-                tracker.finish(self.results())
+                tracker.send_end(self.results())
         except KeyboardInterrupt:
             if self.store_path.exists():
                 self.list_files([self.store_path])

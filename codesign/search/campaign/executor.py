@@ -130,7 +130,7 @@ class Recorder:
             run = self.stored.runs[batch.run]
             self._progress.advance(run, len(batch), float(batch.hypervolume[-1]))
             for tracker in self._trackers:
-                tracker.record(run, batch)
+                tracker.send_results(run, batch)
 
     def end(self, ended: Ended) -> None:
         """Note how a run ended.

@@ -31,21 +31,21 @@ class Tracker:
         self.name, self.problem = name, problem
 
     def result(self, run: Run, step: int, design: Fields, metrics: Fields) -> None:
-        """Note one result of a run; metrics of a failed design are NaN."""
+        """Log one result of a run; metrics of a failed design are NaN."""
 
     def end(self, results: Results) -> None:
-        """Note all results; more follow if the campaign was not complete."""
+        """Close the log, with all results; an incomplete campaign may be continued."""
 
-    def record(self, run: Run, batch: ObservationBatch) -> None:
-        """Note each result of a durable batch."""
+    def send_results(self, run: Run, batch: ObservationBatch) -> None:
+        """Call :meth:`result` for each result of a durable batch, until an error."""
         observed = batch.observations
         for k, design in enumerate(self.problem.space.decode(observed.rows)):
             metrics = {name: float(values[k]) for name, values in observed.metrics.items()}
             metrics["hypervolume"] = float(batch.hypervolume[k])
             self._call(self.result, run, batch.first_step + k, design, metrics)
 
-    def finish(self, results: Results) -> None:
-        """Note all results of a campaign that has stopped."""
+    def send_end(self, results: Results) -> None:
+        """Call :meth:`end` after a campaign has stopped, unless there was an error."""
         self._call(self.end, results)
 
     def _call(self, listener: Callable[..., None], *arguments: object) -> None:

@@ -190,9 +190,10 @@ def systems_within(
         slack: Share by which bad ends may be better than good ones.
         find: Function that returns the exact front of a pool's problem.
         row: (d,) a system.
-        traits: All are given up where there are too many systems.
+        traits: All are given up if there are too many systems.
         most: Number of systems, or of designs of a pool, beyond which traits are given up.
-        budget: Number of partial designs of a pool, or of systems, beyond which they are.
+        budget: Number of partial designs of a pool, or of systems, beyond which traits are given
+            up.
     """
     problem, pools = region[0], []
     within = Within(np.empty((0, len(row)), np.int64), np.zeros(len(traits), bool), 0)

@@ -1,13 +1,13 @@
 """The file of a cache of results: answers of evaluators, and claims on designs being evaluated.
 
 Tables
-    sources   who gave the answers: an evaluator with all that its numbers depend on
+    sources   evaluators that gave the answers, each with all that its numbers depend on
     results   one answer each, by the digest of its source and its design
-    owners    who evaluates a design now; others who want it wait for the answer
+    owners    processes that evaluate a design now; others wait for their answers
 
 Any number of processes write, each call in a connection of its own. The owner of claims holds a
-lock file while it works, which the system frees if its process ends. Whoever waits then takes the
-claims over.
+lock file while it works, which the system frees if its process ends. A process that waits then
+takes over the claims.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The sheet says how sure the worth of a limit is, and what would flip the choice."""
+"""The sheet says how sure the shadow price of a limit is, and what would flip the choice."""
 
 from types import SimpleNamespace
 
@@ -17,7 +17,7 @@ def test_a_worth_that_is_not_proven_is_said_to_be_known(is_exact, word, monkeypa
     objectives = [SimpleNamespace(metric=ALL_METRICS[name]) for name in names]
     results = SimpleNamespace(problem=SimpleNamespace(objectives=objectives))
     text = f"TDP ≤ 80 W instead of 90 W: best throughput −12 %{word}"
-    assert list(meeting_sheet._worth(results, True)) == [text]
+    assert list(meeting_sheet._shadow_prices(results, True)) == [text]
 
 
 def test_the_smallest_change_that_flips_a_decision_comes_first_and_once():

@@ -20,14 +20,14 @@ from codesign.models.hardware.device import Device, load_device
 ERRORS_FILE = Path(__file__).parent / "expected_errors.yaml"
 
 _FAMILIES = {
-    "gemm": "products",
+    "gemm": "matrix products",
     "mla": "latent attention",
-    "mla_bmm": "its absorbed products",
+    "mla_bmm": "absorbed products of latent attention",
     "scan": "linear attention",
     "expert_exchange": "exchange of experts",
     "quantize_bf16_to_fp8": "quantization",
-    "hyper_connection_pre": "mixing of streams before a block",
-    "hyper_connection_post": "mixing of streams after a block",
+    "hyper_connection_pre": "hyper-connections before a block",
+    "hyper_connection_post": "hyper-connections after a block",
     "input_layernorm": "norms of 2023",
     "mlp_act": "activations of 2023",
     "attn_rope": "rotations of 2023",
@@ -152,7 +152,7 @@ def describe_expected_error(device: Device, engine: str = "graphs") -> StringLis
         )
     sentences += [
         f"Measured times over those predicted, 90 % intervals: {'; '.join(words)}. {basis}: "
-        f"each case is predicted without those of its {scope}."
+        f"each {scope}'s cases were held out."
     ]
     if kernels:
         sentences.append(
@@ -161,8 +161,8 @@ def describe_expected_error(device: Device, engine: str = "graphs") -> StringLis
         )
         if others := errors.other_laboratory.get(key):
             sentences[-1] += (
-                " On kernels of another laboratory, of which all but the products set 5 constants: "
-                f"{_kernel_errors(others)}."
+                f" Errors on kernels of another laboratory: {_kernel_errors(others)}. Five "
+                "constants were fitted to these kernels, except the matrix products."
             )
     elif chip in measured_chips():
         sentences.append(

@@ -41,7 +41,7 @@ def section(limit):
     with pytest.MonkeyPatch.context() as patch:  # what no price needs takes half of the time
         patch.setattr(Absences, "explain", lambda _, listed: (listed, []))
         explanation = explain_front(Fronts(asked), front, np.array([0.0, 700.0]), STEP, 0.0)
-    (section,) = (item for item in sections(explanation) if item.title == "What each limit costs")
+    (section,) = (item for item in sections(explanation) if item.title == "Shadow prices of limits")
     return section
 
 

@@ -13,8 +13,8 @@ class _Failing(Tracker):
 
 def test_a_tracker_that_fails_is_told_once_and_gets_no_further_results(caplog):
     tracker = _Failing("toy", None)
-    tracker.finish(None)
-    tracker.finish(None)
+    tracker.send_end(None)
+    tracker.send_end(None)
     (record,) = caplog.records
     assert record.getMessage() == "_Failing gets no further results: RuntimeError('no server')"
     assert tracker.calls == 1

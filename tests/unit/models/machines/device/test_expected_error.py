@@ -19,9 +19,12 @@ def test_seen_devices_and_engines_have_the_errors_of_new_models():
     error = measured_errors().intervals["model"]["first token"]
     assert f"first token {error.low:.2f} to {error.high:.2f} (" in interval
     assert "device and engine were measured" in interval
-    assert kernels.startswith("Errors of kernels measured on this device: products ")
-    assert "corrected by other frameworks: products " in kernels
-    assert "set 5 constants: products " in describe_expected_error(load_device("h100"))[-1]
+    assert kernels.startswith("Errors of kernels measured on this device: matrix products ")
+    assert "corrected by other frameworks: matrix products " in kernels
+    assert (
+        "of another laboratory: matrix products "
+        in describe_expected_error(load_device("h100"))[-1]
+    )
 
 
 @pytest.mark.parametrize(

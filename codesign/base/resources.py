@@ -50,13 +50,6 @@ def listed(kind: Kind) -> dict[str, Path]:
     return dict(sorted(files.items()))
 
 
-def read_script() -> str:
-    """The text of the program that measures a card."""
-    folder = _PACKAGE / "_data"
-    folder = folder if folder.is_dir() else _PACKAGE.parent
-    return (folder / "scripts" / "calibrate_gpu.py").read_text("utf-8")
-
-
 def _is_of(kind: Kind, name: str) -> bool:
     if kind == "runs":
         return not name.startswith(_COMPARISON)

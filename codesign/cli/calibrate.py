@@ -25,14 +25,13 @@ def calibrate(
 
     from codesign.answers.campaigns import ExportAnswer
     from codesign.base.files import write_text
-    from codesign.base.resources import read_script
     from codesign.base.schema import parse_record, read_document
     from codesign.models.hardware.device import device_document, load_device, nearest_device
     from codesign.models.machines.device.calibration import calibrate
-    from codesign.models.machines.device.measured_card import MeasuredCard
+    from codesign.models.machines.device.measured_card import SCRIPT, MeasuredCard
 
     if script is not None:
-        write_text(script, read_script())
+        write_text(script, SCRIPT.read_text("utf-8"))
         note = f"on the card: python {script} card.json; then: codesign calibrate card.json"
         report_files(ExportAnswer, as_json, None, [script], [note])
         return

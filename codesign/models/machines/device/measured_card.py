@@ -1,11 +1,13 @@
 """Kernels that were measured on one card, and their times by the laws.
 
-``codesign calibrate --script`` writes the program that measures them.
+``codesign calibrate --script`` writes the program that measures them. It imports nothing of this
+package, so that it runs on machines with PyTorch alone.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated, Literal, Self
 
 import numpy as np
@@ -33,6 +35,9 @@ from codesign.models.machines.device.energy import KernelWork, shipped_energy, s
 from codesign.models.machines.device.gemm import GemmConstants, Products, gemm_case, gemm_time_s
 from codesign.models.machines.device.links import link_rates
 from codesign.models.machines.device.rates import DeviceRates, device_rates
+
+SCRIPT = Path(__file__).with_name("calibrate_gpu.py")
+"""The program that measures a card."""
 
 SIZES = {"gemm": 3, "attention": 6, "rowwise": 1, "stream": 1, "message": 2}
 """Numbers that state the shape of a kernel."""

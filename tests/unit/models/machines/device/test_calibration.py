@@ -11,11 +11,9 @@ from codesign.base.schema import parse_record, read_document
 from codesign.cli import main
 from codesign.models.hardware.device import load_device
 from codesign.models.machines.device.calibration import conformal_error
-from codesign.models.machines.device.measured_card import MeasuredCard
+from codesign.models.machines.device.measured_card import SCRIPT, MeasuredCard
 from validation.studies.measured_card import CARD_FILE, ROW_BYTES
 from validation.studies.measured_rows import read_rows
-
-SCRIPT = CARD_FILE.parents[3] / "scripts" / "calibrate_gpu.py"
 
 
 def kernel_of(row):
@@ -115,6 +113,7 @@ def test_the_script_writes_what_calibrate_reads(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["calibrate", "--script", "measure.py"]) == 0
     assert (tmp_path / "measure.py").read_text() == SCRIPT.read_text()
+    assert "from codesign" not in SCRIPT.read_text()  # cards have PyTorch alone
     command = [sys.executable, "measure.py", "card.json", "--device", "cpu"]
     subprocess.run(command, check=True, capture_output=True)
     measured = parse_record(read_document("card.json"), MeasuredCard)

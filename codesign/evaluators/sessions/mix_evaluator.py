@@ -159,9 +159,9 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         names = chosen_metrics(metrics, self.metric_names)
         if not n_designs(designs):
             return Evaluation({name: np.empty(0) for name in names})
-        machines_and_caches = split_designs(designs)
+        split = split_designs(designs)
         results = {
-            name: entry.evaluate_split(machines_and_caches, self._needed(name, names))
+            name: entry.evaluate_split(split, self._needed(name, names))
             for name, entry in self.members.items()
         }
         values = self._composed({name: result.metrics for name, result in results.items()}, names)

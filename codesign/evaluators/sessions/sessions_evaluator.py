@@ -229,8 +229,11 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 
     def known_violations(self, designs: Columns) -> Arrays:
         """Violations of the decoding machine; ``sessions`` is batch size over sessions, less 1."""
-        few, number = distinct_of(designs, _SOFTWARE)
-        limits = {name: values[number] for name, values in self.first.known_violations(few).items()}
+        distinct_machines, number = distinct_of(designs, _SOFTWARE)
+        limits = {
+            name: values[number]
+            for name, values in self.first.known_violations(distinct_machines).items()
+        }
         return limits | {"sessions": self._sessions_excess(designs)}
 
     def _sessions_excess(self, designs: Columns) -> FloatArray:
@@ -260,9 +263,9 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     def evaluate_split(self, designs: SplitDesigns, names: Strings) -> Evaluation:
         """Metrics and violations of designs that are split into machines and outer caches."""
         machines, machine_index = designs.machines, designs.machine_index
-        few, number = distinct_of(machines, _SOFTWARE)
+        distinct_machines, number = distinct_of(machines, _SOFTWARE)
         passed = [name for name in self._passed if name in names]
-        decode = self.first.evaluate(few, [*self._needed, *passed])
+        decode = self.first.evaluate(distinct_machines, [*self._needed, *passed])
         values = {name: rows[number] for name, rows in decode.metrics.items()}
         costs = self._prefill_costs(machines, self._prefill_metrics)
         results = self._composed(designs, values, costs, values["memory_used_bytes"], {}, names)
@@ -277,7 +280,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         excesses = {name: excess[machine_index] for name, excess in limits.items()}
         return Evaluation({name: results[name] for name in names}, excesses, failures)
 
-    def _prefill_metrics(self, few: Columns) -> dict[_Prefill, Arrays]:
+    def _prefill_metrics(self, machines: Columns) -> dict[_Prefill, Arrays]:
         """Times and energies of every prefill.
 
         They are remembered for small batches: most uncertain numbers, such as prices, leave them.
@@ -286,13 +289,13 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 
         def evaluate() -> dict[_Prefill, Arrays]:
             return {
-                key: machine.evaluate(few, [_TTFT, _JOULES]).metrics
+                key: machine.evaluate(machines, [_TTFT, _JOULES]).metrics
                 for key, machine in prefills.items()
             }
 
-        if n_designs(few) > _SMALL:
+        if n_designs(machines) > _SMALL:
             return evaluate()
-        names = {str(value) for column in few.values() for value in column.values}
+        names = {str(value) for column in machines.values() for value in column.values}
         library, memory = self.first.technologies(), self._remembered
         moved = {
             name: value for name, value in self._constants.items() if name in self._timing_constants
@@ -301,7 +304,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             repr([library[name].model_dump(exclude=_ACCOUNTS) for name in sorted(names)
                   if name in library]),
             repr(sorted(moved.items())),
-            *((name, column.values, column.codes.tobytes()) for name, column in few.items()),
+            *((name, column.values, column.codes.tobytes()) for name, column in machines.items()),
         )  # fmt: skip
         memory[key] = memory.pop(key) if key in memory else evaluate()  # the last to be forgotten
         if len(memory) > _MOST_REMEMBERED:
@@ -312,8 +315,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         self, machines: Columns, of: Callable[[Columns], Mapping[_Prefill, Arrays]]
     ) -> ArrayPair:
         """(3, q, u) seconds and joules if context, only its shared prefix, or nothing is found."""
-        few, number = distinct_of(machines, _SOFTWARE | {BATCH_SIZE})
-        rows = of(few)
+        distinct_machines, number = distinct_of(machines, _SOFTWARE | {BATCH_SIZE})
+        rows = of(distinct_machines)
         states = list(zip(*self._keys, strict=True))
         times = np.stack([[rows[key][_TTFT] for key in keys] for keys in states])
         joules = np.stack(
@@ -470,21 +473,21 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         metrics: Strings,
     ) -> Arrays:
         """(n,) bounds over all completions of a design: sessions on the machine's best cases."""
-        designs_split = split_designs(designs)
-        few, number = distinct_of(designs_split.machines, _SOFTWARE)
+        split = split_designs(designs)
+        distinct_machines, number = distinct_of(split.machines, _SOFTWARE)
         passed = [name for name in self._passed if name in metrics]
         needed = [name for name in self._needed if name != "memory_used_bytes"]
-        decode = self.first.best_case(few, undecided, [*needed, *passed])
+        decode = self.first.best_case(distinct_machines, undecided, [*needed, *passed])
         costs = self._prefill_costs(
-            designs_split.machines,
-            lambda few: {
-                key: machine.best_case(few, undecided, [_TTFT, _JOULES])
+            split.machines,
+            lambda distinct_machines: {
+                key: machine.best_case(distinct_machines, undecided, [_TTFT, _JOULES])
                 for key, machine in self.members.items()
                 if key
             },
         )
         values = {name: rows[number] for name, rows in decode.items()}
-        request, machines = self.first.workload, designs_split.machines
+        request, machines = self.first.workload, split.machines
         kv_bytes, weight_bytes = (
             _least(machines, undecided, name, request.format_convention)
             for name in ("kv_format", "weight_format")
@@ -493,9 +496,9 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             request.kv_elements_per_request * kv_bytes + request.state_bytes_per_request
         )
         bounded = [name for name in metrics if name not in _UNBOUNDED]
-        results = self._composed(designs_split, values, costs, used, undecided, bounded)
+        results = self._composed(split, values, costs, used, undecided, bounded)
         bounds = results | {
-            name: values[name][designs_split.machine_index] for name in passed if name in values
+            name: values[name][split.machine_index] for name in passed if name in values
         }
         return {name: bounds[name] for name in bounded if name in bounds}
 

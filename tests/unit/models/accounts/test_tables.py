@@ -79,7 +79,7 @@ def test_a_limit_on_an_absent_account_is_refused_by_name():
     with pytest.raises(InputError, match=r"unit_cost_usd <= 5000.*hbf states no price"):
         build_problem(space, npu(price=None), objectives, ["unit_cost_usd <= 5000"])
     build_problem(space, npu(price=None), objectives, ["area_mm2 <= 800"])
-    with pytest.raises(InputError, match="interface_area"):
+    with pytest.raises(InputError, match="hbf states no interface area"):
         build_problem(space, npu(interface_area=None), objectives, ["area_mm2 <= 800"])
 
 

@@ -20,7 +20,7 @@ from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
     from codesign.answers.campaigns import ParetoAnswer, RunAnswer
-    from codesign.base.columns import JsonObject
+    from codesign.base.columns import JsonObject, StringList
     from codesign.insight.uncertainty.uncertainty_results import RobustFront
     from codesign.report.tables import Tables
     from codesign.search.campaign import Campaign, Results
@@ -106,7 +106,7 @@ def limit_of(limit: int | None, show_all: bool) -> int | None:
     return sys.maxsize if show_all else limit
 
 
-def load_with(settings: list[str] | None, name: str, folder: Path | None) -> Campaign:
+def load_with(settings: StringList | None, name: str, folder: Path | None) -> Campaign:
     """Campaign of a file, with the settings of the command line."""
     from codesign.search.campaign import Campaign
     from codesign.search.campaign.settings import parse_settings

@@ -29,7 +29,7 @@ from codesign.cli.sampling import Samples, Seed, sampling
 if TYPE_CHECKING:
     from codesign.answers.designs import FrontDistance
     from codesign.api import EvaluatedDesign
-    from codesign.base.columns import Fields, JsonObject
+    from codesign.base.columns import Fields, JsonObject, StringList, StringMap
     from codesign.search.campaign import Campaign
     from codesign.space import DesignSpace
 
@@ -124,7 +124,7 @@ def evaluate(
     _report(result, title, draws if uncertainty else None, distance, as_json)
 
 
-def _refuse(flags: list[str], why: str) -> None:
+def _refuse(flags: StringList, why: str) -> None:
     if flags:
         raise InputError(f"expected no {', '.join(flags)}: {why}")
 
@@ -257,7 +257,7 @@ def _report(
         say(f"warning: this design cannot be built or used so; it breaks {broken}")
 
 
-def _say_what_moved(settings: Mapping[str, str], design: Fields) -> None:
+def _say_what_moved(settings: StringMap, design: Fields) -> None:
     """Point out settings that the canonical form of the design has elsewhere."""
     from codesign.report.labels import format_setting
 
@@ -277,7 +277,7 @@ REQUEST_FLAGS = flag_names(QuestionFlags)
 """Flag by the workload's key."""
 
 
-def read_pairs(name: str, texts: list[str] | None, as_yaml: bool = False) -> JsonObject:
+def read_pairs(name: str, texts: StringList | None, as_yaml: bool = False) -> JsonObject:
     """``KEY=VALUE`` texts; the value as YAML reads it, or left for the design space to read.
 
     As YAML, a key may have keys inside: ``pools.decode.machine=npu``.

@@ -30,7 +30,7 @@ from codesign.cli.output import report_stream
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, Tool
 
-    from codesign.base.columns import Fields, JsonObject
+    from codesign.base.columns import Fields, JsonObject, StringDict, StringList
     from codesign.base.schema import Record
 
 _LISTS = (
@@ -153,7 +153,7 @@ def describe(name: str, is_stored: bool = False) -> Tool:
 
 
 @cache
-def arguments_of(name: str) -> tuple[type[Record], dict[str, str]]:
+def arguments_of(name: str) -> tuple[type[Record], StringDict]:
     """The record of a tool's arguments, and the flag of each; empty for a bare word."""
     from pydantic import Field, create_model
 
@@ -162,7 +162,7 @@ def arguments_of(name: str) -> tuple[type[Record], dict[str, str]]:
 
     command = spread(COMMANDS[TOOLS[name][0]])
     fields: JsonObject = {}
-    flags: dict[str, str] = {}
+    flags: StringDict = {}
     for parameter in inspect.signature(command).parameters.values():
         value_type, info = get_args(parameter.annotation)[:2]
         if parameter.name in _HIDDEN or info.help == "As --design.":
@@ -182,7 +182,7 @@ def arguments_of(name: str) -> tuple[type[Record], dict[str, str]]:
 
 def words_of(
     name: str, arguments: Fields, folder: Path | None = None, private: Path | None = None
-) -> list[str]:
+) -> StringList:
     """The command line of a call.
 
     Raises:
@@ -193,7 +193,7 @@ def words_of(
     check_known("tool", name, TOOLS)
     record, flags = arguments_of(name)
     values = parse_record(Document(name, dict(arguments), {}), record)
-    names: list[str] = []
+    names: StringList = []
     options = ["--json"]
     for key, value in values.model_dump(mode="json", exclude_defaults=True).items():
         for element in value if isinstance(value, list) else [value]:

@@ -39,7 +39,7 @@ from codesign.cli.serving_flags import (
 
 if TYPE_CHECKING:
     from codesign.answers.serving import PoolInputs
-    from codesign.base.columns import Fields, JsonObject
+    from codesign.base.columns import Fields, JsonObject, StringDict
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.deployments.queueing import (
         Arrivals,
@@ -434,7 +434,7 @@ def _pool_row(machine: ServingMachine, role: Any, n_machines: int) -> PoolInputs
     )
 
 
-def _words(settings: EngineSettings, stream: Arrivals, requests: StreamFlags) -> dict[str, str]:
+def _words(settings: EngineSettings, stream: Arrivals, requests: StreamFlags) -> StringDict:
     """Requests, engine and routing in words."""
     prompt, generated = stream.prompt_tokens[0], stream.generated_tokens[0]
     if requests.trace is not None:

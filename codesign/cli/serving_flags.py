@@ -16,7 +16,14 @@ from codesign.cli.flags import count, flag_by_key, naming, number, quantity
 from codesign.cli.output import say
 
 if TYPE_CHECKING:
-    from codesign.base.columns import Fields, JsonObject
+    from codesign.base.columns import (
+        Fields,
+        IntegerDict,
+        JsonObject,
+        JsonRows,
+        StringDict,
+        StringList,
+    )
     from codesign.evaluators.platform import PlatformEvaluator
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.hardware.device import Device
@@ -165,7 +172,7 @@ class FormatFlags:
     activation_format: str | None = flag("Number format of the activations alone.")
     kv_format: str | None = flag("Number format of the KV cache, whatever --format says. [bf16]")
 
-    def formats(self, model: str) -> dict[str, str]:
+    def formats(self, model: str) -> StringDict:
         """Number formats by parameter.
 
         Args:
@@ -217,7 +224,7 @@ def degrees_of(split: GroupFlags) -> dict[str, int]:
     return {key: count(names[key], value) for key, value in filled_keys(split).items()}
 
 
-def settings_by_record(option: list[str] | None, *records: Any) -> list[JsonObject]:
+def settings_by_record(option: StringList | None, *records: Any) -> JsonRows:
     """The pairs of ``--option``, grouped by the record that has their key.
 
     Args:
@@ -228,7 +235,7 @@ def settings_by_record(option: list[str] | None, *records: Any) -> list[JsonObje
         UnknownNameError: No record has a key.
     """
     keys = [list(getattr(record, "model_fields", record)) for record in records]
-    settings: list[JsonObject] = [{} for _ in records]
+    settings: JsonRows = [{} for _ in records]
     for key, value in read_pairs("--option", option, as_yaml=True).items():
         position = next((i for i, names in enumerate(keys) if key in names), None)
         if position is None:
@@ -249,7 +256,7 @@ def engine_settings(stated: Fields) -> EngineSettings:
     return settings
 
 
-def store_units(cache: list[str] | None) -> dict[str, int]:
+def store_units(cache: StringList | None) -> IntegerDict:
     """Units of each ``--cache`` by memory technology, in order."""
     pairs = read_pairs("--cache", cache, as_yaml=True)
     for name, units in pairs.items():
@@ -260,7 +267,7 @@ def store_units(cache: list[str] | None) -> dict[str, int]:
     return {name: count(f"--cache {name}", units) for name, units in pairs.items()}
 
 
-def named_devices(on: list[str] | None) -> dict[str, Device]:
+def named_devices(on: StringList | None) -> dict[str, Device]:
     """Devices by key; ``all`` is every bundled one."""
     from codesign.models.hardware.device import list_devices, load_device
 

@@ -38,7 +38,7 @@ from codesign.cli.size_flags import DemandFlags, SizeQuestion, StudyFlags
 
 if TYPE_CHECKING:
     from codesign.answers.sizing import DeploymentEntry
-    from codesign.base.columns import Fields, JsonObject
+    from codesign.base.columns import Fields, JsonObject, StringDict
     from codesign.evaluators.platform import PlatformEvaluator
     from codesign.evaluators.platform.deployments import Deployment
     from codesign.evaluators.platform.instances import Demand
@@ -243,7 +243,7 @@ class _Fleet:
             raise InputError(f"no fleet keeps the limits; nearest: {problems[0]}")
         return fleets
 
-    def question(self) -> dict[str, str]:
+    def question(self) -> StringDict:
         """The question in words."""
         from codesign.report.question import (
             context_words,

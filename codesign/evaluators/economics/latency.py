@@ -95,8 +95,7 @@ class _Attention:
 
     def parts(self, tokens: FloatArray) -> Parts:
         network = _network(self.projections, tokens)
-        read = self.activation_read_s * tokens
-        read = read + self.stored_read_s
+        read = self.activation_read_s * tokens + self.stored_read_s
         return Parts(network, read, self.arithmetic_s * tokens)
 
 

@@ -14,7 +14,6 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -22,7 +21,7 @@ import numpy as np
 
 from codesign.base.errors import CodesignError, JobError
 from codesign.search.campaign.executor import Ended, Recorder
-from codesign.search.campaign.farm import Farm, loss_of_design
+from codesign.search.campaign.farm import Farm, FutureObservations, loss_of_design
 from codesign.search.campaign.loop import Plan, Search, explained
 from codesign.search.campaign.observations import ObservationBatch, PendingDesign
 from codesign.search.execution.executors import ExecutorGoneError
@@ -82,7 +81,7 @@ class _Writer:
         self._flights = flights
         self._has_news = threading.Event()
 
-    def notice(self, future: Future[Observations | Refusal]) -> None:
+    def notice(self, future: FutureObservations) -> None:
         """Hear, from any thread, that a design has ended."""
         self._has_news.set()
 
@@ -121,14 +120,14 @@ class _Flight:
         self._writer = writer
         self._run = plan.resolved.definition.runs[index]
         self._waiting: deque[PendingDesign] = deque()
-        self._in_flight: dict[Future[Observations | Refusal], _InFlight] = {}
+        self._in_flight: dict[FutureObservations, _InFlight] = {}
         self._losses: Counter[int] = Counter()
         self._ask_seconds: dict[int, float] = {}
         self._error: JobError | None = None
         self.has_ended = False
 
     @property
-    def futures(self) -> list[Future[Observations | Refusal]]:
+    def futures(self) -> list[FutureObservations]:
         """Futures that the run waits for."""
         return list(self._in_flight)
 

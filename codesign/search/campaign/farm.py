@@ -22,6 +22,8 @@ from codesign.search.problem import Problem
 
 Task = Callable[[IntArray], Observations | Refusal]
 """Evaluates (1, d) designs on a worker, which must be able to import it."""
+FutureObservations = Future[Observations | Refusal]
+"""Result of a task that may still run."""
 
 
 @frozen
@@ -42,7 +44,7 @@ class Farm:
     in_flight: int
     runs: int
     retries: int
-    wait: Callable[[list[Future[Observations | Refusal]]], object] = field(
+    wait: Callable[[list[FutureObservations]], object] = field(
         default=partial(wait, timeout=NOTICE_S, return_when=FIRST_COMPLETED)
     )
     names_slow: bool = False
@@ -52,7 +54,7 @@ class Farm:
         """Designs that are evaluated at the same time."""
         return self.runs * self.in_flight
 
-    def submit(self, row: IntArray) -> Future[Observations | Refusal]:
+    def submit(self, row: IntArray) -> FutureObservations:
         """Begin the evaluation of a (d,) design.
 
         Raises:
@@ -77,7 +79,7 @@ class Farm:
     def observed(
         self,
         problem: Problem,
-        future: Future[Observations | Refusal],
+        future: FutureObservations,
         row: IntArray,
         losses: Counter[int],
         number: int,
@@ -115,7 +117,7 @@ class Farm:
             CodesignError: The evaluator cannot be used; what was under way was given before.
         """
         waiting, losses = deque(range(len(rows))), Counter[int]()
-        in_flight: dict[Future[Observations | Refusal], int] = {}
+        in_flight: dict[FutureObservations, int] = {}
         refusal: CodesignError | None = None
         while in_flight or (waiting and refusal is None):
             while waiting and refusal is None and len(in_flight) < self.places:
@@ -139,7 +141,7 @@ class Farm:
             raise refusal
 
 
-def loss_of_design(future: Future[Observations | Refusal], row: IntArray) -> BaseException | None:
+def loss_of_design(future: FutureObservations, row: IntArray) -> BaseException | None:
     """Reason for which a finished task has no result for its (d,) design; None if it has one."""
 
     def is_of_design(result: Observations | Refusal) -> bool:

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from codesign.base.records import frozen
 
 FloatArray = NDArray[np.float64]
+Floats = FloatArray | float
+"""An array, or a number that broadcasts against one."""
 IntArray = NDArray[np.int64]
 BoolArray = NDArray[np.bool_]
 Value = bool | int | float | str | tuple[int, ...] | None

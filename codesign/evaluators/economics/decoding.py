@@ -15,7 +15,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray
+from codesign.base.columns import FloatArray, Floats, IntArray
 from codesign.base.records import frozen
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import Load
@@ -59,7 +59,7 @@ class Decoding:
 
     target: ForwardPass
     speculation: Speculation | None = None
-    draft_length: FloatArray | float = np.nan
+    draft_length: Floats = np.nan
 
     def token_times(self, load: Load) -> tuple[FloatArray, IntArray]:
         """Seconds per token, and how many tokens are drafted ahead (0: no speculation)."""

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import ArrayList, BoolArray, FloatArray
+from codesign.base.columns import ArrayList, BoolArray, FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.evaluators.economics.load import LAYOUTS, ElementBytes, Fixed, Load, Split
 from codesign.evaluators.economics.nccl import ONE_WAY, Collective, collective
@@ -78,7 +78,7 @@ class _StepWork(NamedTuple):
     """
 
     tokens: FloatArray
-    experts_met: FloatArray | float
+    experts_met: Floats
     rest: Parts
 
 

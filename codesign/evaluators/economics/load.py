@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from codesign.base.columns import FloatArray, IntegerSequence
+from codesign.base.columns import FloatArray, Floats, IntegerSequence
 from codesign.base.records import frozen
 
 LAYOUTS = ("1d", "2d")
@@ -13,9 +13,9 @@ LAYOUTS = ("1d", "2d")
 class ElementBytes:
     """Bytes of an element; each broadcasts with the designs."""
 
-    weight_bytes: FloatArray | float = 2.0
-    activation_bytes: FloatArray | float = 2.0
-    kv_bytes: FloatArray | float = 2.0
+    weight_bytes: Floats = 2.0
+    activation_bytes: Floats = 2.0
+    kv_bytes: Floats = 2.0
 
 
 @frozen
@@ -29,10 +29,10 @@ class Fixed:
         attention: Devices that hold one copy of the attention.
     """
 
-    layout: FloatArray | float | None = None
-    pipeline: FloatArray | float | None = None
-    experts: FloatArray | float | None = None
-    attention: FloatArray | float | None = None
+    layout: Floats | None = None
+    pipeline: Floats | None = None
+    experts: Floats | None = None
+    attention: Floats | None = None
 
 
 @frozen

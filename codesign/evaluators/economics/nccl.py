@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.records import frozen
 
 
@@ -61,9 +61,9 @@ class Fabric:
         node_size: Devices of a node.
     """
 
-    intra_bytes_per_s: FloatArray | float
-    inter_bytes_per_s: FloatArray | float
-    node_size: FloatArray | float
+    intra_bytes_per_s: Floats
+    inter_bytes_per_s: Floats
+    node_size: Floats
 
     def nodes(self, n_devices: FloatArray) -> FloatArray:
         """Nodes that so many devices fill."""
@@ -83,7 +83,7 @@ class Collective:
     latency_s: Sequence[FloatArray]
     seconds_per_byte: Sequence[FloatArray]
 
-    def time_s(self, message_bytes: FloatArray | float) -> FloatArray:
+    def time_s(self, message_bytes: Floats) -> FloatArray:
         """The cheapest protocol's time for messages; 0 for groups of one rank."""
         best: FloatArray | None = None
         for latency, per_byte in zip(self.latency_s, self.seconds_per_byte, strict=True):

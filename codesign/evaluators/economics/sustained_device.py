@@ -7,7 +7,7 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated
 
-from codesign.base.columns import FloatArray, FloatPair, StringDict, Strings, StringTuple
+from codesign.base.columns import FloatPair, Floats, StringDict, Strings, StringTuple
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.schema import Fraction, Positive, Record, parse_record, quantity, read_document
@@ -73,11 +73,11 @@ class SustainedDevice:
     """
 
     name: str
-    flop_per_s: FloatArray | float
-    bytes_per_s: FloatArray | float
-    capacity_bytes: FloatArray | float
+    flop_per_s: Floats
+    bytes_per_s: Floats
+    capacity_bytes: Floats
     fabric: Fabric
-    peak_flop_per_s: FloatArray | float
+    peak_flop_per_s: Floats
     notes: StringTuple = ()
 
 

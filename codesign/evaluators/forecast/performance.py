@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, FloatMap, StringTuple
+from codesign.base.columns import FloatArray, FloatMap, Floats, StringTuple
 from codesign.base.errors import InputError, check_known
 from codesign.base.records import frozen
 from codesign.evaluators.forecast.operator_work import CLASSES, OPS, READ, WRITTEN, PassWork
@@ -74,9 +74,9 @@ class ForecastMachine:
         efficiencies: Shares of both that the operators reach.
     """
 
-    peak_ops_per_s: FloatArray | float
-    bandwidth_bytes_per_s: FloatArray | float
-    dispatch_latency_s: FloatArray | float = 0.0
+    peak_ops_per_s: Floats
+    bandwidth_bytes_per_s: Floats
+    dispatch_latency_s: Floats = 0.0
     efficiencies: Efficiencies = field(default_factory=Efficiencies)
 
     def times(self, work: Demand) -> RooflineTimes:

@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.errors import check_known
 from codesign.evaluators.functions.function import Values
 
@@ -66,7 +66,7 @@ def dtlz2(x: FloatArray, m: int) -> Values:
     return list(_sphere(x[:, : m - 1], 1.0 + distance).T), []
 
 
-def _sphere(positions: FloatArray, radius: FloatArray | float) -> FloatArray:
+def _sphere(positions: FloatArray, radius: Floats) -> FloatArray:
     """(n, m) points of the positive part of a sphere, from angles as shares of a right angle."""
     m = positions.shape[1] + 1
     # The cosine as a sine, so that it is exactly 0 at 1 and points of the axes coincide.

@@ -16,6 +16,7 @@ from codesign.base.columns import (
     Domains,
     FloatArray,
     FloatDict,
+    Floats,
     IntArray,
     JsonRows,
     StringDict,
@@ -269,9 +270,7 @@ class SiliconMetrics:
         years = 1.0 / self.constants.write_off_per_year
         return np.asarray(written_off_per_hour(capital, years, self._busy_share))
 
-    def wear_usd_per_token(
-        self, s_per_token: FloatArray, lifetime_years: FloatArray | float
-    ) -> FloatArray:
+    def wear_usd_per_token(self, s_per_token: FloatArray, lifetime_years: Floats) -> FloatArray:
         """(n,) price of all devices per token, if they serve until a memory is worn out.
 
         Nothing for rented ones. Arguments as of :meth:`costs_of_tokens`.
@@ -280,14 +279,12 @@ class SiliconMetrics:
             return np.zeros(len(s_per_token))
         return self._wear(self._capital_usd, s_per_token, lifetime_years)
 
-    def wear_kgco2e_per_token(
-        self, s_per_token: FloatArray, lifetime_years: FloatArray | float
-    ) -> FloatArray:
+    def wear_kgco2e_per_token(self, s_per_token: FloatArray, lifetime_years: Floats) -> FloatArray:
         """(n,) of making all devices per token, if they serve until a memory is worn out."""
         return self._wear(self.embodied_kgco2e, s_per_token, lifetime_years)
 
     def _wear(
-        self, capital: FloatArray, s_per_token: FloatArray, lifetime_years: FloatArray | float
+        self, capital: FloatArray, s_per_token: FloatArray, lifetime_years: Floats
     ) -> FloatArray:
         per_hour = written_off_per_hour(capital, lifetime_years, self._busy_share)
         return per_hour / 3600.0 * s_per_token
@@ -296,7 +293,7 @@ class SiliconMetrics:
         self,
         joules_per_token: FloatArray,
         s_per_token: FloatArray,
-        lifetime_years: FloatArray | float,
+        lifetime_years: Floats,
     ) -> Arrays:
         """``COST_OF_TOKENS``: what a million tokens cost of dollars and CO2 equivalents.
 

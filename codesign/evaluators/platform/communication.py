@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
@@ -48,7 +48,7 @@ class Message:
     name: str
     collective: Kind
     is_in_layers: bool
-    count: float | FloatArray
+    count: Floats
     elements: FloatArray
     ranks: FloatArray
     stride: FloatArray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
@@ -25,7 +25,7 @@ class DeviceFootprint:
     weight_bytes: FloatArray
     kv_bytes: FloatArray
     room_bytes: FloatArray
-    stages: FloatArray | float = 1.0
+    stages: Floats = 1.0
 
     @property
     def need_bytes(self) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from codesign.base.columns import ArrayPair, FloatArray
+from codesign.base.columns import ArrayPair, FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.base.schema import Record
 from codesign.evaluators.platform.communication import Message, mean_over_boundaries
@@ -117,8 +117,8 @@ class FittedMessages(Rooflines):
         self,
         collective: DeviceCollective,
         size: FloatArray,
-        ranks: FloatArray | float,
-        nodes: FloatArray | float,
+        ranks: Floats,
+        nodes: Floats,
     ) -> FloatArray:
         """(n,) time of one collective among ranks that are in step."""
         sizes = size, ranks, nodes, self.platform.links

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.platform import Platform
@@ -101,7 +101,7 @@ def _loads(
     share: RankShare,
     slices: Sequence[StreamPart],
     weights: FloatArray,
-    n_groups: FloatArray | float = 1.0,
+    n_groups: Floats = 1.0,
 ) -> Loads:
     """Loads of a rank, whose tokens are those of its group alone."""
     return Loads(

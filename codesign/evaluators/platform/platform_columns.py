@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from codesign.base.columns import Column, Columns, FloatArray
+from codesign.base.columns import Column, Columns, FloatArray, Floats
 from codesign.base.errors import check_known
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
@@ -18,7 +18,7 @@ from codesign.models.deployments.parallelism import DEGREES
 from codesign.models.hardware.collective_times import Link
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.energy import burst_under, shipped_energy
-from codesign.models.machines.device.rates import DeviceRates, Floats, device_rates
+from codesign.models.machines.device.rates import DeviceRates, device_rates
 from codesign.models.workload.precision import DEFAULT_FORMAT, FORMAT_KEYS, bits_per_element
 
 OVERRIDES = (

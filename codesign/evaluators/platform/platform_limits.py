@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from codesign.base.columns import ArrayDict, Arrays, FloatArray, FloatSequence
+from codesign.base.columns import ArrayDict, Arrays, FloatArray, Floats, FloatSequence
 from codesign.base.errors import Mistake
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.device_memory import excess
@@ -42,7 +42,7 @@ def limits(serving: PlatformServing) -> Arrays:
     return {name: values for name, values in violations.items() if name not in unchecked}
 
 
-def _uneven(amount: FloatArray | float, ranks: FloatArray) -> FloatArray:
+def _uneven(amount: Floats, ranks: FloatArray) -> FloatArray:
     return np.where(np.mod(amount, ranks) == 0, 0.0, _INDIVISIBLE)
 
 

@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.evaluators.platform.device_memory import DeviceFootprint, Residence, reside
 from codesign.evaluators.platform.device_work import DeviceWork, Stream
 from codesign.evaluators.platform.pass_messages import list_messages
@@ -151,7 +151,7 @@ class PlatformServing:
         """A pass of the decode, with the wait for the slowest stage."""
         return self._paced(self.decode_pass.total_s, self.decode_pass.stage_s)
 
-    def _amortized(self, check: FloatArray, drafted: FloatArray | float) -> FloatArray:
+    def _amortized(self, check: FloatArray, drafted: Floats) -> FloatArray:
         """Sum of a pass and of the draft before it, for each token that they yield."""
         request = self.request
         return (check + request.n_drafted * drafted) / request.tokens_per_check

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.units import format_engineering
@@ -144,9 +144,7 @@ def batch_rate(
     )
 
 
-def _prompt_costs(
-    machine: ServingMachine, past: FloatArray | float, tokens: FloatArray
-) -> FloatArray:
+def _prompt_costs(machine: ServingMachine, past: Floats, tokens: FloatArray) -> FloatArray:
     """(q,) seconds of prefills alone, in chunks."""
     seconds = []
     most = machine.limits.max_batched_tokens

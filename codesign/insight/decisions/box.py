@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, Floats, IntArray
 from codesign.base.errors import InputError
 from codesign.base.files import replacing
 from codesign.base.records import frozen
@@ -100,7 +100,7 @@ class Box:
         """(k, 2) low and high ends."""
         return np.stack([self.low, self.high], axis=1)
 
-    def corner(self, is_good: bool, fixed: FloatArray | float = np.nan) -> FloatArray:
+    def corner(self, is_good: bool, fixed: Floats = np.nan) -> FloatArray:
         """(k,) the good ends, or the bad ones, of constants that are NaN in ``fixed``."""
         corner = np.where(self.good_is_low == is_good, self.low, self.high)
         return np.asarray(np.where(np.isnan(fixed), corner, fixed))

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.models.accounts.account_constants import Constants
 from codesign.models.hardware.accelerator import AcceleratorBatch
@@ -45,8 +45,8 @@ class Blocks(NamedTuple):
     vector: FloatArray
     sram: FloatArray
     tiers: Places
-    links: FloatArray | float
-    host: FloatArray | float
+    links: Floats
+    host: Floats
     uncore: FloatArray
     filler: FloatArray
 
@@ -101,7 +101,7 @@ def sram_mm2(capacity_bytes: FloatArray, constants: Constants) -> FloatArray:
 
 
 def edge_mm(
-    memory_edge_m: FloatArray, link_and_host_mm2: FloatArray | float, constants: Constants
+    memory_edge_m: FloatArray, link_and_host_mm2: Floats, constants: Constants
 ) -> FloatArray:
     """Length of the sides that interfaces take, with the reserve."""
     beside = link_and_host_mm2 * constants.edge_mm_per_interface_mm2

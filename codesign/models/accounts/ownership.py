@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 
 HOURS_PER_YEAR = 8766.0
 """365.25 days."""
@@ -21,9 +21,7 @@ PUE = 1.58
 Center Survey 2023; agrees with its Intelligence Update 221 (November 2023)."""
 
 
-def written_off_per_hour(
-    capital: FloatArray | float, years: FloatArray | float, busy_share: FloatArray | float = 1.0
-) -> FloatArray | float:
+def written_off_per_hour(capital: Floats, years: Floats, busy_share: Floats = 1.0) -> Floats:
     """Part of a price, or of CO2 equivalents, that falls on an hour of serving.
 
     The arguments broadcast.
@@ -42,9 +40,9 @@ def usd_per_joule(electricity_usd_per_kwh: float, pue: float) -> float:
 
 
 def owned_usd_per_hour(
-    capital_usd: FloatArray | float,
-    watts: FloatArray | float,
-    years: FloatArray | float,
+    capital_usd: Floats,
+    watts: Floats,
+    years: Floats,
     busy_share: float,
     electricity_usd_per_kwh: float,
     pue: float,

@@ -23,7 +23,7 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import BoolArray, FloatArray, Floats, IntArray
 
 Dataflow = Literal["ws", "is", "os"]
 DATAFLOWS: tuple[Dataflow, ...] = ("ws", "is", "os")
@@ -68,7 +68,7 @@ def flattened_cycles(
     n: FloatArray,
     depth: FloatArray,
     width: FloatArray,
-    slots: FloatArray | float = 1.0,
+    slots: Floats = 1.0,
 ) -> FloatArray:
     """Cycles of an (m x k) by (k x n) product on a flattened array.
 
@@ -98,7 +98,7 @@ def padded_cycles(
     n: FloatArray,
     depth: FloatArray,
     width: FloatArray,
-    slots: FloatArray | float = 1.0,
+    slots: Floats = 1.0,
 ) -> FloatArray:
     """Cycles of one product in PLENA's instructions [PLENA]_, which work on whole blocks.
 

@@ -25,7 +25,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import ArrayPair, FloatArray
+from codesign.base.columns import ArrayPair, FloatArray, Floats
 from codesign.base.records import frozen
 
 Algorithm = Literal["ring", "tree"]
@@ -42,8 +42,8 @@ class Link:
         latency_s: Time of a step that carries nothing.
     """
 
-    bandwidth_bytes_per_s: float | FloatArray
-    latency_s: float | FloatArray
+    bandwidth_bytes_per_s: Floats
+    latency_s: Floats
 
     def share_rates(self, share: float) -> Link:
         """The link with a share of its bandwidth."""

@@ -15,10 +15,8 @@ from itertools import accumulate, repeat
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, Floats
 
-Floats = FloatArray | float
-"""An array, or a number that broadcasts against one."""
 Places = tuple[FloatArray, ...]
 """One value for each place, such as each tier of memory."""
 

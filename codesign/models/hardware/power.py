@@ -14,10 +14,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import (
-    Arrays,
-    FloatArray,
-)
+from codesign.base.columns import Arrays, FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.models.hardware.accelerator import DEFAULT_CLOCK_HZ, AcceleratorBatch
 
@@ -75,7 +72,7 @@ def thermal_design_watts(
     first_bits: FloatArray,
     second_bits: FloatArray,
     energies: OperationEnergies,
-    filled_rows: FloatArray | float = 1.0,
+    filled_rows: Floats = 1.0,
 ) -> Arrays:
     """(n,) TDP by component: ``array``, ``vector``, ``on_chip``, ``tier1`` and so on.
 

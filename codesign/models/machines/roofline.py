@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 
 
 class RooflineTimes(NamedTuple):
@@ -30,10 +30,10 @@ class RooflineTimes(NamedTuple):
 
 
 def roofline_times(
-    ops: FloatArray | float,
-    peak_ops_per_s: FloatArray | float,
-    memory_s: FloatArray | float,
-    launches_s: FloatArray | float = 0.0,
+    ops: Floats,
+    peak_ops_per_s: Floats,
+    memory_s: Floats,
+    launches_s: Floats = 0.0,
 ) -> RooflineTimes:
     """Bounds of some work; the arguments broadcast.
 

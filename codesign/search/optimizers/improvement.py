@@ -24,7 +24,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtr
 
-from codesign.base.columns import ArrayPair, FloatArray
+from codesign.base.columns import ArrayPair, FloatArray, Floats
 from codesign.base.records import frozen
 
 _MOST_NUMBERS = 1 << 22
@@ -168,26 +168,20 @@ class Scale:
         return np.asarray(ndtr((raw - center) / spread))
 
 
-def _normal_shortfall(
-    center: FloatArray, spread: FloatArray, bound: float | FloatArray
-) -> FloatArray:
+def _normal_shortfall(center: FloatArray, spread: FloatArray, bound: Floats) -> FloatArray:
     gap = (bound - center) / spread
     density = np.exp(-0.5 * gap**2) / np.sqrt(2.0 * np.pi)
     return np.asarray(spread * (gap * ndtr(gap) + density))
 
 
-def _positive_shortfall(
-    center: FloatArray, spread: FloatArray, bound: float | FloatArray
-) -> FloatArray:
+def _positive_shortfall(center: FloatArray, spread: FloatArray, bound: Floats) -> FloatArray:
     """For ``y = exp(z)``: a put with strike ``bound``."""
     gap = (np.log(np.maximum(bound, _TINY)) - center) / spread
     value = bound * ndtr(gap) - _mean_of_exponential(center, spread) * ndtr(gap - spread)
     return np.asarray(np.where(np.greater(bound, 0.0), np.maximum(value, 0.0), 0.0))
 
 
-def _negative_shortfall(
-    center: FloatArray, spread: FloatArray, bound: float | FloatArray
-) -> FloatArray:
+def _negative_shortfall(center: FloatArray, spread: FloatArray, bound: Floats) -> FloatArray:
     """For ``y = -exp(-z)``: a call with strike ``-bound``."""
     mean = _mean_of_exponential(-center, spread)
     gap = (-center - np.log(np.maximum(np.negative(bound), _TINY))) / spread

@@ -10,14 +10,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.models.machines.device.elementwise import (
     ElementwiseConstants,
     row_time_s,
     stream_time_s,
     uncached_s,
 )
-from codesign.models.machines.device.rates import Floats
 from validation.studies.kernel_families.family import KernelFamily, device_operators
 from validation.studies.kernel_families.rows import (
     Reasons,

@@ -8,10 +8,10 @@ from typing import TypeAlias, TypeVar
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, StringArray, Strings
+from codesign.base.columns import BoolArray, FloatArray, Floats, StringArray, Strings
 from codesign.base.schema import Record
 from codesign.models.hardware.device import Device
-from codesign.models.machines.device.rates import DeviceRates, Floats
+from codesign.models.machines.device.rates import DeviceRates
 from validation.studies.kernel_table import KernelTable
 
 Constants = TypeVar("Constants", bound=Record)

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.models.deployments.queueing.engine_limits import EngineLimits
@@ -49,8 +49,8 @@ class MachinePool:
 
 
 def exposed_s(
-    transfer_s: FloatArray | float,
-    prefill_s: FloatArray | float,
+    transfer_s: Floats,
+    prefill_s: Floats,
     n_layers: float,
     wait_s: float = 0.0,
 ) -> FloatArray:

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.base.schema import Fraction, Record
 from codesign.models.machines.device.attention import Cycles
 from codesign.models.machines.device.corrections import KernelCase
 from codesign.models.machines.device.memory import memory_time_s
-from codesign.models.machines.device.rates import DeviceRates, Floats
+from codesign.models.machines.device.rates import DeviceRates
 
 _TILE = 128
 _LEAST_ROWS = 64

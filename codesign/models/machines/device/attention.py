@@ -22,12 +22,12 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.base.schema import Fraction, Record, quantity
 from codesign.models.machines.device.corrections import KernelCase
 from codesign.models.machines.device.memory import memory_time_s
-from codesign.models.machines.device.rates import DeviceRates, Floats
+from codesign.models.machines.device.rates import DeviceRates
 
 BLOCK_ROWS = 128
 """Queries that a core takes at once [Dao2023]_."""

@@ -18,10 +18,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.models.hardware.device import UNLIMITED_FRACTION
-from codesign.models.machines.device.rates import DeviceRates, Floats
+from codesign.models.machines.device.rates import DeviceRates
 
 CEILING = UNLIMITED_FRACTION
 EIGHT_BITS, FOUR_BITS = 0.95, 0.64

@@ -32,12 +32,11 @@ from typing import Annotated, Literal, get_args
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.errors import UnknownNameError
 from codesign.base.schema import Fraction, PositiveAmount, Record, Seconds, Share
 from codesign.models.hardware.collective_times import CollectiveKind, wire_bytes
 from codesign.models.machines.device.links import LinkRates, is_of_kind, slowness
-from codesign.models.machines.device.rates import Floats
 
 DeviceCollective = CollectiveKind | Literal["custom_all_reduce"]
 COLLECTIVE_KINDS: tuple[DeviceCollective, ...] = (*get_args(CollectiveKind), "custom_all_reduce")

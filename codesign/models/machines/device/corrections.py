@@ -27,13 +27,13 @@ from codesign.base.columns import (
     BoolArray,
     Column,
     FloatArray,
+    Floats,
     StringArray,
     StringList,
     combined,
     distinct,
 )
 from codesign.base.records import frozen
-from codesign.models.machines.device.rates import Floats
 
 CORRECTIONS_FILE = Path(__file__).parent / "corrections.npz"
 RANGE_OCTAVES = 3.0

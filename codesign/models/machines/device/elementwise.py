@@ -21,9 +21,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, Floats
 from codesign.base.schema import Bandwidth, Record, Seconds, Share
-from codesign.models.machines.device.rates import DeviceRates, Floats
+from codesign.models.machines.device.rates import DeviceRates
 
 VECTOR_START, NORM_SUM = 1.42e-6, 0.43e-6
 """Start of a vectorized kernel, and what the sum of a norm adds: 1.42 us of SiLU and product of a

@@ -24,7 +24,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.base.schema import Amount, Record, Share, quantity
 from codesign.models.machines.device.clock import (
@@ -40,7 +40,7 @@ from codesign.models.machines.device.clock import (
     sustained_clock,
 )
 from codesign.models.machines.device.constants import load_constants
-from codesign.models.machines.device.rates import DeviceRates, Floats
+from codesign.models.machines.device.rates import DeviceRates
 
 _Picojoules = Annotated[float, quantity("pJ"), Field(ge=0)]
 

@@ -27,7 +27,7 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import BoolArray, FloatArray, StringDict, StringList
+from codesign.base.columns import BoolArray, FloatArray, Floats, StringDict, StringList
 from codesign.base.errors import check_known
 from codesign.base.schema import (
     Fraction,
@@ -37,7 +37,6 @@ from codesign.base.schema import (
     parse_record,
     read_document,
 )
-from codesign.models.machines.device.rates import Floats
 
 LARGE_MESSAGE_BYTES = float(56 << 20)
 """Beyond this, collectives of an engine of 2023 leave the links [ours]. Hidden states of 2,048

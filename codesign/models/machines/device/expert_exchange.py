@@ -14,11 +14,10 @@ from typing import Literal
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.errors import UnknownNameError
 from codesign.base.schema import Bandwidth, PositiveAmount, Record, Seconds, Share
 from codesign.models.machines.device.links import LinkRates, slowness
-from codesign.models.machines.device.rates import Floats
 from codesign.models.workload.expert_routing import partners
 
 ExchangeKind = Literal[

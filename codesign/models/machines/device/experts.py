@@ -18,7 +18,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import ArrayPair, BoolArray, FloatArray
+from codesign.base.columns import ArrayPair, BoolArray, FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.base.schema import Amount, Record, Share, quantity
 from codesign.models.machines.device.clock import product_share
@@ -26,7 +26,7 @@ from codesign.models.machines.device.corrections import KernelCase
 from codesign.models.machines.device.formats import ProductFormat
 from codesign.models.machines.device.links import Texts, number_by_kind
 from codesign.models.machines.device.memory import memory_time_s
-from codesign.models.machines.device.rates import DeviceRates, Floats
+from codesign.models.machines.device.rates import DeviceRates
 
 TILE_ROWS = (16, 32, 64, 128, 256)
 """Rows of an expert's tokens that a core computes at a time, as grouped products offer."""

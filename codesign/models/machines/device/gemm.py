@@ -15,12 +15,12 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.base.schema import Amount, PositiveAmount, Record, Seconds, Share, quantity
 from codesign.models.machines.device.clock import product_share
 from codesign.models.machines.device.corrections import KernelCase
-from codesign.models.machines.device.rates import DeviceRates, Floats
+from codesign.models.machines.device.rates import DeviceRates
 
 Flags = BoolArray | bool
 

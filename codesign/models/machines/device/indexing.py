@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.models.machines.device.attention import (
     Attention,
@@ -19,7 +19,7 @@ from codesign.models.machines.device.attention import (
     attention_time_s,
 )
 from codesign.models.machines.device.elementwise import ElementwiseConstants, row_time_s
-from codesign.models.machines.device.rates import DeviceRates, Floats
+from codesign.models.machines.device.rates import DeviceRates
 
 _KEY_BITS, _SCORE_BYTES = 8.0, 4
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, FloatMap, StringArray
+from codesign.base.columns import BoolArray, FloatArray, FloatMap, Floats, StringArray
 from codesign.base.records import frozen
 from codesign.models.hardware.device import Device
-from codesign.models.machines.device.rates import TYPICAL_CLOCK_HZ, Floats
+from codesign.models.machines.device.rates import TYPICAL_CLOCK_HZ
 
 Texts = StringArray | str
 """A name, or an array of names that broadcasts with the kernels'."""

@@ -6,12 +6,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import Floats
 from codesign.base.records import frozen
 from codesign.models.hardware.device import Device
 
-Floats = FloatArray | float
-"""A number, or an array that broadcasts with the kernels'."""
 TYPICAL_CLOCK_HZ = 1.8e9
 """Clock of the cores where a device file states none [ours]: the middle of NVIDIA's data center
 devices, 1.41 GHz (A100) to 2.49 GHz (L40S)."""

@@ -15,12 +15,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import BoolArray, FloatArray, Floats
 from codesign.base.records import frozen
 from codesign.base.schema import Fraction, Record
 from codesign.models.machines.device.attention import Cycles
 from codesign.models.machines.device.memory import memory_time_s
-from codesign.models.machines.device.rates import DeviceRates, Floats
+from codesign.models.machines.device.rates import DeviceRates
 
 CHUNK_TOKENS = 64
 """Tokens of a chunk [Yang2024]_; the cycles of a chunk are of so many, and of a head of

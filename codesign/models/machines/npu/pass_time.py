@@ -5,7 +5,7 @@ As in ``operator_stage.py``, the formulas work on NumPy arrays and compiled on s
 
 from __future__ import annotations
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.models.hardware.formula_operations import inverse, larger, sum_of, where
 from codesign.models.machines.npu.operator_stage import pinned_shares
 from codesign.models.machines.npu.placement import Levels, Three, Tiers, Two
@@ -166,7 +166,7 @@ def _least_s(
     return larger(compute_s + exposed_s, larger(on_chip_s, off_chip_s))
 
 
-def fastest_byte_s(bandwidth: Tiers, share: FloatArray | float, modelling: Modelling) -> FloatArray:
+def fastest_byte_s(bandwidth: Tiers, share: Floats, modelling: Modelling) -> FloatArray:
     """Seconds that a byte of the matrix stream takes at least.
 
     Args:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
+from codesign.base.columns import StringList
 from codesign.insight.decisions.recommendation import recommend
 from codesign.insight.plateaus import FoldedFront
 from codesign.report.labels import format_metric, metric_of, metric_title
@@ -12,15 +15,23 @@ from codesign.search.campaign import Results
 from codesign.search.problem import cost_column
 
 
+class RecommendationText(NamedTuple):
+    """A recommendation in words: the design, the rule, and the alternatives with their regret."""
+
+    design: str
+    reason: str
+    alternatives: StringList
+
+
 def recommendation_words(results: Results, folded: FoldedFront) -> str:
     """``Take #25: 4,085 token/s, 431.3 W; the most throughput per TDP. Instead, ...``."""
-    design, reason, alternatives = recommendation_parts(results, folded)
-    instead = f" Instead, {'; '.join(alternatives)}." if alternatives else ""
-    return f"Take {design}; {reason}.{instead}"
+    text = recommendation_text(results, folded)
+    instead = f" Instead, {'; '.join(text.alternatives)}." if text.alternatives else ""
+    return f"Take {text.design}; {text.reason}.{instead}"
 
 
-def recommendation_parts(results: Results, folded: FoldedFront) -> tuple[str, str, list[str]]:
-    """The recommended design, the rule in words, and the other named designs with their regret."""
+def recommendation_text(results: Results, folded: FoldedFront) -> RecommendationText:
+    """The recommendation of a front in words."""
     problem, kept_places = results.problem, folded.kept
     points = results.objectives[folded.positions[kept_places]]
     recommendation = recommend(points, problem.senses, cost_column(problem.objectives))
@@ -52,7 +63,7 @@ def recommendation_parts(results: Results, folded: FoldedFront) -> tuple[str, st
             words = f"less {reason.removeprefix('the most ')}" if is_ratio else "worse in total"
             changes = f"{changes}, {worse} {words}"
         alternatives.append(f"{pick.key} #{pick.place + 1}: {changes}")
-    return f"#{place + 1}: {values}", reason, alternatives
+    return RecommendationText(f"#{place + 1}: {values}", reason, alternatives)
 
 
 def limit_usage_words(results: Results, folded: FoldedFront) -> str:

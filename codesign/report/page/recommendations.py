@@ -28,7 +28,7 @@ from codesign.report.labels import (
 )
 from codesign.report.limit_lines import limit_titles
 from codesign.report.picks import picks_of
-from codesign.report.recommended import recommendation_parts, recommendation_words
+from codesign.report.recommended import recommendation_text, recommendation_words
 from codesign.search.campaign import Results
 from codesign.search.problem import Problem, cost_column
 
@@ -105,7 +105,7 @@ def recommendation_document(
             ],
         })  # fmt: skip
     names, cost = problem.objective_names, cost_column(problem.objectives)
-    _, rule, alternatives = recommendation_parts(results, folded) if picks else ("", "", [])
+    _, rule, alternatives = recommendation_text(results, folded) if picks else ("", "", [])
     document = {
         "picks": documents,
         "rule": rule,

@@ -1,4 +1,4 @@
-"""``codesign calibrate``: a device file from measurements on the user's own card."""
+"""``codesign size calibrate``: a device file from measurements on the user's own card."""
 
 from __future__ import annotations
 
@@ -13,11 +13,13 @@ from codesign.cli.output import AsJson, report_files
 
 def calibrate(
     measured: Annotated[Path | None, typer.Argument(help="File that the script wrote.")] = None,
-    base: Annotated[str | None, typer.Option(help="A similar device. [by the card's name]")] = None,
-    script: Annotated[
-        Path | None, typer.Option(help="Only write the script that measures.")
+    base: Annotated[
+        str | None, typer.Option(help="Device to start from. [matched by card name]")
     ] = None,
-    output: Annotated[Path, typer.Option(help="File of the device.")] = Path("calibrated.yaml"),
+    script: Annotated[
+        Path | None, typer.Option(help="Write the measuring script here, and stop.")
+    ] = None,
+    output: Annotated[Path, typer.Option(help="Device file to write.")] = Path("calibrated.yaml"),
     as_json: AsJson = False,
 ) -> None:
     """Fit a device to kernels that a script measures on your own card."""
@@ -32,11 +34,14 @@ def calibrate(
 
     if script is not None:
         write_text(script, SCRIPT.read_text("utf-8"))
-        note = f"on the card: python {script} card.json; then: codesign calibrate card.json"
-        report_files(ExportAnswer, as_json, None, [script], [note])
+        notes = [
+            f"on the card: python {script} card.json",
+            "then: codesign size calibrate card.json",
+        ]
+        report_files(ExportAnswer, as_json, None, [script], notes)
         return
     if measured is None:
-        raise InputError("expected a file of measurements, or --script FILE to measure them")
+        raise InputError("expected a measurement file; --script FILE writes the measuring script")
     card = parse_record(read_document(measured), MeasuredCard)
     nearest = base or nearest_device(card.card)
     if nearest is None:
@@ -46,8 +51,8 @@ def calibrate(
     write_text(output, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     error = document["calibration_error"]
     note = (
-        f"{error['cases']} kernels that were not fitted: measured times were off by a factor of "
-        f"{error['median_before']} in the median, are now by {error['median']}, and 90 % of them "
-        f"are {error['low']} to {error['high']} times those predicted"
+        f"{error['cases']} held-out kernels: median error factor {error['median_before']} before, "
+        f"{error['median']} now; 90 % of measured over predicted times lie in {error['low']} to "
+        f"{error['high']}"
     )
     report_files(ExportAnswer, as_json, None, [output], [note])

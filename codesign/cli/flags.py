@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -134,7 +135,6 @@ def _flag_mistake(mistake: Mistake, places: Mapping[str, str], flags: Mapping[st
         mistake = replace(mistake, place=places[str(key)], key=tuple(inner))
     elif not mistake.key and mistake.place in _RECORDS:
         mistake = replace(mistake, place="")
-    message = mistake.message
-    for name in mistake.named:
-        message = message.replace(name, flags.get(name, name))
+    named = {name: flags.get(name, name) for name in mistake.named}
+    message = re.sub(r"\w+", lambda word: named.get(word[0], word[0]), mistake.message)
     return replace(mistake, message=message)

@@ -132,8 +132,7 @@ def serve_model(
     if campaign is None:
         _refuse({"--design": design, "--pick": pick, "--folder": folder}, "--campaign")
         if model is None or not on:
-            expected = "expected MODEL and --on, or --campaign and --design"
-            raise InputError(expected, "MODEL" if model is None else "--on")
+            raise InputError("expected MODEL and --on, or --campaign and --design")
         stream, workload = _stream(model, request, requests, lengths)
         more |= {"power_limit": f"{power_limit} W"} if power_limit else {}
         more |= {"profile": convention} if convention else {}
@@ -142,10 +141,11 @@ def serve_model(
         machine = {"device": on[0], **formats.formats(model), **degrees_of(split)}
         fleet = _devices(machine, n_machines, more, prefill, workload, stream, settings)
     else:
-        own = {"MODEL": model, "--on": on, "--power-limit": power_limit, "--convention": convention}
+        device_flags = {"MODEL": model, "--on": on, "--power-limit": power_limit}
+        device_flags["--convention"] = convention
         strays = [flag for record in (split, formats, prefill) for flag in set_flags(record)]
         strays += [f"--option {name}" for name in more]
-        _refuse({**own, **dict.fromkeys(strays, "")}, "no --campaign")
+        _refuse({**device_flags, **dict.fromkeys(strays, "")}, "no --campaign")
         named = design_or_pick(design, pick)
         model, stream, fleet, cached = _designs(
             campaign, named, folder, n_machines, request, requests, settings, lengths

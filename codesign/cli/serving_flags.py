@@ -301,10 +301,8 @@ def build(workload: Fields, settings: Fields, devices: Mapping[str, Device]) -> 
             if options.power_limit is not None:
                 device.check_power_limit(options.power_limit)
             if options.link is not None and device.joined_by(options.link) is device:
-                stated = (
-                    f"expected a generation, such as pcie4-host, as {device.key} has no PCIe link"
-                )
-                raise InputError(stated, key=("link",))
+                problem = f"{device.key} has no PCIe link: add a generation, such as pcie4-host"
+                raise InputError(problem, key=("link",))
         return PlatformEvaluator(request, options, devices=devices)
 
 

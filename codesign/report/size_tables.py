@@ -12,6 +12,7 @@ from codesign.base.records import select_keys
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.deployments import Pool
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.evaluators.platform.platform_options import LINK_NOTE
 from codesign.evaluators.platform.scaling import Scaling
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.machines.device.expected_error import describe_expected_error
@@ -79,7 +80,7 @@ def fleet_tables(answer: SizeAnswer, question: StringMap) -> Tables:
         rates,
         plain_table("Pools", ["deployment", "instances"], (), pools),
         pairs_table(
-            "All devices together need, each alone",
+            "Lower bounds, from each resource alone",
             {
                 "arithmetic": f"{format_engineering(needed.flop_per_s, 'FLOP/s')} "
                 f"({format_engineering(needed.flop, 'FLOP')} to prefill)",
@@ -156,10 +157,12 @@ def _verdict(entries: Sequence[DeploymentEntry]) -> str:
         return words
     rest = entries[1]
     share = 1.0 - best.devices / rest.devices
-    difference = f"{share:.0%} fewer devices than" if share > 0.005 else "as many devices as"
+    difference = f"{share:.0%} fewer devices" if share > 0.005 else "as many devices"
     if share < 0 and best.usd_per_hour is not None and rest.usd_per_hour is not None:
-        difference = f"{1.0 - best.usd_per_hour / rest.usd_per_hour:.0%} less rent than"
-    return f"{words} Next best: {titles[1]}, {rest.devices:,} ({difference} it)."
+        difference = f"{1.0 - best.usd_per_hour / rest.usd_per_hour:.0%} less rent"
+    return (
+        f"{words} Next best: {titles[1]}, {rest.devices:,} devices; {titles[0]} needs {difference}."
+    )
 
 
 def _titles(entries: Sequence[DeploymentEntry]) -> StringList:
@@ -225,17 +228,14 @@ def fleet_notes(
         )
     if evaluator.workload.draft:
         notes.append(
-            f"Drafts of {evaluator.workload.draft} are compared with none. The accepted share is "
-            "as stated and depends on the text; no measured time with drafts was compared."
+            f"Deployments were tried with and without draft model {evaluator.workload.draft}. The "
+            "acceptance is your assumption; times with drafts were not validated."
         )
     if evaluator.profile == "fitted":
         for key in dict.fromkeys(pool.device for pool in entries[0].pools):
             notes += describe_expected_error(evaluator.devices[key], evaluator.options.engine)
             if evaluator.devices[key].link_kind == "pcie":
-                notes.append(
-                    "The device's file does not say how cards on PCIe reach each other: messages "
-                    "pass the host's memory. --option link=pcie-switch states another path."
-                )
+                notes.append(LINK_NOTE)
     return notes
 
 

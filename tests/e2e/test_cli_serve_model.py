@@ -114,7 +114,7 @@ SPLIT = ["--prefill-machines", "1"]
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (["serve-model", *DRAWN], "MODEL: expected MODEL and --on, or --campaign"),
+        (["serve-model", *DRAWN], "error: expected MODEL and --on, or --campaign"),
         (["serve-model", *MACHINE, *DRAWN, "--design", "D1"], "expected --campaign with --design"),
         ([*FOUND, *FEW], "expected --design or --pick with --campaign"),
         ([*FOUND, "--design", "D1", *FEW, "--tp", "2"], "expected no --campaign with --tp"),

@@ -12,8 +12,8 @@ Policies:
 
 Where groups of devices share experts, an instance may overlap two micro-batches, each of which
 hides the messages of the other. It may also hold copies of experts, so that more devices divide
-them. DeepSeek-V3 is deployed with both (technical report, section 3.4). With a model that drafts,
-decode steps are tried with and without it, but beside chunks and overlapping micro-batches.
+them. DeepSeek-V3 is deployed with both (technical report, section 3.4). Decode steps are tried with
+and without a draft model, except with chunks and overlapping micro-batches.
 
 Limiting assumptions: instances of a pool are alike and evenly loaded; requests are alike and spread
 over time, without a queue (:mod:`.fleet_sizing` draws arrivals and counts who waits).
@@ -50,6 +50,7 @@ from codesign.evaluators.platform.instances import (
     splits,
 )
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.evaluators.platform.platform_request import UNDRAFTED
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.models.accounts.rents import rent_usd_per_hour
 from codesign.models.deployments.parallelism import REPLICA_DEGREES, SEARCHED_DEGREES
@@ -57,7 +58,7 @@ from codesign.models.workload.model import LanguageModel
 
 POLICIES: tuple[Policy, ...] = ("co-located", "chunked", "disaggregated")
 """Policies that serve requests which begin one by one."""
-JOINT: tuple[Policy, ...] = ("together", "co-located", "chunked")
+UNIFIED_POLICIES: tuple[Policy, ...] = ("together", "co-located", "chunked")
 """Policies of instances that both prefill and decode."""
 CHUNKS = (512, 2048, 8192)
 """Chunk sizes to try, in tokens [ours]; vLLM's steps have 2,048 and 8,192 tokens by default."""
@@ -71,7 +72,6 @@ MOST_DEVICES = 320
 """Devices of the largest instance that is tried by default: DeepSeek-V3 decodes on 320."""
 MOST_REQUESTS = 10_000
 """Requests of the largest batch that is tried where nothing else limits it [ours]."""
-_UNDRAFTED = {"draft": None, "acceptance": None}
 _COUNTS = 28
 """Batches of the first grid [ours]."""
 _MOST_PAIRS = 2_000_000
@@ -88,7 +88,7 @@ class Pool:
         overlapped_batches: Micro-batches that hide each other's messages; 1 if none do.
         chunk_tokens: Tokens of a chunk of a prompt; null for whole prompts.
         expert_copies: Copies of experts beside the model's own.
-        draft: Model that drafts tokens before each pass of the decode; null for none.
+        draft: Draft model that runs before each decode step; null for none.
         draft_tokens: Tokens that it drafts; 0 without one.
         limited_by: Limit that forbids a larger batch.
     """
@@ -186,8 +186,8 @@ class DeploymentSearch:
         self._policies = [
             policy for policy in policies if policy != "chunked" or rules.has_mixed_passes
         ]
-        if self._request.draft and demand.requests_per_s is not None:
-            raise InputError("expected none where requests arrive at random", "draft")
+        if demand.requests_per_s is not None:
+            self._request.check_random_arrivals()
         if self._request.generated < 1 and demand.burst is None:
             raise InputError("expected at least 1 where requests are served", "generated_tokens")
         self.variants = list(self._list_variants())
@@ -235,7 +235,7 @@ class DeploymentSearch:
     def _list_variants(self) -> Iterator[Variant]:
         is_mixture = self._request.language_model.is_mixture
         for key, device in self.evaluator.devices.items():
-            plain = self._evaluator(key, _UNDRAFTED)
+            plain = self._evaluator(key, UNDRAFTED)
             drafting = [self._evaluator(key, {})] if self._request.draft else []
             policies = [name for name in ("together", "co-located") if name in self._policies]
             for evaluator in (plain, *drafting):
@@ -243,7 +243,7 @@ class DeploymentSearch:
             if "chunked" in self._policies:
                 for chunk in sorted({min(chunk, self._request.prompt) for chunk in CHUNKS}):
                     chunks = {"mixed": True, "chunk_tokens": chunk}
-                    mixed = self._evaluator(key, chunks | _UNDRAFTED)
+                    mixed = self._evaluator(key, chunks | UNDRAFTED)
                     yield Variant("serve", "chunked", device, plain, mixed=mixed)
             if "disaggregated" not in self._policies:
                 continue
@@ -251,7 +251,7 @@ class DeploymentSearch:
                 yield Variant("decode", "disaggregated", device, evaluator)
             for waves in self._waves:
                 for copies in COPIES if waves > 1 and is_mixture else (0,):
-                    update = {"expert_copies": copies, **_UNDRAFTED}
+                    update = {"expert_copies": copies, **UNDRAFTED}
                     pool = plain if waves == 1 else self._evaluator(key, update, overlap=True)
                     for role in ("prefill", "decode"):
                         yield Variant(role, "disaggregated", device, pool, waves, copies=copies)
@@ -326,7 +326,7 @@ class DeploymentSearch:
         """The best instances that both prefill and decode, of each policy and device."""
         demand, generated = self.demand, self._request.generated
         for policy, device, draft in itertools.product(
-            JOINT,
+            UNIFIED_POLICIES,
             self.evaluator.devices,
             dict.fromkeys((None, self._request.draft)),
         ):

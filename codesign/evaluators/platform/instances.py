@@ -90,7 +90,7 @@ class Variant:
 
     @property
     def draft(self) -> str | None:
-        """Model that drafts tokens before each pass of the decode; None: there is none."""
+        """Draft model that runs before each decode step; None: there is none."""
         return self.evaluator.workload.draft
 
 

@@ -41,7 +41,7 @@ class RequestPasses:
         request: The requests of the batch.
 
     Attributes:
-        draft: The passes of the model that drafts; None: there is none.
+        draft: The passes of the draft model; None: there is none.
     """
 
     def __init__(self, request: PlatformRequest, options: PlatformOptions) -> None:
@@ -83,7 +83,7 @@ class RequestPasses:
         return [Stream("", prompt.table, past, requests, requests, requests, True)]
 
     def decode(self, micro_batch: FloatArray) -> list[Stream]:
-        """A decode step of every beam of a micro-batch's requests, or the check of a draft.
+        """A decode step of every beam of a micro-batch's requests, or a verification.
 
         All beams read a request's prompt once; each reads what it has generated itself.
         """

@@ -37,7 +37,7 @@ from codesign.evaluators.platform.platform_columns import (
 )
 from codesign.evaluators.platform.platform_explanation import explain
 from codesign.evaluators.platform.platform_limits import limits
-from codesign.evaluators.platform.platform_options import PROFILES, PlatformOptions
+from codesign.evaluators.platform.platform_options import LINK_NOTE, PROFILES, PlatformOptions
 from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.platform_serving import PRICES, PlatformServing
 from codesign.evaluators.platform.serving_rules import rules_of
@@ -262,11 +262,7 @@ class PlatformEvaluator(Evaluator):
             if value > 0 and (ratio := best[name] / value) != 1:
                 low, high = ranges.get(name, (value, value))
                 ranges[name] = (low * min(1.0, ratio), high * max(1.0, ratio))
-        note = (
-            "The device's file does not say how cards on PCIe reach each other. Predictions are "
-            "through the host's memory, ranges reach to one switch. State it by --option "
-            "link=pcie-switch, pcie-bridge (two sockets) or pcie-host."
-        )
+        note = f"{LINK_NOTE} Ranges reach to one switch."
         return replace(account, ranges=ranges, notes=[*account.notes, note])
 
 

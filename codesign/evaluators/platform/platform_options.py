@@ -53,6 +53,12 @@ def _checked_engine(name: str) -> str:
     return name
 
 
+LINK_NOTE = (
+    "The device file does not state the PCIe path. Assumed: through host memory; "
+    "--option link=pcie-switch, pcie-bridge or pcie-host states it."
+)
+
+
 def _checked_link(link: str) -> str:
     if re.fullmatch(PCIE_LINK, link) is None:
         raise ValueError(

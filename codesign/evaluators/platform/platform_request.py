@@ -1,4 +1,4 @@
-"""Request to a platform: a model, the tokens and beams of a request, chunking, drafts.
+"""Request to a platform: a model, tokens, beams, chunking, speculative decoding.
 
 .. [Leviathan2023] Y. Leviathan, M. Kalman, Y. Matias, Fast inference from transformers via
    speculative decoding, 2023: equation 1.
@@ -34,6 +34,12 @@ def _known_use_case(name: object) -> object:
     return name
 
 
+UNDRAFTED = {"draft": None, "draft_tokens": None, "acceptance": None}
+"""Keys of a request without speculative decoding."""
+_DRAFT_KEYS = (("draft_tokens", "draft"), ("acceptance", "draft"), ("draft", "acceptance"))
+"""Keys, each with the key that it needs."""
+
+
 class PlatformRequest(SequenceRecord):
     """The requests of a batch, all alike, from prompt to last token."""
 
@@ -58,19 +64,19 @@ class PlatformRequest(SequenceRecord):
     """Copies of experts beside the model's own, among which tokens are shared out evenly, so that
     more devices divide them."""
     draft: Annotated[str, checked(_known_model)] | None = None
-    """A smaller model on the same devices that drafts tokens, which the model then checks in one
-    pass (speculative decoding)."""
-    draft_tokens: Annotated[Positive, unstored_at(4)] = 4
-    """Tokens that are drafted before each check."""
+    """Draft model on the same devices. It drafts tokens that the model verifies in one pass
+    (speculative decoding)."""
+    draft_tokens: Annotated[Positive | None, unstored_at(None)] = None
+    """Tokens drafted before each verification. [4]"""
     acceptance: Share | None = None
-    """Probability that a drafted token is accepted, whatever came before it."""
+    """Acceptance rate: probability that a drafted token is accepted, whatever came before it."""
 
     @model_validator(mode="after")
     def _check(self) -> PlatformRequest:
         counts = (self.prompt_tokens, self.generated_tokens)
-        named = [name for name in ("use_case", "trace") if getattr(self, name) is not None]
-        has_counts = any(count is not None for count in counts)
-        if len(named) + has_counts != 1 or (has_counts and None in counts):
+        has_counts = counts != (None, None)
+        n_named = 2 - (self.use_case, self.trace).count(None)
+        if n_named + has_counts != 1 or (has_counts and None in counts):
             raise KeyedValueError(
                 "",
                 "expected one of use_case, trace, or both prompt_tokens and generated_tokens",
@@ -86,9 +92,9 @@ class PlatformRequest(SequenceRecord):
                 "chunk_tokens",
                 f"expected at most the prompt of {self.prompt} tokens, got {self.chunk_tokens}",
             )
-        if (self.draft is None) != (self.acceptance is None):
-            missing = "draft" if self.draft is None else "acceptance"
-            raise KeyedValueError(missing, "expected draft and acceptance together")
+        for key, needed in _DRAFT_KEYS:
+            if getattr(self, key) is not None and getattr(self, needed) is None:
+                raise KeyedValueError("", f"{key} needs {needed}", (key, needed))
         if self.draft is not None:
             self._check_draft(load_model(self.draft))
         return self
@@ -102,26 +108,35 @@ class PlatformRequest(SequenceRecord):
             message = "expected models without linear attention: a state takes no token back"
             raise KeyedValueError("draft", message)
         if self.n_beams > 1 or self.mixed:
-            raise KeyedValueError("draft", "expected one beam, and passes that are not mixed")
+            message = "draft needs beams 1 and passes that are not mixed"
+            raise KeyedValueError("", message, ("draft", "beams"))
 
     @cached_property
     def draft_request(self) -> PlatformRequest | None:
-        """The same tokens of the model that drafts."""
+        """The same tokens of the draft model."""
         if self.draft is None:
             return None
-        keys = {**self.model_dump(exclude_none=True), "model": self.draft, "expert_copies": 0}
-        return PlatformRequest(
-            **{x: y for x, y in keys.items() if x not in ("draft", "acceptance")}
-        )
+        keys = {**self.model_dump(exclude_none=True), **UNDRAFTED}
+        return PlatformRequest(**{**keys, "model": self.draft, "expert_copies": 0})
+
+    def check_random_arrivals(self) -> None:
+        """Refuse a draft model.
+
+        Raises:
+            InputError: There is one.
+        """
+        if self.draft:
+            message = "expected none: drafts are not modeled with random arrivals, got "
+            raise InputError(message + self.draft, "draft")
 
     @property
     def n_drafted(self) -> int:
-        """Tokens that are drafted before each check; 0 without a draft."""
-        return self.draft_tokens if self.draft else 0
+        """Tokens drafted before each verification; 0 without a draft model."""
+        return (self.draft_tokens or 4) if self.draft else 0
 
     @property
-    def tokens_per_check(self) -> float:
-        """Expected tokens of a pass: those that are accepted, and the next one [Leviathan2023]_."""
+    def tokens_per_verification(self) -> float:
+        """Expected tokens of a verification: those accepted, and the next one [Leviathan2023]_."""
         return sum((self.acceptance or 0.0) ** i for i in range(self.n_drafted + 1))
 
     @cached_property
@@ -161,6 +176,4 @@ class PlatformRequest(SequenceRecord):
     @property
     def n_beams(self) -> int:
         """Beams of a request."""
-        if self.beams is not None:
-            return self.beams
-        return 1 if self.limits is None else self.limits.beams
+        return self.beams or (self.limits.beams if self.limits else 1)

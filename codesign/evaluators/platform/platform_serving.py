@@ -33,7 +33,7 @@ class PlatformServing:
         passes: Operators of the request's passes.
 
     Attributes:
-        draft: Service of the model that drafts, on the same devices; None: there is none.
+        draft: Service of the draft model, on the same devices; None: there is none.
     """
 
     def __init__(
@@ -81,14 +81,16 @@ class PlatformServing:
         return self._footprint(self.passes.decode(self.micro_batch))
 
     def _footprint(self, streams: list[Stream]) -> DeviceFootprint:
-        kept = self.rules.footprint(self.sharding, self.passes.cached, lambda: self.work(streams))
+        model_footprint = self.rules.footprint(
+            self.sharding, self.passes.cached, lambda: self.work(streams)
+        )
         if self.draft is None:
-            return kept
-        more = self.draft.decode_footprint
+            return model_footprint
+        draft_footprint = self.draft.decode_footprint
         return replace(
-            kept,
-            weight_bytes=kept.weight_bytes + more.weight_bytes,
-            kv_bytes=kept.kv_bytes + more.kv_bytes,
+            model_footprint,
+            weight_bytes=model_footprint.weight_bytes + draft_footprint.weight_bytes,
+            kv_bytes=model_footprint.kv_bytes + draft_footprint.kv_bytes,
         )
 
     @cached_property
@@ -106,7 +108,7 @@ class PlatformServing:
     def decode_pass(self) -> TimedPass:
         """A decode step among many, together with a chunk of a prompt in mixed passes.
 
-        With a draft, the pass that checks it.
+        With a draft model, the verification.
         """
         if self.request.mixed:
             return self.prefill_passes[0][1].sustained
@@ -141,20 +143,20 @@ class PlatformServing:
     def time_per_output_token_s(self) -> FloatArray:
         """A decode step, and the wait for the slowest stage if the pipeline is uneven.
 
-        With a draft, its steps and their check, over the tokens that these yield.
+        With a draft model, its decode steps and the verification, over the tokens they yield.
         """
         drafted = self.draft.time_per_output_token_s if self.draft else 0.0
-        return self._amortized(self.check_s, drafted)
+        return self._amortized(self.verification_s, drafted)
 
     @property
-    def check_s(self) -> FloatArray:
-        """A pass of the decode, with the wait for the slowest stage."""
+    def verification_s(self) -> FloatArray:
+        """A verification or decode step, with the wait for the slowest stage."""
         return self._paced(self.decode_pass.total_s, self.decode_pass.stage_s)
 
-    def _amortized(self, check: FloatArray, drafted: Floats) -> FloatArray:
-        """Sum of a pass and of the draft before it, for each token that they yield."""
+    def _amortized(self, verification: FloatArray, drafted: Floats) -> FloatArray:
+        """Sum of a verification and of the drafting before it, per token that they yield."""
         request = self.request
-        return (check + request.n_drafted * drafted) / request.tokens_per_check
+        return (verification + request.n_drafted * drafted) / request.tokens_per_verification
 
     @cached_property
     def sustained_time_to_first_token_s(self) -> FloatArray:
@@ -232,7 +234,7 @@ class PlatformServing:
     @cached_property
     def energy_joules_per_token(self) -> FloatArray:
         """Energy of a decode step of all devices over the tokens that it generates."""
-        step = self._energy_joules(self.decode_pass, self.check_s)
+        step = self._energy_joules(self.decode_pass, self.verification_s)
         drafted = self.draft.energy_joules_per_token if self.draft else 0.0
         return self._amortized(step / (self.platform.batch * self.platform.dp), drafted)
 

@@ -227,8 +227,7 @@ def _check(evaluator: PlatformEvaluator, design: Fields) -> None:
     stray = [name for name in _UNSUPPORTED if design.get(name, 1) != 1]
     if stray:
         raise InputError(f"expected 1 in a machine of a fleet, got {design[stray[0]]}", stray[0])
-    if evaluator.workload.draft is not None:
-        raise InputError("expected none where requests arrive", "draft")
+    evaluator.workload.check_random_arrivals()
     options = evaluator.options
     if not rules_of(options).has_mixed_passes:
         raise InputError(f"expected profile fitted or ideal, got {options.profile}", "profile")

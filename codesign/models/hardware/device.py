@@ -55,7 +55,7 @@ LEAST_POWER_SHARE = 2.0 / 7.0
 """Lowest limit in parts of the highest where none is stated: 200 of 700 W on an H100 [ours]."""
 
 PCIE_LINK = r"pcie(?:([3-6])(?:x(4|8|16))?)?-(switch|bridge|host|shared)"
-"""Links of cards on PCIe, in words: ``pcie5-host``, ``pcie4x8-switch``, or ``pcie-bridge``. A lane
+"""Pattern of PCIe link names: ``pcie5-host``, ``pcie4x8-switch``, or ``pcie-bridge``. A lane
 of generation g has 2**g / 8 GB/s each way, as datasheets round it."""
 
 _FOLDER = Path(__file__).parent / "devices"
@@ -66,7 +66,7 @@ _WIDER: StringMap = _RATES["next_wider"]
 """Next wider rate for a product on a device that lacks the rate of its format."""
 
 
-class CalibrationError(Record):
+class CalibrationAccuracy(Record):
     """Errors of predictions for a calibrated device, on cases that were not fitted."""
 
     cases: int
@@ -156,8 +156,8 @@ class Device(Record):
     libraries have the same kernels. Files that name one chip share what was measured on any of
     them, and a changed copy of a file keeps it; None: what was measured under this file's name."""
     time_factors: Annotated[dict[TimeFactor, float], unstored_at({})] = Field(default_factory=dict)
-    """Measured times over those of the laws, as ``codesign calibrate`` fits them."""
-    calibration_error: Annotated[CalibrationError | None, unstored_at(None)] = None
+    """Measured over modeled times, as ``codesign size calibrate`` fits them."""
+    calibration_error: Annotated[CalibrationAccuracy | None, unstored_at(None)] = None
     """Errors to expect after a calibration; None: the device was not calibrated."""
     also_called: StringTuple = ()
     """Other names, as published measurements use them."""
@@ -233,7 +233,7 @@ class Device(Record):
             raise InputError(f"expected {limits}, got {watts:g} W", key=("power_limit",))
 
     def joined_by(self, link: str) -> Device:
-        """The device in a host whose links are of another kind.
+        """Copy with another PCIe link.
 
         Args:
             link: Matches ``PCIE_LINK``. Without a generation, such as ``pcie-host``, a device that

@@ -163,7 +163,7 @@ def test_a_draft_is_tried_beside_none_and_serves_fast_users_with_fewer_devices()
     assert plain.n_devices == best(evaluator_of(), demand, most_devices=4)["co-located"].n_devices
     assert drafted.n_devices < plain.n_devices
     assert drafted.pools[-1].draft_tokens == 4 and plain.pools[-1].draft_tokens == 0
-    with pytest.raises(InputError, match="expected none where requests arrive at random"):
+    with pytest.raises(InputError, match="not modeled with random arrivals, got llama"):
         DeploymentSearch(evaluator_of(**drafts), FP8, Demand(LIMITS, requests_per_s=1.0))
 
 

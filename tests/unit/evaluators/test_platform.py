@@ -236,9 +236,9 @@ def test_more_accepted_tokens_are_never_slower_and_a_check_multiplies_each_token
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"acceptance": None}, "expected draft and acceptance together"),
+        ({"acceptance": None}, "draft needs acceptance"),
         ({"draft": "qwen3-0.6b"}, "expected the vocabulary of llama-3-8b, 128,256 tokens"),
-        ({"beams": 2}, "expected one beam, and passes that are not mixed"),
+        ({"beams": 2}, "draft needs beams 1 and passes that are not mixed"),
         ({"model": "qwen3-next-80b-a3b", "draft": "qwen3-0.6b"}, "without linear attention"),
     ],
 )

@@ -1,7 +1,7 @@
-"""Kernels that were measured on one card, and their times by the laws.
+"""Kernels that were measured on one card, and their predicted times.
 
-``codesign calibrate --script`` writes the program that measures them. It imports nothing of this
-package, so that it runs on machines with PyTorch alone.
+``codesign size calibrate --script`` writes the program that measures them. It imports nothing of
+this package, so that it runs on machines with PyTorch alone.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class MeasuredCard(Record):
     kernels: tuple[MeasuredKernel, ...]
 
     def predicted_us(self, device: Device) -> FloatArray:
-        """(q,) times of what was timed, by the laws."""
+        """(q,) predicted times of what was timed."""
         rates, times = device_rates(lambda number: number(device)), np.zeros(len(self.kernels))
         for family in {kernel.family for kernel in self.kernels}:
             rows = {i: row for i, row in enumerate(self.kernels) if row.family == family}
-            times[[*rows]] = _LAWS.get(family, _moving_s)([*rows.values()], device, rates)
+            times[[*rows]] = _KERNEL_MODELS.get(family, _moving_s)([*rows.values()], device, rates)
         starts = [i for i, kernel in enumerate(self.kernels) if kernel.median_us]
         return np.add.reduceat(times, starts) * 1e6
 
@@ -95,9 +95,9 @@ def _sizes(rows: Rows) -> FloatArray:
     return np.transpose([row.sizes for row in rows])
 
 
-def _corrected(family: str, law_s: FloatArray, device: Device, case: KernelCase) -> FloatArray:
-    chips = Column((device.measured_name,), np.zeros(len(law_s), np.int64))
-    return law_s * correction(family, chips, case)
+def _corrected(family: str, raw_s: FloatArray, device: Device, case: KernelCase) -> FloatArray:
+    chips = Column((device.measured_name,), np.zeros(len(raw_s), np.int64))
+    return raw_s * correction(family, chips, case)
 
 
 def _gemm_s(rows: Rows, device: Device, rates: DeviceRates) -> FloatArray:
@@ -113,8 +113,8 @@ def _gemm_s(rows: Rows, device: Device, rates: DeviceRates) -> FloatArray:
         activation_bits=bits,
         is_input_quantized=np.array([row.format == "fp8+quantize" for row in rows]),
     )
-    law_s = gemm_time_s(products, rates, load_constants("gemm", GemmConstants, device.device_class))
-    burst_s = _corrected("gemm", law_s, device, gemm_case(products)) * device.time_factor("gemm")
+    raw_s = gemm_time_s(products, rates, load_constants("gemm", GemmConstants, device.device_class))
+    burst_s = _corrected("gemm", raw_s, device, gemm_case(products)) * device.time_factor("gemm")
     traffic = np.add(products.weight_bytes, products.activation_bytes)
     work = KernelWork(products.work_flop, traffic, bits)
     hot_s = sustained_time_s(burst_s, work, rates, shipped_energy())
@@ -125,9 +125,9 @@ def _attention_s(rows: Rows, device: Device, rates: DeviceRates) -> FloatArray:
     sequences, new, tokens, heads, kv_heads, width = _sizes(rows)
     shape = Attention(sequences, new, tokens - new, heads, kv_heads, width, width)
     constants = load_constants("attention", AttentionConstants, device.device_class)
-    law_s = attention_time_s(shape, rates, constants)
+    raw_s = attention_time_s(shape, rates, constants)
     factors = map(device.time_factor, ("attention decode", "attention prefill"))
-    corrected_s = _corrected("attention", law_s, device, attention_case(shape))
+    corrected_s = _corrected("attention", raw_s, device, attention_case(shape))
     return corrected_s * np.where(new == 1, *factors)
 
 
@@ -150,5 +150,5 @@ def _moving_s(rows: Rows, device: Device, rates: DeviceRates) -> FloatArray:
     return np.array(times)
 
 
-_LAWS = {"gemm": _gemm_s, "attention": _attention_s}
-"""Laws of families; :func:`_moving_s` is that of the others."""
+_KERNEL_MODELS = {"gemm": _gemm_s, "attention": _attention_s}
+"""Kernel models by family; :func:`_moving_s` models the others."""

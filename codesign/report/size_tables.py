@@ -170,7 +170,7 @@ def _titles(entries: Sequence[DeploymentEntry]) -> StringList:
     devices = [" + ".join(dict.fromkeys(pool.device for pool in each.pools)) for each in entries]
     has_several = len(set(devices)) > 1
     return [
-        f"{entry.policy}{', drafts' if any(pool.draft for pool in entry.pools) else ''}"
+        f"{entry.policy}{' with drafts' if any(pool.draft for pool in entry.pools) else ''}"
         f"{f' ({words})' if has_several else ''}"
         for entry, words in zip(entries, devices, strict=True)
     ]

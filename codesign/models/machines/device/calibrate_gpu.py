@@ -1,4 +1,4 @@
-"""Measure the kernels of one GPU for `codesign calibrate`. Needs PyTorch alone, no network.
+"""Measure the kernels of one GPU for `codesign size calibrate`. Needs PyTorch alone, no network.
 
     python calibrate_gpu.py card.json
     torchrun --nproc-per-node 2 calibrate_gpu.py card.json    # measures links as well
@@ -307,7 +307,7 @@ def main() -> None:
     day = f"{time.strftime('%Y-%m-%d')} (torch {torch.__version__}, CUDA {torch.version.cuda})"
     document = facts(device) | {"day": day, "kernels": kernels}
     arguments.output.write_text(json.dumps(document, indent=1))
-    print(f"{len(kernels)} kernels; now: codesign calibrate {arguments.output}")
+    print(f"{len(kernels)} kernels; now: codesign size calibrate {arguments.output}")
 
 
 if __name__ == "__main__":

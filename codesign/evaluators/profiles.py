@@ -21,18 +21,18 @@ class Profiles:
 
     Attributes:
         evaluator: Name of the evaluator.
-        own: Module and class of the evaluator's own rules, imported when they are asked for.
+        bundled: Module and class of the evaluator's own rules, imported when they are asked for.
     """
 
     evaluator: str
-    own: StringMap
+    bundled: StringMap
     _loaded: JsonObject = field(default_factory=dict)
 
     def names(self) -> StringList:
         """The profiles of the evaluator itself, then the conventions that are registered."""
         points = (name.partition(".") for name in plugins.names("conventions"))
         registered = [name for evaluator, _, name in points if evaluator == self.evaluator]
-        return [*self.own, *(name for name in registered if name not in self.own)]
+        return [*self.bundled, *(name for name in registered if name not in self.bundled)]
 
     def rules_class(self, profile: str) -> Any:
         """The class of a profile's rules.
@@ -43,8 +43,8 @@ class Profiles:
         """
         if profile not in self._loaded:
             check_known("profile", profile, self.names())
-            if profile in self.own:
-                module, _, name = self.own[profile].partition(":")
+            if profile in self.bundled:
+                module, _, name = self.bundled[profile].partition(":")
                 self._loaded[profile] = getattr(import_module(module), name)
             else:
                 convention = f"{self.evaluator}.{profile}"

@@ -9,6 +9,7 @@ import logging
 import sys
 from pathlib import Path
 
+# Installed in its own environment alone, where this program runs.
 from aisimulate.legacy_cli.api import cli_estimate  # type: ignore[import-not-found]
 from aisimulate_core.sdk.common import DefaultHFModels  # type: ignore[import-not-found]
 

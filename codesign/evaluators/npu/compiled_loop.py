@@ -101,9 +101,9 @@ def _blocks(values: FloatArray) -> FloatArray:
 @cache
 def loop() -> Loop:
     """The loop, its machine code read from the disk if it is there."""
-    own: tuple[Function, ...] = (_is_tried, _sums, _pass_sums, _physics, _fill_table)
+    loop_functions: tuple[Function, ...] = (_is_tried, _sums, _pass_sums, _physics, _fill_table)
     shared = functions_of(stage, traffic, placement, pass_time, hierarchy)
-    return cast(Loop, compile_loop(_choose_over_designs, (*shared, *own)))
+    return cast(Loop, compile_loop(_choose_over_designs, (*shared, *loop_functions)))
 
 
 def _choose_over_designs(

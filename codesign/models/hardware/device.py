@@ -239,9 +239,9 @@ class Device(Record):
             link: Matches ``PCIE_LINK``. Without a generation, such as ``pcie-host``, a device that
                 has other links stays as it is.
         """
-        parts = re.fullmatch(PCIE_LINK, link)
-        assert parts is not None
-        generation, lanes, path = parts.groups()
+        match = re.fullmatch(PCIE_LINK, link)
+        assert match is not None
+        generation, lanes, path = match.groups()
         changes: JsonObject = {"link_kind": f"pcie-{path}"}
         if generation is not None:
             rate = 2.0 ** int(generation) * int(lanes or 16) / 8.0 * 1e9

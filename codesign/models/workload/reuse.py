@@ -18,6 +18,7 @@ one another at a steady rate; answers stretch all think times alike.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from functools import lru_cache
 from pathlib import Path
 
@@ -83,7 +84,7 @@ class ReuseSummary:
     working_set_tokens: int
 
 
-class _Reuse:
+class _Reuse(ABC):
     """Classes of turns, and their reuse."""
 
     classes: TurnClasses
@@ -91,13 +92,13 @@ class _Reuse:
     think_s: float
     longest_tokens: int
 
+    @abstractmethod
     def table(self, sessions: float) -> ArrayTriple:
         """Shares of contexts that caches hold, by their tokens; the last row is of shared prefixes.
 
         Returns:
             (g,) tokens touched, (q + 1, g) shares, and (q + 1, g) slopes to the next.
         """
-        raise NotImplementedError
 
     def hit_shares(self, capacity_tokens: FloatArray, sessions: FloatArray) -> FloatArray:
         """(q + 1, n) shares of contexts that caches hold; the last row is for the shared prefix.

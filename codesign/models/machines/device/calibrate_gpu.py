@@ -82,6 +82,7 @@ def elapsed_us(call: Call, calls: int, device: str) -> float:
     """Time of each of some calls: on a GPU, between events around them."""
     if device == "cpu":
         return timeit.timeit(call, number=calls) * 1e6 / calls
+    # PyTorch states no types for the constructor of events.
     first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     first.record()
     timeit.timeit(call, number=calls)

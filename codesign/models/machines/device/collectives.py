@@ -131,23 +131,27 @@ def collective_time_s(
 
 
 def _latency_s(
-    kind: CollectiveKind, n: Floats, nodes: Floats, links: LinkRates, constants: CollectiveConstants
+    collective: CollectiveKind,
+    n: Floats,
+    nodes: Floats,
+    links: LinkRates,
+    constants: CollectiveConstants,
 ) -> FloatArray:
     """Steps that wait for each other: a ring within the node, a tree between nodes."""
     near = n / nodes
-    passes = 2.0 if kind == "all_reduce" else 1.0
+    passes = 2.0 if collective == "all_reduce" else 1.0
     step = np.where(is_of_kind(links, "pcie"), constants.peer_step, constants.step)
     step = np.where(np.isin(links.kind, HOSTED), _HOSTED_STEP_S, step)
-    if kind == "send":
+    if collective == "send":
         return np.where(np.asarray(nodes) > 1, constants.network_step, step)
     steps = passes * (near - 1)
-    if kind == "all_to_all":
+    if collective == "all_to_all":
         steps = constants.exchange_steps * np.log2(near)
     return step * steps + constants.network_step * passes * np.log2(nodes)
 
 
 def _payload_s(
-    kind: CollectiveKind,
+    collective: CollectiveKind,
     message_bytes: FloatArray,
     n: Floats,
     nodes: Floats,
@@ -167,8 +171,8 @@ def _payload_s(
     spread = np.where(is_of_kind(links, "mesh"), np.minimum(pairs, 1.0), 1.0)
     inner_rate = inner_rate * crowding * spread
     outer_rate = constants.network * np.asarray(links.network_bytes_per_s)
-    inner, outer = wire_bytes(kind, message_bytes, n, nodes)
-    if kind in ("all_gather", "reduce_scatter", "all_to_all"):
+    inner, outer = wire_bytes(collective, message_bytes, n, nodes)
+    if collective in ("all_gather", "reduce_scatter", "all_to_all"):
         inner = inner + constants.own_copy * message_bytes / n
     crossing = np.where(np.asarray(nodes) > 1, outer / outer_rate, 0.0)
     return np.maximum(np.where(inner > 0, inner / inner_rate, 0.0), crossing)

@@ -191,9 +191,9 @@ def cache_folder() -> Path | None:
     content = hashlib.sha256()
     package = Path(__file__).parents[3]
     models = ("hardware", "accounts", "machines/npu", "deployments", "deployments/queueing")
-    parts = (*(f"models/{name}" for name in models), "evaluators/npu", "evaluators/sessions")
-    for part in parts:
-        for path in sorted((package / part).glob("*.py")):
+    rooms = (*(f"models/{name}" for name in models), "evaluators/npu", "evaluators/sessions")
+    for room in rooms:
+        for path in sorted((package / room).glob("*.py")):
             content.update(path.name.encode() + path.read_bytes())
     content.update(f"{sys.version} {np.__version__}".encode())
     try:

@@ -17,6 +17,7 @@ from codesign.evaluators.platform.instances import Demand
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import load_device
 from validation.studies.measured_rows import read_rows
+from validation.studies.request_cases import engine_of
 from validation.studies.study import DATA, Study, comparison, count_promise, summarize
 
 PAIRS = {
@@ -47,7 +48,8 @@ def sized(prefill: StringMap, decode: StringMap, generated: int) -> Deployment:
         prompt_tokens=int(_number(decode, "prompt_tokens")) - generated // 2,
         generated_tokens=generated,
     )
-    evaluator = PlatformEvaluator(request, PlatformOptions(), devices={device.key: device})
+    options = PlatformOptions(engine=engine_of(prefill["source"]))
+    evaluator = PlatformEvaluator(request, options, devices={device.key: device})
     # A prompt waits for the pass that runs, then for its own.
     demand = Demand(LatencyLimits(2.0 * pass_s, step_s), users=_USERS)
     # No published pool is a pipeline.
@@ -86,5 +88,4 @@ def run() -> Study:
         rows,
         [summarize("pools", errors)],
         [count_promise("published fleets", "pools within 20 %", n_near, len(errors))],
-        ["The decode pool of DeepSeek's profile is on H800, of which no kernel was measured."],
-    )  # fmt: skip
+    )

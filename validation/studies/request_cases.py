@@ -32,7 +32,7 @@ from validation.studies.study import DATA
 Quantity: TypeAlias = Literal[
     "TTFT", "TPOT", "throughput", "prefill tokens/s", "decode tokens/s"
 ]  # fmt: skip
-Engine: TypeAlias = Literal["graphs", "eager", "turbomind"]
+Engine: TypeAlias = Literal["graphs", "eager", "turbomind", "sglang"]
 """Starter of the kernels: CUDA graphs; the host, one by one; graphs, but the prompt's last token
 goes through a decode step, which gives the first token (LMDeploy 0.1)."""
 
@@ -250,7 +250,7 @@ def _deployment(row: Row) -> Iterator[RequestCase]:
         output=int(number_of(row, "generated_tokens")),
         tensor_parallel=tensor,
         pipeline_parallel=1,
-        engine="graphs",
+        engine=engine_of(row["source"]),
         source=row["source"],
         expert_parallel=expert,
         overlap=row["overlap"] == "yes",
@@ -301,7 +301,9 @@ def engine_of(text: str) -> Engine:
         return "turbomind"
     if "transformers" in folded or "life paper" in folded or "splitwise" in folded:
         return "eager"
-    return "graphs"
+    # Requests load experts unevenly, unless they are drawn evenly.
+    is_uneven = "sglang team" in folded and "even load" not in folded
+    return "sglang" if is_uneven else "graphs"
 
 
 def formats_of(text: str) -> tuple[str, str, str]:

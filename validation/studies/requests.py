@@ -82,7 +82,7 @@ def compare(*paths: Path | str) -> Study:
                 {
                     "what": f"{case}, {case.source}" if is_deployment(case) else str(case),
                     "group": case.quantity,
-                    "engine": _ENGINES[case.engine],
+                    "engine": _ENGINES.get(case.engine, case.engine),
                     "device": case.device.key,
                     "model": f"{case.device.key} {case.engine} {Path(case.model).stem}",
                     "vendor": case.device.vendor,
@@ -191,7 +191,7 @@ def running_requests(case: RequestCase) -> int:
 
 
 _PROFILES = ("fitted", "ideal", "genz")
-_ENGINES = {"graphs": "graphs", "eager": "eager", "turbomind": "streams"}
+_ENGINES = {"turbomind": "streams"}
 """The evaluator's option by what a case says; LMDeploy 0.1 had no graphs."""
 
 
@@ -199,7 +199,7 @@ def platform_serving(
     case: RequestCase, prompt: int, batch: int, profile: str = "fitted"
 ) -> PlatformServing:
     """A case with other prompts or another batch, as the evaluator ``platform`` serves it."""
-    engine = _ENGINES[case.engine]
+    engine = _ENGINES.get(case.engine, case.engine)
     generated = case.output if is_deployment(case) else max(case.output, 1)
     evaluator = _evaluator(
         case.model, prompt, generated, profile, engine, case.overlap, case.power_limit

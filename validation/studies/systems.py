@@ -60,8 +60,7 @@ def sglang_rows() -> Iterator[JsonObject]:
         stated["tokens_per_s_of_node"],
         predict(case) * stated["devices_of_node"],
         stated["source"],
-        "experts are drawn evenly here; requests loaded them unevenly there, and with evenly drawn "
-        "ones it was 18 % faster at 4,096 tokens (study requests)",
+        "imbalance of experts from its rates with even and with uneven loads (sglang.yaml)",
     )
 
 

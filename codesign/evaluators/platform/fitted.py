@@ -57,6 +57,7 @@ from codesign.models.machines.device.expected_error import (
     energy_range,
 )
 from codesign.models.machines.device.experts import (
+    DEEP_GEMM,
     ExpertWork,
     experts_case,
     experts_time_s,
@@ -142,14 +143,14 @@ class FittedKernels(FittedMessages):
         return kernel_draw(time_s, work, rates, shipped_energy())
 
     def sustained(
-        self, operators: Sequence[OperatorTime], host_s: FloatArray
+        self, operators: Sequence[OperatorTime], waiting_s: FloatArray
     ) -> Sequence[OperatorTime]:
         draws = stacked([operator.draw for operator in operators if operator.draw])
-        board, zero = shipped_energy().board(self.platform.rates), np.zeros_like(host_s)
-        waits = [operator for operator in operators if operator.draw is None]
-        wait_joules = sum((operator.joules for operator in waits), self.idle_watts() * host_s)
-        wait_s = sum((operator.time_s for operator in waits), zero + host_s)
-        clock = sustained_clock(draws, board, wait_s, wait_joules)
+        board = shipped_energy().board(self.platform.rates)
+        sent = [operator for operator in operators if operator.draw is None]
+        unsent_s = np.maximum(waiting_s - sum(operator.time_s for operator in sent), 0.0)
+        joules = sum((operator.joules for operator in sent), self.idle_watts() * unsent_s)
+        clock = sustained_clock(draws, board, waiting_s, joules)
         base = board.base_watts(clock)
 
         def slowed(operator: OperatorTime) -> OperatorTime:
@@ -380,21 +381,26 @@ def experts_s(kernels: FittedKernels, group: Works) -> FloatArray:
     experts, per_token = float(mixture.n_routed_experts), float(mixture.num_experts_per_tok)
     tokens = group[0].rows
     pairs, active = rank_load(tokens, experts, per_token, platform.ep)
+    names, rates = kernels.products(group[0]).expert_kernels, kernels.rates
+    engine, is_exchanged = kernels.options.engine_record, platform.attention_groups > 1
+    pairs = pairs * np.where(is_exchanged, engine.expert_imbalance, 1.0)
+    is_hopper = (np.asarray(rates.has_asynchronous_cores) > 0) & np.equal(rates.has_fp4, 0)
+    is_sorted = is_exchanged & is_hopper & (names == "fp8-block")
     work = ExpertWork(
         pairs=pairs,
         active_experts=active,
         # An exchange brings a group only tokens that it has an expert of.
-        all_pairs=np.where(platform.attention_groups > 1, pairs, tokens * per_token),
+        all_pairs=np.where(is_exchanged, pairs, tokens * per_token),
         experts=experts,
         hidden=float(mixture.routed_width),
         expert_hidden=np.ceil(mixture.moe_intermediate_size / platform.tp),
         matrices=float(kernels.model.n_up_matrices + 1),
         weight_bytes=_weight_bytes(kernels, group[0]),
-        core_limit=kernels.products(group[0]).expert_kernels,
+        core_limit=np.where(is_sorted, DEEP_GEMM, names),
     )
     peak = kernels.products(group[0]).peak_flop_per_s
-    law_s = kernels.law("experts", experts_time_s, work, peak, kernels.rates)
-    slowdown = number_by_kind(work.core_limit, kernels.options.engine_record.expert_time)
+    law_s = kernels.law("experts", experts_time_s, work, peak, rates)
+    slowdown = number_by_kind(work.core_limit, engine.expert_time)
     law_s = law_s * np.where(platform.rates.has_asynchronous_cores, slowdown, 1.0)
     return kernels.corrected_s("experts", experts_case(work), law_s, group)
 

@@ -145,6 +145,7 @@ class FittedMessages(Rooflines):
         # Groups that a token reaches besides its own; 1 where there is only one group.
         reached = partners(message.ranks, experts, mixture.num_experts_per_tok)
         tokens = message.elements / (hidden * np.where(message.ranks > 1, reached, 1.0))
+        tokens = tokens * self.options.engine_record.expert_imbalance
         normal, low_latency = (
             self.law(
                 "expert_exchange", expert_exchange_time_s, exchange_kind, tokens, experts, top_k,

@@ -129,12 +129,12 @@ class Rooflines:
         return np.full_like(self.platform.tp, np.nan)
 
     def sustained(
-        self, operators: Sequence[OperatorTime], host_s: FloatArray
+        self, operators: Sequence[OperatorTime], waiting_s: FloatArray
     ) -> Sequence[OperatorTime]:
         """The operators of a pass that repeats, at the clock that the power limit leaves it.
 
         Args:
-            host_s: (n,) time of the pass in which devices wait for their host.
+            waiting_s: (n,) time of the pass in which no operator runs.
         """
         return operators
 

@@ -108,9 +108,16 @@ def time_pass(
     if timing.options.overlap:
         for message, message_time in zip(messages, sent, strict=True):
             occupied = occupied + timing.occupied_share(message) * message_time.time_s
-    operators = [*timing.times(work), *sent]
+    kernels, sent_s = timing.times(work), _part_s(sent, "collective", "send")
+    waiting_s = _timed(timing, streams, [*kernels, *sent], occupied).total_s - _part_s(
+        kernels, "linear", "attention"
+    )
+    # A message behind operators takes neither time nor energy of its own.
+    share = np.minimum(waiting_s / np.maximum(sent_s, 1e-12), 1.0)
+    sent = [replace(message, joules=message.joules * share) for message in sent]
+    operators = [*kernels, *sent]
     burst = _timed(timing, streams, operators, occupied)
-    repeated = timing.sustained(operators, burst.host_s)
+    repeated = timing.sustained(operators, waiting_s)
     if repeated is operators:
         return burst
     return replace(burst, repeated=_timed(timing, streams, repeated, occupied))

@@ -47,7 +47,12 @@ START = ExpertConstants(
     compute=0.85,
     core_flop_per_cycle={
         **{"bf16": 3_500, "fp8": 7_000, "mxfp8": 7_000, "nvfp4": 14_000},
-        **{"fp8-block": 3_500, "int4-weights": 1_500, "mxfp4-weights": 1_500},
+        **{
+            "fp8-block": 3_500,
+            "fp8-deepgemm": 5_540,
+            "int4-weights": 1_500,
+            "mxfp4-weights": 1_500,
+        },
     },
     passes=1.8,
     remote_passes=0.7,

@@ -64,6 +64,8 @@ class Engine(Record):
     """Time of experts over that of the fastest kernels, with uneven loads, by kernel of
     ``core_flop_per_cycle``; measured on devices with asynchronous
     cores, and used on these."""
+    expert_imbalance: Annotated[Fraction, Field(ge=1)] = 1.0
+    """Tokens of the fullest of the devices that exchange them over the mean; 1: even loads."""
     ranges: dict[str, tuple[Any, Any]] = Field(default_factory=dict)
     """Lowest and highest values of constants; wide where nobody published any."""
     sources: StringDict = Field(min_length=1)

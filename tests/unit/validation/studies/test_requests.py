@@ -98,7 +98,7 @@ def test_deployments_come_within_the_documented_errors():
     assert np.abs(of_deepseek).max() < 0.20
     uneven = [error for name, error in errors.items() if name.endswith("96 H100")]
     assert -0.2 < min(uneven) < max(uneven) < 0.2
-    assert abs(next(e for name, e in errors.items() if "even load" in name)) < 0.15
+    assert abs(next(e for name, e in errors.items() if "even load" in name)) < 0.2
     assert max(abs(error) for error in errors.values()) < 0.25
     assert all(row["roofline"] > row["reference"] for row in study.rows)  # tokens/s: a bound
     of_infersim = [row["infersim_error"] for row in study.rows if row["infersim_error"] is not None]

@@ -69,7 +69,7 @@ def test_an_engine_is_a_file_with_a_source_and_a_range_of_each_constant(tmp_path
     for name in list_engines():
         engine = load_engine(name)
         constants = {f"expert_time {kernel}" for kernel in engine.expert_time}
-        constants |= {"host_request"} & engine.model_fields_set
+        constants |= {"host_request", "expert_imbalance"} & engine.model_fields_set
         assert set(engine.ranges) == constants and set(engine.expert_time) <= set(MULTIPLY_BITS)
         assert {"all"} <= set(engine.sources) or {*engine.expert_time} <= set(engine.sources)
     own = tmp_path / "own.yaml"

@@ -33,11 +33,11 @@ def _number(row: Fields, name: str) -> float:
     return float(row[name])
 
 
-def sized(prefill: StringMap, decode: StringMap, generated: int) -> Deployment:
+def sized(prefill: StringMap, decode: StringMap, prompt: int, generated: int) -> Deployment:
     """The best pools at the latencies that two published pools have.
 
     Args:
-        generated: Tokens of an answer; its prompt is what the cache has less half of them.
+        prompt: Tokens of the cache less half of those generated.
     """
     rates = [_number(row, "tokens_per_s_per_device") for row in (prefill, decode)]
     pass_s = _number(prefill, "batch_per_device") * _number(prefill, "prompt_tokens") / rates[0]
@@ -45,7 +45,7 @@ def sized(prefill: StringMap, decode: StringMap, generated: int) -> Deployment:
     device = load_device(decode["device"].lower().replace(" ", "-"))
     request = PlatformRequest(
         model=decode["model"].lower().removesuffix("-288-slots"),
-        prompt_tokens=int(_number(decode, "prompt_tokens")) - generated // 2,
+        prompt_tokens=prompt,
         generated_tokens=generated,
     )
     options = PlatformOptions(engine=engine_of(prefill["source"]))
@@ -62,11 +62,10 @@ def run() -> Study:
     published = {row["id"]: row for row in read_rows(DATA / "deployments.csv")[0]}
     rows = []
     for name, (first, second, generated) in PAIRS.items():
-        deployment = sized(published[first], published[second], generated)
         prompt = int(_number(published[second], "prompt_tokens")) - generated // 2
+        deployment = sized(published[first], published[second], prompt, generated)
         pools = zip(deployment.pools, (first, second), (prompt, generated), strict=True)
         for pool, key, tokens in pools:
-            rate = deployment.requests_per_s * tokens / pool.devices
             split = f"{pool.tensor_parallel}x{pool.pipeline_parallel}x{pool.expert_parallel}"
             rows.append(
                 comparison(
@@ -76,16 +75,19 @@ def run() -> Study:
                         "chosen": f"{split}, {pool.batch_size:,} requests",
                     },
                     _number(published[key], "tokens_per_s_per_device"),
-                    rate,
+                    deployment.requests_per_s * tokens / pool.devices,
                     source=published[key]["source"],
                 )
             )
     errors = np.array([row["error"] for row in rows])
-    n_near = int((np.abs(errors) <= 0.2).sum())
     return Study(
         "fleets",
         "Tokens per second of a device in published pools, and in those that codesign size chooses",
         rows,
         [summarize("pools", errors)],
-        [count_promise("published fleets", "pools within 20 %", n_near, len(errors))],
+        [
+            count_promise(
+                "published fleets", "pools within 20 %", sum(abs(errors) <= 0.2), len(errors)
+            )
+        ],
     )

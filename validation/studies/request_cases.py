@@ -32,9 +32,9 @@ from validation.studies.study import DATA
 Quantity: TypeAlias = Literal[
     "TTFT", "TPOT", "throughput", "prefill tokens/s", "decode tokens/s"
 ]  # fmt: skip
-Engine: TypeAlias = Literal["graphs", "eager", "turbomind", "sglang"]
-"""Starter of the kernels: CUDA graphs; the host, one by one; graphs, but the prompt's last token
-goes through a decode step, which gives the first token (LMDeploy 0.1)."""
+Engine: TypeAlias = Literal["graphs", "eager", "streams", "sglang"]
+"""Engines: CUDA graphs; the host, one by one; streams, where the prompt's last token goes through a
+decode step, which gives the first token (LMDeploy 0.1); uneven loads of experts."""
 
 CALIBRATION_FILE = DATA / "measured_calibration.csv"
 SPLITWISE_FILE = DATA / "splitwise.csv"
@@ -298,7 +298,7 @@ def engine_of(text: str) -> Engine:
     """Starter of the kernels, from the name of a framework or of a source."""
     folded = text.lower()
     if "turbomind" in folded and "0.1" in folded:
-        return "turbomind"
+        return "streams"
     if "transformers" in folded or "life paper" in folded or "splitwise" in folded:
         return "eager"
     # Requests load experts unevenly, unless they are drawn evenly.

@@ -82,7 +82,7 @@ def compare(*paths: Path | str) -> Study:
                 {
                     "what": f"{case}, {case.source}" if is_deployment(case) else str(case),
                     "group": case.quantity,
-                    "engine": _ENGINES.get(case.engine, case.engine),
+                    "engine": case.engine,
                     "device": case.device.key,
                     "model": f"{case.device.key} {case.engine} {Path(case.model).stem}",
                     "vendor": case.device.vendor,
@@ -167,7 +167,7 @@ def relative_path(path: str) -> str:
 
 
 def _first_token_s(case: RequestCase, profile: str, steps_s: float) -> float:
-    if case.engine != "turbomind":
+    if case.engine != "streams":
         serving = platform_serving(case, case.prompt, case.batch, profile)
         return float(serving.time_to_first_token_s[0])
     if case.prompt == 1:
@@ -191,18 +191,15 @@ def running_requests(case: RequestCase) -> int:
 
 
 _PROFILES = ("fitted", "ideal", "genz")
-_ENGINES = {"turbomind": "streams"}
-"""The evaluator's option by what a case says; LMDeploy 0.1 had no graphs."""
 
 
 def platform_serving(
     case: RequestCase, prompt: int, batch: int, profile: str = "fitted"
 ) -> PlatformServing:
     """A case with other prompts or another batch, as the evaluator ``platform`` serves it."""
-    engine = _ENGINES.get(case.engine, case.engine)
     generated = case.output if is_deployment(case) else max(case.output, 1)
     evaluator = _evaluator(
-        case.model, prompt, generated, profile, engine, case.overlap, case.power_limit
+        case.model, prompt, generated, profile, case.engine, case.overlap, case.power_limit
     )
     design: JsonObject = {
         "device": case.device.key,

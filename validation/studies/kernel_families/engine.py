@@ -111,7 +111,7 @@ def _is_hosted(case: RequestCase) -> bool:
 
 
 def _is_waiting(case: RequestCase) -> bool:
-    return (case.engine, case.quantity) == ("turbomind", "TPOT") and case.tensor_parallel > 1
+    return (case.engine, case.quantity) == ("streams", "TPOT") and case.tensor_parallel > 1
 
 
 def _parts(case: RequestCase) -> tuple[float, float, float, float, float, float]:
@@ -148,4 +148,4 @@ def _rank_deviation_s(case: RequestCase) -> float:
 
 def _queued(case: RequestCase) -> PlatformServing:
     """A case on an engine whose kernels wait in a queue."""
-    return platform_serving(replace(case, engine="turbomind"), case.prompt, case.batch)
+    return platform_serving(replace(case, engine="streams"), case.prompt, case.batch)

@@ -98,7 +98,7 @@ def requests():
 
 
 def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks(requests):
-    assert {case.engine for case in requests} == {"eager", "turbomind"}
+    assert {case.engine for case in requests} == {"eager", "streams"}
     # Every third: those of all devices, sizes and quantities.
     fitted = engine.fit(requests[::3])
     gpu = shipped("engine", "gpu")
@@ -117,7 +117,7 @@ def test_the_engine_is_fitted_to_requests_of_two_machines_and_of_many_ranks(requ
 
 
 def test_an_engine_fitted_to_one_device_predicts_the_other(requests):
-    waiting = [case for case in requests if case.engine == "turbomind"][:9]
+    waiting = [case for case in requests if case.engine == "streams"][:9]
     hosted = {
         device: [case for case in requests if case.engine == "eager" and case.device.key == device]
         for device in ("a100-sxm-80gb", "h100-sxm")

@@ -110,16 +110,16 @@ class EconomicsEvaluator(Evaluator):
         left_over = np.zeros(len(designs["n_devices"]))
         stage = load.n_devices
         if fixed.pipeline is not None:
-            stages = np.nan_to_num(np.asarray(fixed.pipeline), nan=1.0)
+            stages = np.nan_to_num(fixed.pipeline, nan=1.0)
             left_over += np.maximum(stages - np.minimum(self._target.n_layers, load.batch), 0.0)
             left_over += _remainder(load.n_devices, stages)
             stage = load.n_devices / stages
         if fixed.experts is not None:
             most = batch.decoding.target.shape.n_experts
-            left_over += np.maximum(np.nan_to_num(np.asarray(fixed.experts), nan=1.0) - most, 0.0)
+            left_over += np.maximum(np.nan_to_num(fixed.experts, nan=1.0) - most, 0.0)
         for degree in (fixed.experts, fixed.attention):
             if degree is not None:
-                left_over += _remainder(stage, np.nan_to_num(np.asarray(degree), nan=1.0))
+                left_over += _remainder(stage, np.nan_to_num(degree, nan=1.0))
         if not self.options.continuous:
             is_uneven = ~are_buildable(batch.decoding, batch.load)
             left_over = np.where(is_uneven, np.maximum(left_over, 1.0), left_over)

@@ -146,7 +146,7 @@ class ForwardPass:
         """Weights and KV cache of all requests, each held once (section 3.6)."""
         shape, precision = self.shape, self.precision
         cached = shape.n_layers * shape.kv_elements * shape.attended(load.context_tokens)
-        weights = shape.stored_parameters * np.asarray(precision.weight_bytes)
+        weights = shape.stored_parameters * precision.weight_bytes
         return weights + cached * precision.kv_bytes * load.batch
 
     def _candidates(self, load: Load) -> Iterator[tuple[_Candidate, ArrayList]]:
@@ -163,7 +163,7 @@ class ForwardPass:
             for layout in range(len(LAYOUTS)):
                 excluded: BoolArray | None = None
                 if stated_layout is not None:
-                    excluded = ~np.isnan(stated_layout) & (np.asarray(stated_layout) != layout + 1)
+                    excluded = ~np.isnan(stated_layout) & (stated_layout != layout + 1)
                     if excluded.all():
                         continue
                 # A layer's block has its share of what a pass has besides layers.
@@ -190,7 +190,7 @@ class ForwardPass:
                         time *= shape.n_layers
                         if excluded is not None:
                             time = np.where(excluded, np.inf, time)
-                        pass_times.append(np.asarray(time))
+                        pass_times.append(time)
                     yield (stage, layout, shrink), pass_times
 
     def _work(self, stage: _Stage, queries: int) -> _StepWork:
@@ -242,7 +242,7 @@ class ForwardPass:
         if self.fixed.attention is not None:
             fixed = np.minimum(self.fixed.attention, stage.devices)
             devices = np.where(np.isnan(fixed), devices, fixed)
-        return np.asarray(devices)
+        return devices
 
     def _attention(self, stage: _Stage, layout: int, shrink: int, load: Load) -> _Attention:
         """A layer's attention, whose weights every group of ``devices`` holds and applies.

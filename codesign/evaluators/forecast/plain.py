@@ -281,7 +281,7 @@ def lora_merge_ops(matrix_elements: FloatArray, rank: int) -> FloatArray:
         matrix_elements: k·n of the matrices.
         rank: r.
     """
-    return 2.0 * np.asarray(matrix_elements) * (rank + 1)
+    return 2.0 * matrix_elements * (rank + 1)
 
 
 def _hadamard_ops(size: int) -> float:

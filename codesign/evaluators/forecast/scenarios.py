@@ -75,5 +75,5 @@ def ratio_grid(inference: Inference, machine: ForecastMachine, prompt_tokens: in
     return {
         "peak_ops_per_s": peaks.tolist(),
         "bandwidth_bytes_per_s": bandwidths.tolist(),
-        "ratio": np.asarray(compute / memory).tolist(),
+        "ratio": (compute / memory).tolist(),
     }

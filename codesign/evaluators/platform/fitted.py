@@ -196,7 +196,7 @@ class FittedKernels(FittedMessages):
         It waits, but draws its limit while a large message takes longer than links need: on A100
         the power of such prefills peaks there (Splitwise, ``splitwise.csv``).
         """
-        busier = np.asarray(self.platform.power_watts) - self.idle_watts()
+        busier = self.platform.power_watts - self.idle_watts()
         return super().message_joules(message, once_s) + busier * self.host_copy_s(message)
 
     def corrected_s(
@@ -266,16 +266,17 @@ def gemm_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """A product with weights."""
     platform, operator = kernels.platform, group[0]
     formats = kernels.products(operator)
-    quantized = np.asarray(formats.is_input_quantized)
     products = Products(
         m=operator.rows,
         n=operator.columns,
         k=operator.inner,
         peak_flop_per_s=formats.peak_flop_per_s,
         weight_bits=_weight_bytes(kernels, operator) * 8.0,
-        activation_bits=np.where(quantized, platform.activation_bytes * 8.0, ROW_BITS),
+        activation_bits=np.where(
+            formats.is_input_quantized, platform.activation_bytes * 8.0, ROW_BITS
+        ),
         is_weight_converted=formats.is_weight_converted,
-        is_input_quantized=quantized,
+        is_input_quantized=formats.is_input_quantized,
         is_integer=formats.is_integer,
         has_fine_scales=formats.has_fine_scales,
         has_block_scales=formats.has_block_scales,
@@ -302,13 +303,13 @@ def attention_s(kernels: FittedKernels, group: Works) -> FloatArray:
     # Only prompts some of whose tokens choose are absorbed, by however little that is on average.
     chooses = kernels.model.is_sparse and (is_absorbed if stream.is_prefill else not is_whole)
     is_latent, has_narrow_cache = kernels.model.is_latent, platform.kv_bytes < 1.5
-    is_narrow = has_narrow_cache & (np.asarray(platform.rates.has_fp4) > 0)
+    is_narrow = has_narrow_cache & (platform.rates.has_fp4 > 0)
     is_converted = np.zeros_like(is_narrow)
     if is_latent:
         # Measured kernels multiply the latents of a narrow cache as they are, and convert a
         # prompt's expanded ones before, on devices for which somebody wrote such kernels.
-        is_narrow = has_narrow_cache & (np.asarray(platform.rates.has_fp8) > 0) & is_absorbed
-        has_own = np.asarray(platform.rates.has_asynchronous_cores) > 0
+        is_narrow = has_narrow_cache & (platform.rates.has_fp8 > 0) & is_absorbed
+        has_own = platform.rates.has_asynchronous_cores > 0
         is_converted = has_narrow_cache & has_own & (not is_absorbed)
     shape = Attention(
         sequences=platform.own_requests(stream.attention_requests),
@@ -362,7 +363,7 @@ def absorption_s(kernels: FittedKernels, group: Works) -> FloatArray:
     platform, operator = kernels.platform, group[0]
     # Devices with 4-bit products run these in 16 bits, whatever the weights' format.
     is_narrow = kernels.products(operator).multiply_bits <= 8
-    is_narrow = is_narrow & (np.asarray(platform.rates.has_fp4) == 0)
+    is_narrow = is_narrow & (platform.rates.has_fp4 == 0)
     shape = Absorbing(
         tokens=operator.rows,
         heads=operator.products,
@@ -384,7 +385,7 @@ def experts_s(kernels: FittedKernels, group: Works) -> FloatArray:
     names, rates = kernels.products(group[0]).expert_kernels, kernels.rates
     engine, is_exchanged = kernels.options.engine_record, platform.attention_groups > 1
     pairs = pairs * np.where(is_exchanged, engine.expert_imbalance, 1.0)
-    is_hopper = (np.asarray(rates.has_asynchronous_cores) > 0) & np.equal(rates.has_fp4, 0)
+    is_hopper = (rates.has_asynchronous_cores > 0) & (rates.has_fp4 == 0)
     is_sorted = is_exchanged & is_hopper & (names == "fp8-block")
     work = ExpertWork(
         pairs=pairs,
@@ -450,7 +451,7 @@ def rows_s(kernels: FittedKernels, group: Works) -> FloatArray:
     moved, role = _moved_bytes(kernels, operator), operator.rule.role
     if kernels.options.engine_record.starter == "graphs":
         moved_s = kernels.law("elementwise", vector_time_s, moved, rates, role=role)
-        return np.asarray(vector_start_s(role) + moved_s)
+        return vector_start_s(role) + moved_s
     row_bytes = moved / np.maximum(operator.rows, 1.0)
     return kernels.law("elementwise", row_time_s, operator.rows, row_bytes, rates)
 
@@ -490,7 +491,7 @@ def _weight_bytes(kernels: FittedKernels, work: DeviceWork) -> FloatArray:
 
 def _moved_bytes(kernels: FittedKernels, work: DeviceWork) -> FloatArray:
     """Activations that a kernel reads and writes between others, in 16 bits."""
-    return np.asarray(work.activation_bytes / kernels.platform.activation_bytes * ROW_BITS / 8.0)
+    return work.activation_bytes / kernels.platform.activation_bytes * ROW_BITS / 8.0
 
 
 _LAWS: dict[str, Callable[[FittedKernels, Works], FloatArray]] = {
@@ -508,4 +509,4 @@ _LAWS: dict[str, Callable[[FittedKernels, Works], FloatArray]] = {
 
 
 def _sum(terms: Sequence[FloatArray]) -> FloatArray:
-    return np.asarray(sum(terms[1:], terms[0]))
+    return sum(terms[1:], terms[0])

@@ -79,7 +79,7 @@ class FittedMessages(Rooflines):
 
         def values(name: str) -> FloatArray:
             constants: Any = load_constants(family, record, name)
-            return np.asarray(function(*arguments, constants, **settings))
+            return function(*arguments, constants, **settings)
 
         result = values(classes[0])
         for name in classes[1:]:
@@ -108,7 +108,7 @@ class FittedMessages(Rooflines):
                 time = self._collective_s(collective, size, ranks, nodes)
         if self.options.engine_record.starter != "graphs":
             wait = self.law("engine", rank_wait_s, ranks)
-            return np.asarray(wait + time + self.host_copy_s(message))
+            return wait + time + self.host_copy_s(message)
         if collective == "all_reduce":
             return np.minimum(time, self._collective_s("custom_all_reduce", size, ranks, nodes))
         return time
@@ -164,7 +164,7 @@ class FittedMessages(Rooflines):
         if message.collective not in _EXCHANGES:
             return np.zeros_like(message.elements)
         normal, low_latency = self._exchange_s(message)
-        share = np.minimum(EXCHANGE_CORES / np.asarray(self.platform.rates.n_cores), 1.0)
+        share = np.minimum(EXCHANGE_CORES / self.platform.rates.n_cores, 1.0)
         return np.where((normal <= low_latency) & (message.ranks > 1), share, 0.0)
 
 

@@ -198,7 +198,7 @@ def columns_of(degrees: IntArray, others: Fields, batch: FloatArray | None = Non
 
 def fitting(serving: PlatformServing) -> BoolArray:
     """(n,) whether a platform keeps every limit of its own: memory, links, even splits."""
-    keeps_limits = [np.asarray(values) <= 0 for values in limits_of(serving).values()]
+    keeps_limits = [values <= 0 for values in limits_of(serving).values()]
     return np.asarray(np.all(keeps_limits, axis=0))
 
 

@@ -26,8 +26,8 @@ def limits(serving: PlatformServing) -> Arrays:
     experts = model.moe_dims.n_routed_experts if model.is_mixture else 1
     platform = serving.platform
     used = platform.stage_devices * platform.pp
-    has_links = ~np.isnan(np.asarray(platform.link.bandwidth_bytes_per_s))
-    has_network = ~np.isnan(np.asarray(platform.network.bandwidth_bytes_per_s))
+    has_links = ~np.isnan(platform.link.bandwidth_bytes_per_s)
+    has_network = ~np.isnan(platform.network.bandwidth_bytes_per_s)
     is_joined = ((used <= 1) | has_links) & ((used <= platform.node_size) | has_network)
     violations = {
         "memory": np.maximum(

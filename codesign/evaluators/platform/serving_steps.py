@@ -145,7 +145,7 @@ class DeviceStepTimes:
             timing.times([operator for operator in work if operator.rule.scope == "phase"]),
             np.zeros(n),
         )
-        return np.asarray(sum((operator.time_s for operator in phase_operators), np.zeros(n)))
+        return sum((operator.time_s for operator in phase_operators), np.zeros(n))
 
     @cached_property
     def _shared_s(self) -> list[FloatList]:

@@ -103,7 +103,7 @@ class Box:
     def corner(self, is_good: bool, fixed: Floats = np.nan) -> FloatArray:
         """(k,) the good ends, or the bad ones, of constants that are NaN in ``fixed``."""
         corner = np.where(self.good_is_low == is_good, self.low, self.high)
-        return np.asarray(np.where(np.isnan(fixed), corner, fixed))
+        return np.where(np.isnan(fixed), corner, fixed)
 
     def ends_at(self, k: int, side: int) -> FloatArray:
         """(k,) typical values, one constant at its low (0) or high (1) end."""
@@ -365,4 +365,4 @@ def _searched(
 
 
 def _reaches(problem: Problem, target: float, objectives: FloatArray) -> BoolArray:
-    return np.asarray(product_of(problem, objectives) <= target)
+    return product_of(problem, objectives) <= target

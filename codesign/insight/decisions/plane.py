@@ -247,7 +247,7 @@ class _Search:
         self.grid = np.stack(np.meshgrid(ticks, ticks, indexing="ij"), axis=-1).reshape(-1, 2)
 
     def _values(self, point: FloatArray) -> FloatArray:
-        return np.asarray(self.box.low + point * (self.box.high - self.box.low))
+        return self.box.low + point * (self.box.high - self.box.low)
 
     def _add(self, rows: IntArray) -> None:
         """Take further designs, with their products and excesses as linear functions."""

@@ -150,4 +150,4 @@ class Measure:
                 logarithm = np.where(natural > 0, np.log(natural), -np.inf)
             return flipped_columns(logarithm - np.log(best), self.senses)
         low, high = self.front.min(axis=0), self.front.max(axis=0)
-        return np.asarray((points - front) / np.where(high > low, high - low, 1.0))
+        return (points - front) / np.where(high > low, high - low, 1.0)

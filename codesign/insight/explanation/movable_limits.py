@@ -149,7 +149,7 @@ def used(problem: Problem, limit: Limit, rows: IntArray, observed: Observations)
         if limit.unit == _metric_unit(problem, limit.quantity):
             return values
         return values * parse_unit(_metric_unit(problem, limit.quantity)).scale / _scale(limit)
-    return np.asarray(problem.space.values(rows)[limit.quantity]) / _scale(limit)
+    return problem.space.values(rows)[limit.quantity] / _scale(limit)
 
 
 def metric_amount(limit: Limit, number: float, metric: Metric) -> float:

@@ -204,7 +204,7 @@ class _Pricing:
         objective = self.fronts.problem.objectives[j]
         number = metric_amount(limit, limit.bound_loosened_by(self.step), objective.metric)
         column, bound = without[:, j], objective.flipped(number)
-        return np.asarray(without[column < bound if limit.is_strict else column <= bound])
+        return without[column < bound if limit.is_strict else column <= bound]
 
     def _loosened(self, limit: Limit, step: float | None, label: str) -> FloatArray | None:
         """(p, m) the front with a looser limit, or without it."""
@@ -220,7 +220,7 @@ class _Pricing:
         if fresh is None:
             return self.front.objectives
         union = np.unique(np.concatenate([self.front.objectives, fresh.objectives]), axis=0)
-        return np.asarray(union[non_dominated(union)])
+        return union[non_dominated(union)]
 
     def _moves_designs(self, limit: Limit) -> bool:
         """Whether designs may have other metrics under another limit, or nobody knows."""

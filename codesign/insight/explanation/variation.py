@@ -126,9 +126,7 @@ class Slackened(Evaluator):
     def known_violations(self, designs: Columns) -> Arrays:
         """Limits of the evaluator, moved."""
         violations = self._inner.known_violations(designs)
-        slack_violations = [
-            np.asarray(violations[name]) for name in self._slack if name in violations
-        ]
+        slack_violations = [violations[name] for name in self._slack if name in violations]
         if not (self._is_only_new and slack_violations):
             return self._moved(violations)
         return self._moved(violations) | {
@@ -150,10 +148,7 @@ class Slackened(Evaluator):
         return {**self._inner.provenance(), **moved}
 
     def _moved(self, violations: Arrays) -> ArrayDict:
-        return {
-            name: np.asarray(values) - self._slack.get(name, 0.0)
-            for name, values in violations.items()
-        }
+        return {name: values - self._slack.get(name, 0.0) for name, values in violations.items()}
 
 
 @dataclass

@@ -11,8 +11,6 @@ operator starts (GenZ §IV-D).
 
 from __future__ import annotations
 
-import numpy as np
-
 from codesign.base.columns import FloatArray
 from codesign.base.records import frozen
 from codesign.models.deployments.parallelism import Parallelism
@@ -116,4 +114,4 @@ class Messages:
         time += point_to_point_s(exchanged, link, warm_up_s) @ self.exchange_count
         if self.sent_elements > 0:
             time += point_to_point_s(self.sent_elements * element_bytes, link, warm_up_s)
-        return float(np.asarray(time))
+        return float(time)

@@ -151,7 +151,7 @@ def wire_bytes(
             all-gather, the whole input of one device for a reduce-scatter or an all-to-all.
         n_ranks: Devices, of all nodes.
     """
-    message_bytes, near = np.asarray(message_bytes), np.asarray(n_ranks / n_nodes)
+    near = np.asarray(n_ranks / n_nodes)
     if kind == "send":
         apart = n_nodes > 1
         return np.where(apart, 0.0, message_bytes), np.where(apart, message_bytes, 0.0)

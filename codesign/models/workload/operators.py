@@ -167,7 +167,7 @@ class OperatorTable:
 
     def distinct_experts(self, batch_size: NDArray[Any]) -> FloatArray:
         """(..., o) weight matrices that a pass touches; ``batch_size`` (..., 1) or a scalar."""
-        tokens = np.asarray(batch_size) * self.m_per_request
+        tokens = batch_size * self.m_per_request
         touched = expected_distinct_experts(tokens, self.n_experts, self.experts_per_token)
         # An operator without rows (a norm) still reads its only set of weights.
         is_only = (self.n_experts == 1) & ~self.is_routed
@@ -175,21 +175,20 @@ class OperatorTable:
 
     def n_products(self, batch_size: NDArray[Any]) -> FloatArray:
         """(..., o) matrix products of one instance: experts touched, or requests times heads."""
-        separate = np.asarray(batch_size) * self.products_per_request
+        separate = batch_size * self.products_per_request
         shared = np.where(self.m_per_request > 0, self.distinct_experts(batch_size), 0.0)
         return np.where(self.is_attention, separate, shared)
 
     def rows_per_product(self, batch_size: NDArray[Any]) -> FloatArray:
         """(..., o) rows ``m`` of each product, on average over the experts touched."""
-        routed = np.asarray(batch_size) * self.m_per_request * self.experts_per_token
+        routed = batch_size * self.m_per_request * self.experts_per_token
         shared = routed / self.distinct_experts(batch_size)
         return np.where(self.is_attention, self.m_per_request, shared)
 
     def weights_read(self, batch_size: NDArray[Any]) -> FloatArray:
         """(..., o) weight elements that one instance reads, once each, look-ups included."""
-        batch = np.asarray(batch_size)
-        looked_up = batch * self.lookup_elements_per_request
-        return self.weight_elements * self.distinct_experts(batch) + looked_up
+        looked_up = batch_size * self.lookup_elements_per_request
+        return self.weight_elements * self.distinct_experts(batch_size) + looked_up
 
 
 def _parameter_part(group: Group, rule: OperatorRule) -> str:

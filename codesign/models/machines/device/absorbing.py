@@ -83,15 +83,15 @@ def absorbing_time_s(
     Returns:
         Seconds, in the shape of all arguments together.
     """
-    cycle = 1 / np.asarray(rates.clock_hz)
-    is_8 = np.less(shape.math_bits, _BITS)
-    inputs = np.multiply(shape.tokens, shape.inner) * shape.heads
+    cycle = 1 / rates.clock_hz
+    is_8 = shape.math_bits < _BITS
+    inputs = shape.tokens * shape.inner * shape.heads
     converted_bytes = np.where(is_8, _CONVERTED_BYTES * inputs, 0.0)
-    peak = np.multiply(rates.peak_16bit_flop_per_s, _BITS / np.asarray(shape.math_bits))
+    peak = rates.peak_16bit_flop_per_s * (_BITS / shape.math_bits)
     rows = np.maximum(shape.tokens, _LEAST_ROWS)
-    tiles = np.multiply(shape.heads, rows) * np.maximum(shape.outer, _TILE) / _TILE**2
-    work_s = 2 * tiles * _TILE**2 * np.asarray(shape.inner) / peak
-    tile_flop = 2 * np.minimum(rows, _TILE) * _TILE * np.asarray(shape.inner)
+    tiles = shape.heads * rows * np.maximum(shape.outer, _TILE) / _TILE**2
+    work_s = 2 * tiles * _TILE**2 * shape.inner / peak
+    tile_flop = 2 * np.minimum(rows, _TILE) * _TILE * shape.inner
     work_s = np.maximum(work_s, tile_flop * rates.n_cores / peak)
 
     def moved_s(traffic_bytes: FloatArray) -> FloatArray:
@@ -108,14 +108,14 @@ def absorbing_time_s(
     convert_s = np.maximum(convert_s, moved_s(converted_bytes))
     start = constants.start_cycles + np.where(is_8, constants.convert_cycles, 0.0)
     begun = start + constants.tile_cycles * tiles / rates.n_cores
-    return np.asarray(begun * cycle + convert_s + np.hypot(work_s, memory_s))
+    return begun * cycle + convert_s + np.hypot(work_s, memory_s)
 
 
-def absorbing_traffic_bytes(shape: Absorbing) -> FloatArray:
+def absorbing_traffic_bytes(shape: Absorbing) -> Floats:
     """Bytes of matrices, inputs and results, each moved once."""
-    weights = np.multiply(shape.inner, shape.outer) * shape.weight_bits
-    moved = np.multiply(shape.tokens, np.add(shape.inner, shape.outer)) * _BITS
-    return np.asarray(shape.heads * (weights + moved) / 8)
+    weights = shape.inner * shape.outer * shape.weight_bits
+    moved = shape.tokens * (shape.inner + shape.outer) * _BITS
+    return shape.heads * (weights + moved) / 8
 
 
 def absorbing_case(shape: Absorbing) -> KernelCase:

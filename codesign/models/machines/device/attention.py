@@ -122,14 +122,14 @@ class _Keys(NamedTuple):
     read: FloatArray
 
 
-def has_portable_kernels_only(head_dim: Floats, rates: DeviceRates) -> BoolArray:
+def has_portable_kernels_only(head_dim: Floats, rates: DeviceRates) -> BoolArray | bool:
     """Whether devices have no kernel of their own for heads of a size.
 
     Those of Blackwell's data center devices are for heads of 64, 128, 256 and 512 elements: all
     measured kernels for 192 are Triton's, of every framework.
     """
-    is_blackwell = (np.asarray(rates.has_fp4) > 0) & (np.asarray(rates.has_asynchronous_cores) > 0)
-    return is_blackwell & np.equal(head_dim, 192.0)
+    is_blackwell = (rates.has_fp4 > 0) & (rates.has_asynchronous_cores > 0)
+    return is_blackwell & (head_dim == 192.0)
 
 
 def attention_work_flop(shape: Attention) -> FloatArray:
@@ -139,8 +139,8 @@ def attention_work_flop(shape: Attention) -> FloatArray:
         >>> float(attention_work_flop(Attention(1, 2, 0, 1, 1, 64, 64)))  # 3 scores of 4
         768.0
     """
-    heads = np.multiply(shape.sequences, shape.query_heads)
-    return 2 * heads * np.add(shape.head_dim, shape.value_head_dim) * _keys(shape, 1.0).scores
+    heads = shape.sequences * shape.query_heads
+    return 2 * heads * (shape.head_dim + shape.value_head_dim) * _keys(shape, 1.0).scores
 
 
 def attention_traffic_bytes(shape: Attention) -> FloatArray:
@@ -170,19 +170,19 @@ def attention_time_s(
     Returns:
         Seconds, in the shape of all arguments together.
     """
-    is_recent_decode = np.equal(shape.new_tokens, 1.0) & (np.asarray(rates.has_fp4) > 0)
-    cycle = np.where(is_recent_decode, constants.recent_factor, 1.0) / np.asarray(rates.clock_hz)
+    is_recent_decode = (shape.new_tokens == 1.0) & (rates.has_fp4 > 0)
+    cycle = np.where(is_recent_decode, constants.recent_factor, 1.0) / rates.clock_hz
     groups = np.where(shape.is_prepared, shape.query_heads, shape.kv_heads)
-    rows = np.multiply(shape.new_tokens, shape.query_heads) / groups
-    keys = _keys(shape, BLOCK_ROWS * groups / np.asarray(shape.query_heads))
+    rows = shape.new_tokens * shape.query_heads / groups
+    keys = _keys(shape, BLOCK_ROWS * groups / shape.query_heads)
     blocks = shape.sequences * groups * np.maximum(rows / BLOCK_ROWS, 1.0)
-    gain = np.where(np.less(shape.math_bits, _BITS), constants.eight_bit_gain, 1.0)
-    peak = np.multiply(rates.peak_16bit_flop_per_s, _BITS / np.asarray(shape.math_bits))
-    flop = 2 * np.add(shape.head_dim, shape.value_head_dim)
+    gain = np.where(shape.math_bits < _BITS, constants.eight_bit_gain, 1.0)
+    peak = rates.peak_16bit_flop_per_s * (_BITS / shape.math_bits)
+    flop = 2 * (shape.head_dim + shape.value_head_dim)
     product_s = flop * rates.n_cores / (peak * constants.matrix_fraction * gain)
-    least_s = flop / (constants.synchronous_flop_per_cycle * np.asarray(rates.clock_hz))
+    least_s = flop / (constants.synchronous_flop_per_cycle * rates.clock_hz)
     product_s = np.maximum(product_s, np.where(shape.is_synchronous, least_s, 0.0))
-    exponential_s = 1 / (constants.scores_per_cycle * np.asarray(rates.clock_hz))
+    exponential_s = 1 / (constants.scores_per_cycle * rates.clock_hz)
     score_s = (product_s + exponential_s) / rates.burst_fraction
 
     all_rows = shape.sequences * groups * np.maximum(rows, LEAST_ROWS)
@@ -198,7 +198,7 @@ def attention_time_s(
         constants.cache_bytes_per_cycle,
         is_cached=is_cached,
     )
-    cuts = (np.asarray(shape.window) > 0) & (keys.read < _context(shape))
+    cuts = (shape.window > 0) & (keys.read < _context(shape))
     start = constants.start_cycles + np.where(shape.is_prepared, constants.preparation_cycles, 0.0)
     start = start + np.where(cuts, constants.window_cycles, 0.0)
     begun_s = (start + constants.block_cycles * blocks / rates.n_cores) * cycle
@@ -210,31 +210,31 @@ def attention_case(shape: Attention) -> KernelCase:
 
     Windows that cut keys off, and head sizes, count more than their octaves [ours].
     """
-    context, is_decode = _context(shape), np.equal(shape.new_tokens, 1.0)
-    cuts = (np.asarray(shape.window) > 0) & (np.asarray(shape.window) < context)
+    context, is_decode = _context(shape), shape.new_tokens == 1.0
+    cuts = (shape.window > 0) & (shape.window < context)
     return KernelCase(
         (is_decode, shape.is_causal, shape.kv_bits, shape.math_bits, shape.is_synchronous),
         (
             np.log2(shape.sequences),
             np.log2(context),
-            np.where(is_decode, 0.0, np.log2(context / np.asarray(shape.new_tokens))),
+            np.where(is_decode, 0.0, np.log2(context / shape.new_tokens)),
             np.log2(shape.query_heads),
-            np.log2(np.divide(shape.query_heads, shape.kv_heads)),
+            np.log2(shape.query_heads / shape.kv_heads),
             2.0 * np.log2(shape.head_dim),
             np.where(cuts, 3.0, 0.0),
         ),
     )
 
 
-def _context(shape: Attention) -> FloatArray:
-    return np.add(shape.past_tokens, shape.new_tokens)
+def _context(shape: Attention) -> Floats:
+    return shape.past_tokens + shape.new_tokens
 
 
 def _keys(shape: Attention, block_tokens: Floats) -> _Keys:
     """Keys of queries whose blocks span so many tokens of a sequence."""
-    new, past = np.asarray(shape.new_tokens), np.asarray(shape.past_tokens)
+    new, past = shape.new_tokens, shape.past_tokens
     context = _context(shape)
-    window = np.where(np.asarray(shape.window) > 0, np.minimum(shape.window, context), context)
+    window = np.where(shape.window > 0, np.minimum(shape.window, context), context)
     growing = np.clip(window - past, 0.0, new)  # tokens that see all before them
     causal = growing * (past + (growing + 1) / 2) + (new - growing) * window
     scores = np.where(shape.is_causal, causal, new * context)
@@ -246,10 +246,10 @@ def _keys(shape: Attention, block_tokens: Floats) -> _Keys:
 
 
 def _traffic_bytes(shape: Attention, read_keys: FloatArray) -> FloatArray:
-    dims = np.add(shape.head_dim, shape.value_head_dim)
+    dims = shape.head_dim + shape.value_head_dim
     width_of_values = np.where(shape.shares_values, shape.head_dim, dims)
-    cached = np.multiply(shape.kv_heads, width_of_values) * (read_keys + shape.new_tokens)
-    queries = np.multiply(shape.query_heads, shape.new_tokens) * dims
-    prepared = np.add(shape.query_heads, shape.kv_heads) * shape.new_tokens * shape.head_dim
+    cached = shape.kv_heads * width_of_values * (read_keys + shape.new_tokens)
+    queries = shape.query_heads * shape.new_tokens * dims
+    prepared = (shape.query_heads + shape.kv_heads) * shape.new_tokens * shape.head_dim
     moved = queries + np.where(shape.is_prepared, 2 * prepared, 0.0)
-    return np.asarray(shape.sequences * (np.asarray(shape.kv_bits) * cached + _BITS * moved) / 8)
+    return shape.sequences * (shape.kv_bits * cached + _BITS * moved) / 8

@@ -57,18 +57,18 @@ class KernelDraw:
 
     time_s: FloatArray
     core_joules: FloatArray
-    memory_joules: FloatArray
+    memory_joules: Floats
     clock: FloatArray
     follows: FloatArray
 
     def time_at(self, clock: FloatArray) -> FloatArray:
         """Time at a clock, never below that of a burst."""
-        return np.asarray(self.time_s * np.maximum(1.0, self.follows * self.clock / clock))
+        return self.time_s * np.maximum(1.0, self.follows * self.clock / clock)
 
     def joules_at(self, clock: FloatArray) -> FloatArray:
         """Energy at a clock, the base of the device not included."""
         core = self.core_joules * np.minimum(clock, self.clock) ** ENERGY_EXPONENT
-        return np.asarray(core + self.memory_joules)
+        return core + self.memory_joules
 
 
 def stacked(draws: Sequence[KernelDraw]) -> KernelDraw:
@@ -88,15 +88,15 @@ class BoardPower:
         highest: The highest clock.
     """
 
-    static_watts: FloatArray
-    clocked_watts: FloatArray
-    limit_watts: FloatArray
+    static_watts: Floats
+    clocked_watts: Floats
+    limit_watts: Floats
     highest: FloatArray
 
     def base_watts(self, clock: Floats) -> FloatArray:
         """Power at a clock."""
         share = (clock / self.highest) ** POWER_EXPONENT
-        return np.asarray(self.static_watts + self.clocked_watts * share)
+        return self.static_watts + self.clocked_watts * share
 
 
 def product_share(rates: DeviceRates, multiply_bits: Floats) -> FloatArray:
@@ -115,14 +115,14 @@ def product_share(rates: DeviceRates, multiply_bits: Floats) -> FloatArray:
         [0.803, 0.763, 0.514]
     """
     in_16 = np.asarray(rates.burst_fraction, np.float64)
-    narrow = np.where(np.greater(multiply_bits, 5), EIGHT_BITS, FOUR_BITS)
-    is_full = np.greater(multiply_bits, 9) | (in_16 >= CEILING)
-    return np.asarray(in_16 * np.where(is_full, 1.0, narrow))
+    narrow = np.where(multiply_bits > 5, EIGHT_BITS, FOUR_BITS)
+    is_full = (multiply_bits > 9) | (in_16 >= CEILING)
+    return in_16 * np.where(is_full, 1.0, narrow)
 
 
 def full_clock(rates: DeviceRates) -> FloatArray:
     """Highest clock of a device."""
-    sustained = np.asarray(rates.sustained_fraction)
+    sustained = rates.sustained_fraction
     return np.asarray(np.maximum(CEILING, sustained) / sustained)
 
 

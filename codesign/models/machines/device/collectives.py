@@ -143,7 +143,7 @@ def _latency_s(
     step = np.where(is_of_kind(links, "pcie"), constants.peer_step, constants.step)
     step = np.where(np.isin(links.kind, HOSTED), _HOSTED_STEP_S, step)
     if collective == "send":
-        return np.where(np.asarray(nodes) > 1, constants.network_step, step)
+        return np.where(nodes > 1, constants.network_step, step)
     steps = passes * (near - 1)
     if collective == "all_to_all":
         steps = constants.exchange_steps * np.log2(near)
@@ -170,11 +170,11 @@ def _payload_s(
     pairs = np.maximum(near - 1, 1.0) / np.maximum(links.n_linked - 1.0, 1.0)
     spread = np.where(is_of_kind(links, "mesh"), np.minimum(pairs, 1.0), 1.0)
     inner_rate = inner_rate * crowding * spread
-    outer_rate = constants.network * np.asarray(links.network_bytes_per_s)
+    outer_rate = constants.network * links.network_bytes_per_s
     inner, outer = wire_bytes(collective, message_bytes, n, nodes)
     if collective in ("all_gather", "reduce_scatter", "all_to_all"):
         inner = inner + constants.own_copy * message_bytes / n
-    crossing = np.where(np.asarray(nodes) > 1, outer / outer_rate, 0.0)
+    crossing = np.where(nodes > 1, outer / outer_rate, 0.0)
     return np.maximum(np.where(inner > 0, inner / inner_rate, 0.0), crossing)
 
 

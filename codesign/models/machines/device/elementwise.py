@@ -91,7 +91,7 @@ def row_time_s(
         row_bytes: Bytes of a row, read and written.
     """
     moved = np.asarray(rows * row_bytes, np.float64)
-    turns = np.maximum(rows / np.asarray(rates.n_cores), np.minimum(rows, 1.0))
+    turns = np.maximum(rows / rates.n_cores, np.minimum(rows, 1.0))
     return constants.row_start + np.maximum(
         turns * row_bytes / constants.row_core, uncached_s(moved, rates, constants, is_cached=True)
     )
@@ -110,8 +110,8 @@ def vector_time_s(
     """
     moved = np.asarray(moved_bytes, np.float64) * (ROTATION if role == "rope" else 1.0)
     memory = np.minimum(VECTOR_MEMORY * constants.memory, 1.0)
-    memory_rate = memory * np.asarray(rates.bandwidth_bytes_per_s)
-    core = np.maximum(constants.stream_core, VECTOR_CORE) * np.asarray(rates.n_cores)
+    memory_rate = memory * rates.bandwidth_bytes_per_s
+    core = np.maximum(constants.stream_core, VECTOR_CORE) * rates.n_cores
     missed = np.clip(moved / (VECTOR_CACHE * np.maximum(rates.cache_bytes, 1.0)) - 1, 0.0, 1.0)
     cached_s = (1.0 - missed) / np.maximum(core, memory_rate)
     return np.asarray(moved * (cached_s + missed / memory_rate))

@@ -78,11 +78,10 @@ class EnergyConstants(Record):
 
     def board(self, rates: DeviceRates) -> BoardPower:
         """Power of devices beside their kernels, and their limits."""
-        watts = np.asarray(rates.power_watts)
         return BoardPower(
-            static_watts=self.static * watts,
-            clocked_watts=(self.base - self.static) * watts,
-            limit_watts=self.limit * np.asarray(rates.power_limit_watts),
+            static_watts=self.static * rates.power_watts,
+            clocked_watts=(self.base - self.static) * rates.power_watts,
+            limit_watts=self.limit * rates.power_limit_watts,
             highest=full_clock(rates),
         )
 
@@ -113,7 +112,7 @@ class KernelWork:
 
 def idle_watts(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
     """Power of a device that waits for the next kernel; NaN where no limit is stated."""
-    return constants.idle * np.asarray(rates.power_watts)
+    return np.asarray(constants.idle * rates.power_watts)
 
 
 def burst_under(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
@@ -121,10 +120,10 @@ def burst_under(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
 
     The regulator allows bursts the same multiple of every limit.
     """
-    burst, sustained = np.asarray(rates.burst_fraction), np.asarray(rates.sustained_fraction)
+    burst, sustained = rates.burst_fraction, rates.sustained_fraction
     static = constants.static + PRODUCT_TRAFFIC
     clocked = (constants.limit - static) * (burst / sustained) ** POWER_EXPONENT
-    cap = np.asarray(rates.power_limit_watts) / np.asarray(rates.power_watts)
+    cap = rates.power_limit_watts / rates.power_watts
     room = np.maximum((cap * (static + clocked) - static) / clocked, 1e-3)
     return burst * np.where((cap < 1.0) & (burst < CEILING), room, 1.0) ** (1.0 / POWER_EXPONENT)
 
@@ -144,25 +143,25 @@ def kernel_draw(
         constants: Those of the class of devices.
     """
     seconds = np.asarray(time_s, np.float64)
-    bits = np.asarray(work.multiply_bits)
+    bits = work.multiply_bits
     per_flop = _joules_per_flop(rates, constants)
-    peak = np.asarray(rates.peak_16bit_flop_per_s)
+    peak = rates.peak_16bit_flop_per_s
     share = np.where(bits > 8, 1.0, np.where(bits > 4, constants.flop_8bit, constants.flop_4bit))
-    flop, process = np.asarray(work.flop), np.asarray(rates.process_power)
-    core = per_flop * share * flop + constants.score * process * np.asarray(work.scores)
-    traffic, narrow = np.asarray(work.traffic_bytes), np.minimum(bits, 16.0) / 16.0
-    burst = np.asarray(rates.burst_fraction) / rates.sustained_fraction
+    process = rates.process_power
+    core = per_flop * share * work.flop + constants.score * process * work.scores
+    narrow = np.minimum(bits, 16.0) / 16.0
+    burst = rates.burst_fraction / rates.sustained_fraction
     most_flop = product_share(rates, bits) * peak / narrow * seconds
     room = per_flop * share * burst**ENERGY_EXPONENT * most_flop
     with np.errstate(divide="ignore", invalid="ignore"):  # without arithmetic, any clock
-        clock = np.divide(room, core) ** (1 / ENERGY_EXPONENT)
-    arithmetic_s = flop * narrow / peak
-    memory_s = traffic / rates.bandwidth_bytes_per_s
+        clock = (room / core) ** (1 / ENERGY_EXPONENT)
+    arithmetic_s = work.flop * narrow / peak
+    memory_s = work.traffic_bytes / rates.bandwidth_bytes_per_s
     stacks = min(STACK_JOULES_PER_BYTE, constants.byte)
     return KernelDraw(
         time_s=seconds,
-        core_joules=np.asarray(core),
-        memory_joules=np.asarray((stacks + process * (constants.byte - stacks)) * traffic),
+        core_joules=core,
+        memory_joules=(stacks + process * (constants.byte - stacks)) * work.traffic_bytes,
         clock=np.fmin(clock, full_clock(rates)),
         follows=np.clip(arithmetic_s / np.maximum(memory_s, 1e-30), STREAM_CLOCK, 1.0),
     )
@@ -176,11 +175,10 @@ def kernel_energy_joules(
     Returns:
         Joules, never more than the power limit over the time; NaN where no limit is stated.
     """
-    seconds = np.asarray(time_s)
-    draw = kernel_draw(seconds, work, rates, constants)
+    draw = kernel_draw(time_s, work, rates, constants)
     board = constants.board(rates)
-    joules = draw.joules_at(draw.clock) + board.base_watts(board.highest) * seconds
-    return np.asarray(np.minimum(joules, board.limit_watts * seconds))
+    joules = draw.joules_at(draw.clock) + board.base_watts(board.highest) * time_s
+    return np.asarray(np.minimum(joules, board.limit_watts * time_s))
 
 
 def sustained_time_s(
@@ -202,7 +200,7 @@ def sustained_time_s(
 
 def _joules_per_flop(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
     """Joules of a FLOP in 16 bits at a clock of 1, at which large products draw the limit."""
-    watts, sustained = np.asarray(rates.power_watts), np.asarray(rates.sustained_fraction)
+    watts, sustained = rates.power_watts, rates.sustained_fraction
     room = (constants.limit - PRODUCT_TRAFFIC) * watts - constants.board(rates).base_watts(1.0)
     joules = room / (sustained * rates.peak_16bit_flop_per_s)
     return np.where(sustained >= CEILING, np.minimum(joules, UNBOUND_JOULES_PER_FLOP), joules)

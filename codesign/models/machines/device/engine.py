@@ -132,7 +132,7 @@ def host_starts_s(
         >>> [round(float(host_starts_s(1000, rate, engine)), 3) for rate in (64e9, 32e9)]
         [0.02, 0.04]
     """
-    is_recent = np.asarray(host_bandwidth_bytes_per_s) > _RECENT_HOST_BYTES_PER_S
+    is_recent = host_bandwidth_bytes_per_s > _RECENT_HOST_BYTES_PER_S
     return n_kernels * np.where(is_recent, constants.host_start, constants.earlier_host_start)
 
 
@@ -149,7 +149,7 @@ def host_own_s(
         n_decoding: Requests that decode in the step.
         n_ranks: Devices of one instance.
     """
-    further = np.where(np.asarray(n_ranks) > 1, np.maximum(np.asarray(n_decoding) - 1.0, 0.0), 0.0)
+    further = np.where(n_ranks > 1, np.maximum(n_decoding - 1.0, 0.0), 0.0)
     prompts = np.where(has_prompts, constants.host_prompt, 0.0)
     return constants.host_step + constants.host_request * further + prompts
 
@@ -173,8 +173,8 @@ def host_copy_s(
     """
     stated = np.asarray(host_bandwidth_bytes_per_s, np.float64)
     rate = constants.host_copy * np.where(np.isnan(stated), _EARLIER_HOST_BYTES_PER_S, stated)
-    is_large = np.asarray(message_bytes) > LARGE_MESSAGE_BYTES
-    return np.where(is_large, np.asarray(sent_bytes) / rate, 0.0)
+    is_large = message_bytes > LARGE_MESSAGE_BYTES
+    return np.where(is_large, sent_bytes / rate, 0.0)
 
 
 def rank_wait_s(n_ranks: Floats, constants: EngineConstants) -> FloatArray:

@@ -94,15 +94,15 @@ def expert_exchange_time_s(
     if kind not in EXCHANGE_KINDS:
         raise UnknownNameError("exchange of tokens", kind, EXCHANGE_KINDS)
     token_bytes = hidden * (DISPATCH_BYTES if "dispatch" in kind else COMBINE_BYTES)
-    near_rate = constants.link * np.asarray(links.bandwidth_bytes_per_s)
-    far_rate = constants.network * np.asarray(links.network_bytes_per_s)
+    near_rate = constants.link * links.bandwidth_bytes_per_s
+    far_rate = constants.network * links.network_bytes_per_s
     nodes = np.maximum(n_nodes, 1.0)
     if "normal" in kind:
         latency = constants.normal_start + constants.normal_hop * np.log2(nodes)
         latency = latency + token_bytes / constants.token_copy
         near = partners(n_devices, experts, top_k)
         far = partners(nodes, experts, top_k)
-        near_rate = np.minimum(near_rate, constants.core_copy * np.asarray(links.n_cores))
+        near_rate = np.minimum(near_rate, constants.core_copy * links.n_cores)
         far_rate = far_rate * np.minimum(1.0, FULL_RATE_NODES / nodes)
     else:
         remote = 1 - 1 / nodes
@@ -115,4 +115,4 @@ def expert_exchange_time_s(
             near_rate = np.minimum(near_rate, constants.expert_copy * busy)
     crossing = np.where(nodes > 1, tokens * token_bytes * far / far_rate, 0.0)
     within = tokens * token_bytes * near / near_rate
-    return np.where(np.asarray(n_devices) > 1, latency + np.maximum(within, crossing), 0.0)
+    return np.where(n_devices > 1, latency + np.maximum(within, crossing), 0.0)

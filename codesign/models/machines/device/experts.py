@@ -150,28 +150,28 @@ def experts_time_s(
     Args:
         peak_flop_per_s: Dense peak of the precision in which the weights multiply.
     """
-    clock_hz = np.asarray(rates.clock_hz)
     bits = number_by_kind(work.core_limit, MULTIPLY_BITS, 16.0)
     sustained = constants.compute * product_share(rates, bits) * peak_flop_per_s
     limits = constants.core_flop_per_cycle
     limit = number_by_kind(work.core_limit, limits, np.inf)
     synchronous = limits.get(_SYNCHRONOUS, np.inf) * 16.0 / bits
     core = np.minimum(
-        np.where(rates.has_asynchronous_cores, limit, np.minimum(limit, synchronous)) * clock_hz,
-        np.divide(peak_flop_per_s, rates.n_cores),
+        np.where(rates.has_asynchronous_cores, limit, np.minimum(limit, synchronous))
+        * rates.clock_hz,
+        peak_flop_per_s / rates.n_cores,
     )
     weights = work.weight_bytes * work.active_experts * work.matrices * work.hidden
     cached_bytes = constants.cache * np.maximum(rates.cache_bytes, 1.0)
     uncached_share = np.clip(weights * work.expert_hidden / cached_bytes - 1, 0.0, 1.0)
     missed = np.where(work.is_repeated, uncached_share, 1.0)
-    inner = np.asarray(work.expert_hidden)
+    inner = work.expert_hidden
     first = _grouped_s(
         work, (work.matrices - 1) * inner, work.hidden, core, sustained, missed, rates, constants
     )
     last = _grouped_s(work, work.hidden, inner, core, sustained, missed, rates, constants)
     # Gathered tokens, the outputs of both products and the activation between them, in 16 bits.
     pair_bytes = 2.0 * (3 * work.hidden + 2 * work.matrices * inner)
-    remote = np.maximum(np.asarray(work.all_pairs) - work.pairs, 0.0) * 2.0 * work.hidden
+    remote = np.maximum(work.all_pairs - work.pairs, 0.0) * 2.0 * work.hidden
     remote = remote * np.where(
         work.keeps_remote, constants.kept_remote_passes, constants.remote_passes
     )
@@ -185,7 +185,7 @@ def experts_time_s(
     )
     start = constants.start_cycles + np.where(work.is_routed, 0.0, constants.routing_cycles)
     start = start + constants.expert_cycles * work.experts
-    return np.asarray(start / clock_hz + first + last + moved)
+    return start / rates.clock_hz + first + last + moved
 
 
 def _grouped_s(
@@ -199,20 +199,19 @@ def _grouped_s(
     constants: ExpertConstants,
 ) -> FloatArray:
     """A grouped product; the best height of tiles counts."""
-    active, cores = np.asarray(work.active_experts), np.asarray(rates.n_cores)
-    weights = work.weight_bytes * active * columns * inner
+    weights = work.weight_bytes * work.active_experts * columns * inner
     memory = weights * missed / (constants.memory * rates.bandwidth_bytes_per_s)
-    across = np.maximum(np.asarray(columns) / TILE_COLUMNS, 1.0)
-    load_rate = constants.load_bytes_per_cycle * np.asarray(rates.clock_hz)
+    across = np.maximum(columns / TILE_COLUMNS, 1.0)
+    load_rate = constants.load_bytes_per_cycle * rates.clock_hz
     load = TILE_COLUMNS * inner * work.weight_bytes / load_rate
     best = np.full(np.broadcast_shapes(np.shape(memory), np.shape(core_flop_per_s)), np.inf)
     for rows in TILE_ROWS:
-        tiles = (np.asarray(work.pairs) / rows + active) * across
+        tiles = (work.pairs / rows + work.active_experts) * across
         slowdown = 1 + constants.tile_start * (1 / rows - 1 / TILE_ROWS[-1])
         product = 2.0 * rows * TILE_COLUMNS * inner * slowdown / core_flop_per_s
-        rounds = np.maximum(tiles / cores + constants.wave, 1.0)
+        rounds = np.maximum(tiles / rates.n_cores + constants.wave, 1.0)
         best = np.minimum(best, rounds * np.maximum(product, load))
-    least = 2.0 * np.asarray(work.pairs) * columns * inner / sustained_flop_per_s
+    least = 2.0 * work.pairs * columns * inner / sustained_flop_per_s
     return np.asarray(np.hypot(memory, np.maximum(best, least)))
 
 
@@ -237,6 +236,6 @@ def rank_load(tokens: Floats, experts: Floats, top_k: Floats, ep: Floats) -> Arr
 
 def experts_case(work: ExpertWork) -> KernelCase:
     """Features of this work on which corrections depend."""
-    active, pairs = np.asarray(work.active_experts), np.asarray(work.pairs)
+    active, pairs = work.active_experts, work.pairs
     sizes = (pairs / active, active, work.all_pairs / pairs, work.experts, work.hidden)
     return KernelCase((work.core_limit,), tuple(map(np.log2, (*sizes, work.expert_hidden))))

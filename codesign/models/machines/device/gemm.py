@@ -184,7 +184,7 @@ def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants
     )
     quantize = quantize * np.power(products.m, constants.quantize_rows)
     quantize = np.where(~is_integer & is_quantized, quantize, 0.0)
-    element_bytes = _UNQUANTIZED_BYTES + np.divide(products.activation_bits, 8)
+    element_bytes = _UNQUANTIZED_BYTES + products.activation_bits / 8
     return np.asarray(
         start * (1 - constants.wave)
         + larger * norm ** (1 / constants.overlap)
@@ -203,7 +203,7 @@ def gemm_case(products: Products) -> KernelCase:
     Products of much arithmetic are not corrected to be faster than the law: loops of benchmarks
     are too short for the power limit, which passes of a model meet.
     """
-    traffic = np.add(products.weight_bytes, products.activation_bytes)
+    traffic = products.weight_bytes + products.activation_bytes
     return KernelCase(
         (
             products.weight_bits,
@@ -223,7 +223,7 @@ def _tiles_s(
     products: Products, rates: DeviceRates, constants: GemmConstants, start: FloatArray
 ) -> FloatArray:
     """Time of the waves of tiles, with the tile and the split for which it is least."""
-    is_integer = np.asarray(products.is_integer)
+    is_integer = products.is_integer
     is_synchronous = (
         is_integer | products.is_weight_converted | np.logical_not(rates.has_asynchronous_cores)
     )
@@ -236,20 +236,20 @@ def _tiles_s(
     feed = constants.operand_rate * fed
     convert = np.where(products.is_weight_converted, 1 / constants.convert_rate, 0.0)
     wave_s = constants.wave * start
-    activation, weight = np.divide(products.activation_bits, 8), np.divide(products.weight_bits, 8)
-    can_split = np.greater_equal(products.weight_bits, 16)
+    activation, weight = products.activation_bits / 8, products.weight_bits / 8
+    can_split = products.weight_bits >= 16
     tilings = []
     for rows, columns in TILES:
         operands = np.minimum(rows, products.m) * activation + columns * weight
         per_k = np.maximum(2.0 * rows * columns / rate, operands / feed)
         per_k = np.maximum(per_k, columns * convert)
-        tiles = products.count * np.ceil(np.divide(products.m, rows))
-        tilings.append((tiles * np.ceil(np.divide(products.n, columns)), per_k))
+        tiles = products.count * np.ceil(products.m / rows)
+        tilings.append((tiles * np.ceil(products.n / columns), per_k))
     outputs = products.count * products.m * products.n
     starts = np.where(can_split, constants.split * start, np.inf)
     best: FloatArray = np.asarray(np.inf)
     for split in SPLITS if np.any(can_split) else SPLITS[:1]:
-        depth = np.ceil(np.divide(products.k, split))
+        depth = np.ceil(products.k / split)
         partial = 2 * _PARTIAL_BYTES * split * outputs / (rates.n_cores * feed)
         for tiles, per_k in tilings:
             time = np.ceil(tiles * split / rates.n_cores) * (per_k * depth + wave_s)
@@ -259,7 +259,7 @@ def _tiles_s(
 
 def _stream_s(traffic_bytes: Floats, rates: DeviceRates, constants: GemmConstants) -> FloatArray:
     """Time of bytes that the last cache holds as far as they fit."""
-    beyond = np.maximum(np.subtract(traffic_bytes, rates.cache_bytes), 0.0)
+    beyond = np.maximum(traffic_bytes - rates.cache_bytes, 0.0)
     return _traffic_s(beyond, traffic_bytes - beyond, rates, constants)
 
 
@@ -267,6 +267,6 @@ def _traffic_s(
     memory_bytes: Floats, cached_bytes: Floats, rates: DeviceRates, constants: GemmConstants
 ) -> FloatArray:
     """Time of bytes from the memory and of those that the last cache holds."""
-    memory_rate = constants.bandwidth * np.asarray(rates.bandwidth_bytes_per_s)
-    cache_rate = constants.cache_bytes_per_cycle * np.multiply(rates.n_cores, rates.clock_hz)
+    memory_rate = constants.bandwidth * rates.bandwidth_bytes_per_s
+    cache_rate = constants.cache_bytes_per_cycle * (rates.n_cores * rates.clock_hz)
     return memory_bytes / memory_rate + cached_bytes / np.maximum(memory_rate, cache_rate)

@@ -45,9 +45,7 @@ class Index:
 
 def eight_bit_peak(rates: DeviceRates) -> FloatArray:
     """Peak of 8-bit products, twice that of 16-bit ones; 0 without a multiplier for fp8."""
-    return np.where(
-        np.asarray(rates.has_fp8) > 0, 2.0 * np.asarray(rates.peak_16bit_flop_per_s), 0.0
-    )
+    return np.where(rates.has_fp8 > 0, 2.0 * rates.peak_16bit_flop_per_s, 0.0)
 
 
 def index_score_time_s(
@@ -63,17 +61,17 @@ def index_score_time_s(
         rates: Datasheet numbers of the devices.
         constants: Fitted efficiencies of latent attention on a class of devices.
     """
-    new = np.asarray(shape.new_tokens)
+    new = shape.new_tokens
     scores = Attention(
         sequences=shape.sequences,
         new_tokens=new,
-        past_tokens=np.maximum(np.asarray(shape.context) - (new + 1) / 2, 0.0),
+        past_tokens=np.maximum(shape.context - (new + 1) / 2, 0.0),
         query_heads=shape.heads,
         kv_heads=1.0,
         head_dim=shape.head_dim,
         value_head_dim=0.0,
         kv_bits=_KEY_BITS,
-        math_bits=np.where(np.asarray(rates.has_fp8) > 0, 8.0, 16.0),
+        math_bits=np.where(rates.has_fp8 > 0, 8.0, 16.0),
     )
     return attention_time_s(scores, rates, constants)
 
@@ -85,5 +83,5 @@ def selection_time_s(
 
     Limiting assumption: it reads the scores once, however many digits it sorts by.
     """
-    rows = np.multiply(shape.sequences, shape.new_tokens)
-    return row_time_s(rows, _SCORE_BYTES * np.asarray(shape.context), rates, constants)
+    rows = shape.sequences * shape.new_tokens
+    return row_time_s(rows, _SCORE_BYTES * shape.context, rates, constants)

@@ -79,6 +79,4 @@ def slowness(links: LinkRates, latency_factor: FloatMap) -> FloatArray:
         latency_factor: Factors of kinds of links; 1 for others.
     """
     link_kind = np.where(is_of_kind(links, "pcie"), "pcie", links.kind)
-    return number_by_kind(link_kind, latency_factor) * (
-        TYPICAL_CLOCK_HZ / np.asarray(links.clock_hz)
-    )
+    return number_by_kind(link_kind, latency_factor) * (TYPICAL_CLOCK_HZ / links.clock_hz)

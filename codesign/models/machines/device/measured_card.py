@@ -115,7 +115,7 @@ def _gemm_s(rows: Rows, device: Device, rates: DeviceRates) -> FloatArray:
     )
     raw_s = gemm_time_s(products, rates, load_constants("gemm", GemmConstants, device.device_class))
     burst_s = _corrected("gemm", raw_s, device, gemm_case(products)) * device.time_factor("gemm")
-    traffic = np.add(products.weight_bytes, products.activation_bytes)
+    traffic = products.weight_bytes + products.activation_bytes
     work = KernelWork(products.work_flop, traffic, bits)
     hot_s = sustained_time_s(burst_s, work, rates, shipped_energy())
     return np.where([row.is_hot for row in rows], hot_s, burst_s)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, Floats
 from codesign.models.machines.device.rates import DeviceRates
 
 
 def memory_time_s(
-    traffic_bytes: FloatArray,
+    traffic_bytes: Floats,
     rates: DeviceRates,
     bandwidth_fraction: float,
     cache_bytes_per_cycle: float,
@@ -35,10 +35,9 @@ def memory_time_s(
         >>> round(float(memory_time_s(3.35e9, rates, 0.8, 8.0, is_cached=False)), 6)
         0.00125
     """
-    traffic = np.asarray(traffic_bytes)
-    main_s = traffic / (bandwidth_fraction * np.asarray(rates.bandwidth_bytes_per_s))
+    main_s = traffic_bytes / (bandwidth_fraction * rates.bandwidth_bytes_per_s)
     if not is_cached:
         return np.asarray(main_s)
-    uncached_share = np.clip(4 - 4 * traffic / np.maximum(rates.cache_bytes, 1.0), 0.0, 1.0)
-    cache_rate = cache_bytes_per_cycle * np.multiply(rates.n_cores, rates.clock_hz)
-    return main_s + uncached_share * (np.minimum(main_s, traffic / cache_rate) - main_s)
+    uncached_share = np.clip(4 - 4 * traffic_bytes / np.maximum(rates.cache_bytes, 1.0), 0.0, 1.0)
+    cache_rate = cache_bytes_per_cycle * (rates.n_cores * rates.clock_hz)
+    return main_s + uncached_share * (np.minimum(main_s, traffic_bytes / cache_rate) - main_s)

@@ -152,12 +152,12 @@ def convolution_time_s(
     Returns:
         Seconds, in the shape of all arguments together.
     """
-    cycle = 1 / np.asarray(rates.clock_hz)
+    cycle = 1 / rates.clock_hz
     tiled = np.where(shape.is_prefill, constants.tiling_cycles, 0.0)
-    later = np.where(shape.is_prefill, 1.0, _HIDDEN_START) * (np.asarray(shape.launches) - 1)
+    later = np.where(shape.is_prefill, 1.0, _HIDDEN_START) * (shape.launches - 1)
     start = (1 + later) * (constants.convolution_start_cycles + tiled)
     start = np.where(shape.takes_sequences, constants.sequence_start_cycles, start)
-    blocks = np.multiply(shape.sequences, shape.channels) / BLOCK_CHANNELS
+    blocks = shape.sequences * shape.channels / BLOCK_CHANNELS
     has_blocks = np.logical_and(shape.takes_sequences, shape.is_prefill)
     begun = np.where(has_blocks, constants.sequence_block_cycles * blocks / rates.n_cores, 0.0)
     moved = convolution_traffic_bytes(shape)
@@ -172,15 +172,15 @@ def convolution_time_s(
     return start * cycle + np.hypot(begun * cycle, np.maximum(cores_s, memory_s))
 
 
-def convolution_traffic_bytes(shape: Convolution) -> FloatArray:
+def convolution_traffic_bytes(shape: Convolution) -> Floats:
     """Bytes of inputs, results and the tokens before them in each sequence, read and written once.
 
     Examples:
         >>> float(convolution_traffic_bytes(Convolution(1, 1, 1, width=4)))  # 1 new, 3 kept
         16.0
     """
-    window_columns = np.subtract(shape.width, 1)
-    moved = np.multiply(shape.sequences, shape.channels) * np.add(shape.tokens, window_columns)
+    window_columns = shape.width - 1
+    moved = shape.sequences * shape.channels * (shape.tokens + window_columns)
     return 2 * _TOKEN_BYTES * moved
 
 
@@ -205,23 +205,19 @@ def scan_time_s(
     Returns:
         Seconds, in the shape of all arguments together.
     """
-    cycle = 1 / np.asarray(rates.clock_hz)
+    cycle = 1 / rates.clock_hz
     chunks = np.maximum(shape.tokens, shape.chunk_tokens) / CHUNK_TOKENS
-    heads = np.multiply(shape.sequences, shape.value_heads)
+    heads = shape.sequences * shape.value_heads
     unfused = np.logical_and(shape.is_prefill, np.logical_not(shape.is_fused))
     fused = np.logical_and(shape.is_prefill, shape.is_fused)
 
     gated = np.where(shape.has_channel_gates, 1.0, 0.0)
-    size = (
-        np.multiply(shape.key_dim, shape.value_dim)
-        / STATE_ELEMENTS
-        * (1 + constants.gate_work * gated)
-    )
+    size = shape.key_dim * shape.value_dim / STATE_ELEMENTS * (1 + constants.gate_work * gated)
     shared = (
         heads / rates.n_cores * (chunks * constants.chunk_cycles * size + constants.head_cycles)
     )
     work = np.maximum(shared, chunks * constants.serial_chunk_cycles * size)
-    chunk_elements = CHUNK_TOKENS * np.add(shape.key_dim, shape.value_dim)
+    chunk_elements = CHUNK_TOKENS * (shape.key_dim + shape.value_dim)
     again = constants.passes * heads * chunks * chunk_elements * _TOKEN_BYTES
     memory_s = memory_time_s(
         scan_traffic_bytes(shape) + np.where(unfused, again, 0.0),
@@ -239,11 +235,11 @@ def scan_time_s(
     return start * cycle + np.hypot(np.where(fused, work, 0.0) * cycle, memory_s)
 
 
-def scan_traffic_bytes(shape: Scan) -> FloatArray:
+def scan_traffic_bytes(shape: Scan) -> Floats:
     """Bytes of tokens and states, each read and written once; every state if they are kept."""
-    keys = np.multiply(shape.key_heads, shape.key_dim)
-    values = np.multiply(shape.value_heads, shape.value_dim)
-    tokens = _TOKEN_BYTES * 2 * np.multiply(shape.tokens, keys + values)
+    keys = shape.key_heads * shape.key_dim
+    values = shape.value_heads * shape.value_dim
+    tokens = _TOKEN_BYTES * 2 * (shape.tokens * (keys + values))
     written = np.where(shape.keeps_states, shape.tokens, 1.0)
-    states = np.asarray(shape.state_bits) / 8 * values * shape.key_dim * (1 + written)
-    return np.asarray(shape.sequences * (tokens + states))
+    states = shape.state_bits / 8 * values * shape.key_dim * (1 + written)
+    return shape.sequences * (tokens + states)

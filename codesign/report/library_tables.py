@@ -187,7 +187,7 @@ _DEVICE_UNITS = {
     "bandwidth": "B/s", "capacity": "B", "cache": "B", "kernel_start": "s", "quantize_start": "s",
     "clock": "Hz", "link_bandwidth": "B/s", "link_latency": "s", "network_bandwidth": "B/s",
     "network_latency": "s", "slow_bandwidth": "B/s", "slow_capacity": "B", "power": "W",
-    "least_power": "W", "process_power": "",
+    "least_power": "W", "process_power": "", "stream_fraction": "", "step_latency": "s",
     "n_cores": "", "burst_fraction": "", "sustained_fraction": "", "n_linked": "",
 }  # fmt: skip
 

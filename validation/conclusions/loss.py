@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, FloatPair
 from codesign.base.records import frozen
 from codesign.search.enumeration import ExactFront
 from validation.conclusions.claims import Measure
@@ -67,8 +67,8 @@ class Loss:
     """
 
     cap_watts: float
-    rate: tuple[float, float]
-    per_joule: tuple[float, float]
+    rate: FloatPair
+    per_joule: FloatPair
 
     @classmethod
     def compare(cls, everything: Curve, without: Curve, cap_watts: float) -> Loss:

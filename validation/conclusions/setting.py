@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from codesign import api
 from codesign.base import resources
-from codesign.base.columns import Value
+from codesign.base.columns import StringTuple, Value
 from codesign.base.loop_progress import FrontsProgress
 from codesign.base.records import frozen
 from codesign.evaluators.npu import NpuEvaluator
@@ -53,7 +53,7 @@ class Setting:
     workload: tuple[tuple[str, Any], ...] = ()
     options: tuple[tuple[str, Any], ...] = ()
     fixed: tuple[tuple[str, Value], ...] = ()
-    objectives: tuple[str, ...] = ()
+    objectives: StringTuple = ()
 
     def campaign(self, phase: Phase) -> str:
         """The campaign that says what the setting does not."""
@@ -145,7 +145,7 @@ _OTHER: Mapping[str, Mapping[Profile, tuple[str, str]]] = {
 """Option: by profile, what it chooses and what is put in its place."""
 
 
-_PUBLISHED: Mapping[str, tuple[str, tuple[str, ...]]] = {
+_PUBLISHED: Mapping[str, tuple[str, StringTuple]] = {
     "P1": ("hardware of P1", ("pe_array", "vector_length", "sram_", "tier")),
     "Base": ("array and off-chip memory of Base", ("pe_array", "vector_length", "tier")),
 }

@@ -9,7 +9,7 @@ from typing import Literal
 import numpy as np
 import yaml
 
-from codesign.base.columns import Arrays, Fields, FloatArray, JsonObject, column_of
+from codesign.base.columns import ArrayDict, Arrays, Fields, JsonObject, column_of
 from codesign.evaluators.platform import PlatformOptions
 from codesign.evaluators.system.device_pool import DevicePool
 from codesign.evaluators.system.roles import StageRequest
@@ -30,8 +30,9 @@ def claims() -> Fields:
 
 
 def model_file(name: str) -> str:
-    """The file of a model that this study brings along."""
-    return str(DATA / "models" / f"{name}.yaml")
+    """The file of a model that this study brings along, or the name of a bundled one."""
+    path = DATA / "models" / f"{name}.yaml"
+    return str(path) if path.is_file() else name
 
 
 def group_metrics(
@@ -41,7 +42,7 @@ def group_metrics(
     design: Fields,
     batches: Sequence[int],
     options: PlatformOptions | None = None,
-) -> dict[str, FloatArray]:
+) -> ArrayDict:
     """(n,) metrics of a group of devices at ``n`` batch sizes; ``fits`` is 1 where they hold all.
 
     Args:

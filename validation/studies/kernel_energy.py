@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import BoolArray, FloatArray, JsonRows
+from codesign.base.columns import ArrayDict, BoolArray, FloatArray, JsonRows
 from validation.studies.kernel_families import energy
 from validation.studies.kernel_families.correcting import cross_validated_s
 from validation.studies.kernel_families.family import KernelFamily
@@ -94,7 +94,7 @@ def _family_masks(rows: KernelTable) -> list[tuple[KernelFamily[Any], BoolArray]
     return [(family, mask) for family, mask in zip(families, masks, strict=True) if mask.any()]
 
 
-def _rows(rows: KernelTable, errors: dict[str, FloatArray]) -> JsonRows:
+def _rows(rows: KernelTable, errors: ArrayDict) -> JsonRows:
     words = {name: rows.words(name) for name in ("id", "operator", "framework")}
     devices = device_keys(rows)
     return [
@@ -111,7 +111,7 @@ def _rows(rows: KernelTable, errors: dict[str, FloatArray]) -> JsonRows:
     ]
 
 
-def _summary(rows: KernelTable, errors: dict[str, FloatArray]) -> JsonRows:
+def _summary(rows: KernelTable, errors: ArrayDict) -> JsonRows:
     operators, devices = rows.words("operator"), device_keys(rows)
     is_written = energy.has_written_operands(rows)
     groups = {"all": np.ones(len(rows), dtype=np.bool_)}

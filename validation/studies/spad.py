@@ -14,7 +14,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, JsonObject
+from codesign.base.columns import ArrayDict, JsonObject
 from validation.studies.device_pools import (
     Phase,
     claim_row,
@@ -25,14 +25,6 @@ from validation.studies.device_pools import (
 )
 
 _TIMES = {"prefill": "time_to_first_token_s", "decode": "time_per_output_token_s"}
-_EXPLAINED = {
-    ("spad-prefill", "prefill"): "our products keep more of the larger arrays; its gain is lost to "
-    "normalization and softmax at 2 TB/s, and to small and to very long prompts",
-    ("spad-prefill", "decode"): "ours reads weights and cache at the bandwidths' ratio, 0.61, and "
-    "adds starts and collectives that do not change; 0.80 means that more does not change",
-    ("spad-decode", "prefill"): "arithmetic at 0.55 of the rate, the rest unchanged",
-    ("spad-decode", "decode"): "bound by the same memory",
-}
 
 
 def speed_rows() -> Iterator[JsonObject]:
@@ -46,7 +38,7 @@ def speed_rows() -> Iterator[JsonObject]:
             claim["printed"],
             mean_speed(chip, phase),
             "Table 3",
-            _EXPLAINED[chip, phase],
+            claim["explained"],
         )
 
 
@@ -65,9 +57,7 @@ def mean_speed(chip: str, phase: Phase) -> float:
     return float(np.mean(speeds))
 
 
-def _metrics(
-    device: str, phase: Phase, tokens: tuple[int, int], batches: list[int]
-) -> dict[str, FloatArray]:
+def _metrics(device: str, phase: Phase, tokens: tuple[int, int], batches: list[int]) -> ArrayDict:
     stated = claims()["spad"]
     design = {"device": device, "tensor_parallel": stated["tensor_parallel"]}
     return group_metrics(phase, model_file(stated["model"]), tokens, design, batches)

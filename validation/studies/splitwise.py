@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntArray, JsonObject, column_of
+from codesign.base.columns import ArrayDict, FloatArray, IntArray, JsonObject, column_of
 from codesign.base.evaluator import LinkDescription, PoolDescription
 from codesign.base.units import parse_quantity
 from codesign.evaluators.platform import PlatformOptions
@@ -54,31 +54,23 @@ def power_rows() -> Iterator[JsonObject]:
             degree, batch, prompt, output = (int(row[name]) for name in names)
             design = {"device": "a100-sxm-80gb", "tensor_parallel": degree}
             model = model_file("llama-2-70b")
-            phases = [
-                group_metrics("prefill", model, (prompt, 0), design, [batch], EAGER),
-                group_metrics("decode", model, (prompt, output), design, [batch], EAGER),
-            ]
-            prefill, decode = (
-                {name: float(x[0]) for name, x in phase_metrics.items()} for phase_metrics in phases
-            )
+            prefill = group_metrics("prefill", model, (prompt, 0), design, [batch], EAGER)
+            decode = group_metrics("decode", model, (prompt, output), design, [batch], EAGER)
             # The first token is the prefill's, each of the others takes a step.
-            times = (
-                prefill["time_to_first_token_s"],
-                decode["time_per_output_token_s"] * (output - 1),
-            )
-            watts = (prefill["average_power_watts"], decode["average_power_watts"])
-            joules = sum(time_s * power for time_s, power in zip(times, watts, strict=True))
+            steps_s = decode["time_per_output_token_s"] * (output - 1)
+            times = np.array([prefill["time_to_first_token_s"], steps_s])
+            watts = np.array([prefill["average_power_watts"], decode["average_power_watts"]])
             setting = f"A100 80GB, TP {degree}, batch {batch}, {prompt}:{output} tokens"
-            limit = prefill["tdp_watts"]
+            shares = watts / prefill["tdp_watts"]
             for group, column, ours in (
-                ("Splitwise, mean power", "mean_power_over_tdp", joules / sum(times)),
-                ("Splitwise, peak power", "peak_power_over_tdp", max(watts)),
+                ("Splitwise, mean power", "mean_power_over_tdp", np.average(shares, weights=times)),
+                ("Splitwise, peak power", "peak_power_over_tdp", shares.max()),
             ):
                 yield claim_row(
                     f"{group.rpartition(', ')[2]}, {setting}",
                     group,
                     float(row[column]),
-                    ours / limit,
+                    float(ours),
                     row["source"],
                 )
 
@@ -89,23 +81,17 @@ def budget_rows() -> Iterator[JsonObject]:
     keys = stated["machines"]
     old, new = (load_device(keys[machine]).power for machine in ("A", "H"))
     assert old is not None and new is not None  # both files state it
-    rents = list_rents()
-    yield claim_row(
-        "A100 machines at the power of 40 H100 machines",
-        "Splitwise, equal budgets",
-        stated["budgets"]["power"]["machines"],
-        _H100_MACHINES * new / old,
-        stated["budgets"]["power"]["source"],
-        "power limits of the boards, 700 and 400 W",
-    )
-    yield claim_row(
-        "A100 machines at the cost of 40 H100 machines",
-        "Splitwise, equal budgets",
-        stated["budgets"]["cost"]["machines"],
-        _H100_MACHINES * rents[keys["H"]].typical / rents[keys["A"]].typical,
-        stated["budgets"]["cost"]["source"],
-        "our rents are typical ones of 2026, its prices are of 2023",
-    )
+    rents = [list_rents()[keys[machine]].typical for machine in ("A", "H")]
+    for budget, exchange in (("power", new / old), ("cost", rents[1] / rents[0])):
+        claim = stated["budgets"][budget]
+        yield claim_row(
+            f"A100 machines at the {budget} of 40 H100 machines",
+            "Splitwise, equal budgets",
+            claim["machines"],
+            _H100_MACHINES * exchange,
+            claim["source"],
+            claim["explained"],
+        )
 
 
 def cluster_rows() -> Iterator[JsonObject]:
@@ -231,7 +217,7 @@ def _token_batch(device: str, trace: str, slowdown: float) -> int:
     tokens = (means["prompt_tokens"], means["generated_tokens"])
     model, reference = model_file(stated["model"]), stated["machines"]["A"]
 
-    def step(key: str, batches: Sequence[int]) -> dict[str, FloatArray]:
+    def step(key: str, batches: Sequence[int]) -> ArrayDict:
         design = {"device": key, "tensor_parallel": degree}
         return group_metrics("decode", model, tokens, design, batches, EAGER)
 

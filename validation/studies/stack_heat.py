@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse import coo_matrix
 from scipy.sparse.linalg import spsolve
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, FloatPair
 from codesign.models.accounts.account_constants import Constants, Cooling, constants_at
 from codesign.models.accounts.area import floorplan
 from codesign.models.accounts.heat import (
@@ -103,8 +103,8 @@ def solved_celsius(
 
 
 def _covered(
-    along: tuple[float, float], across: tuple[float, float], cells: tuple[int, int],
-    size_mm: tuple[float, float],
+    along: FloatPair, across: FloatPair, cells: tuple[int, int],
+    size_mm: FloatPair,
 ) -> FloatArray:  # fmt: skip
     """(ny, nx) area that a rectangle covers of each cell."""
     shares = []
@@ -115,7 +115,7 @@ def _covered(
 
 def _conducted(
     power: FloatArray, thickness: FloatArray, bonded_above: set[int],
-    size_mm: tuple[float, float], bond: float, outside: float,
+    size_mm: FloatPair, bond: float, outside: float,
 ) -> FloatArray:  # fmt: skip
     """(nz, ny, nx) kelvin above the ambient: the conduction matrix, solved."""
     nz = len(power)

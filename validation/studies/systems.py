@@ -11,8 +11,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from codesign.base.columns import JsonObject
+from codesign.evaluators.platform import PlatformOptions
 from validation.studies import distserve, spad, splitwise
-from validation.studies.device_pools import claim_row, claims
+from validation.studies.device_pools import claim_row, claims, group_metrics, model_file
 from validation.studies.request_cases import DEPLOYMENTS_FILE, RequestCase, read_requests
 from validation.studies.requests import predict
 from validation.studies.study import Study, summarize
@@ -30,6 +31,7 @@ def run() -> Study:
         *splitwise.time_rows(),
         *splitwise.power_rows(),
         *distserve.rows(),
+        *scheduled_rows(),
     ]
     groups = list(dict.fromkeys(row["group"] for row in rows))
     return Study(
@@ -62,6 +64,21 @@ def sglang_rows() -> Iterator[JsonObject]:
         stated["source"],
         "imbalance of experts from its rates with even and with uneven loads (sglang.yaml)",
     )
+
+
+def scheduled_rows() -> Iterator[JsonObject]:
+    """Output tokens per second of chips that a compiler schedules."""
+    stated = claims()["scheduled"]
+    for claim in stated["rows"]:
+        metrics = group_metrics(
+            "decode", model_file(claim["model"]), stated["tokens"], claim["design"],
+            [claim["batch"]], PlatformOptions(attention="tensor"),
+        )  # fmt: skip
+        ours = float(metrics["throughput_tokens_per_s"][0])
+        name = f"{claim['model']} on {claim['design']['device']}, output tokens/s"
+        yield claim_row(
+            name, claim["group"], claim["tokens_per_s"], ours, claim["source"], claim["explained"]
+        )
 
 
 _NOTES = (

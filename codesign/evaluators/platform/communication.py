@@ -110,6 +110,22 @@ def message_time_s(
     return _OTHERS[message.collective](size, inner, outer, near, far, warm_up)
 
 
+def direct_message_s(message: Message, platform: Platform, element_bytes: Floats) -> FloatArray:
+    """(n,) time of one instance of a message of chips that write to all partners at once.
+
+    An all-reduce is a reduce-scatter, then an all-gather.
+    """
+    size, near, far = message.elements * element_bytes, platform.link, platform.network
+    if message.collective == "send":
+        times = (point_to_point_s(size, link, 0.0) for link in (near, far))
+        return mean_over_boundaries(message, platform, *times)
+    inner, outer = split_over_nodes(message.ranks, message.stride, platform.node_size)
+    passes = 2.0 if message.collective == "all_reduce" else 1.0
+    within = near.steps_s(passes, size * (inner - 1.0) / inner)
+    across = far.steps_s(passes, size * (outer - 1.0) / (inner * outer))
+    return np.where(inner > 1, within, 0.0) + np.where(outer > 1, across, 0.0)
+
+
 _Collective = Callable[[FloatArray, FloatArray, FloatArray, Link, Link, float], FloatArray]
 _OTHERS: dict[str, _Collective] = {
     "all_gather": all_gather_s,

@@ -54,7 +54,7 @@ from codesign.evaluators.platform.platform_request import UNDRAFTED
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.models.accounts.rents import rent_usd_per_hour
 from codesign.models.deployments.parallelism import REPLICA_DEGREES, SEARCHED_DEGREES
-from codesign.models.workload.model import LanguageModel
+from codesign.models.hardware.device import Device
 
 POLICIES: tuple[Policy, ...] = ("co-located", "chunked", "disaggregated")
 """Policies that serve requests which begin one by one."""
@@ -173,7 +173,7 @@ class DeploymentSearch:
         self._fixed = dict(fixed or {})
         self._most_devices = most_devices
         self._most_stages = MOST_STAGES if has_stages else 1
-        degrees = self._splits(self._request.language_model)
+        degrees = self._splits(list(evaluator.devices.values()))
         for name, degree in self._fixed.items():
             column = degrees[:, SEARCHED_DEGREES.index(name)]
             if degree not in column:
@@ -266,8 +266,11 @@ class DeploymentSearch:
         devices = {device: self.evaluator.devices[device]}
         return PlatformEvaluator(type(self._request)(**request), options, devices=devices)
 
-    def _splits(self, model: LanguageModel) -> IntArray:
+    def _splits(self, devices: Sequence[Device]) -> IntArray:
+        model = self._request.language_model
         most_stages = min(self._most_stages, model.num_hidden_layers)
+        if most_stages > 1 and any(device.device_class == "scheduled" for device in devices):
+            most_stages = model.num_hidden_layers
         return splits(model, range(1, most_stages + 1), self._most_devices)
 
     def _table(self, position: int) -> Instances:
@@ -275,7 +278,7 @@ class DeploymentSearch:
         variant = self.variants[position]
         request = self._request
         # Copies let more devices share the experts.
-        degrees = self._splits(variant.evaluator.workload.language_model)
+        degrees = self._splits([variant.device])
         for name, degree in self._fixed.items():
             degrees = degrees[degrees[:, SEARCHED_DEGREES.index(name)] == degree]
         if variant.copies:
@@ -420,7 +423,7 @@ class DeploymentSearch:
         if not len(fits):
             return (
                 f"the model does not fit {self._most_devices} devices in any split that divides "
-                "it, or no links join enough devices"
+                "it (--option most_devices=N tries more), or no links join enough devices"
             )
         times = {
             "first token": (fits.first_s, limits.time_to_first_token_s),

@@ -108,16 +108,17 @@ def rank_storage(sharding: Sharding) -> RankStorage:
 def footprint(sharding: Sharding, cached: CachedTokens) -> DeviceFootprint:
     """Weights, KV cache and states of the fullest device when the last token is generated.
 
+    A compiler of scheduled chips fills them evenly, whatever the stages.
+
     Limiting assumption: activations and buffers are not counted (see ``usable_memory``).
     """
     model, platform = sharding.model, sharding.platform
-    layers = np.ceil(model.num_hidden_layers / platform.pp) / model.num_hidden_layers
-    stored = rank_storage(sharding)
-    weights = stored.layers * layers + np.where(
-        platform.pp > 1,
-        np.maximum(stored.embedding, stored.head),
-        stored.embedding + stored.head,
-    )
+    stored, even = rank_storage(sharding), 1.0 / platform.pp
+    layers = np.ceil(model.num_hidden_layers * even) / model.num_hidden_layers
+    layers = np.where(platform.is_scheduled, even, layers)
+    ends = stored.embedding + stored.head
+    fullest_end = np.where(platform.pp > 1, np.maximum(stored.embedding, stored.head), ends)
+    weights = stored.layers * layers + np.where(platform.is_scheduled, ends * even, fullest_end)
     per_request = cached.of_prompt + cached.beams * cached.of_beam
     requests = platform.own_requests(platform.batch)
     held = per_request * requests + cached.of_prompt * cached.next_prompts

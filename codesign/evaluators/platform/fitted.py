@@ -18,7 +18,7 @@ import numpy as np
 
 from codesign.base.columns import Fields, FloatArray, FloatMap, FloatPair, JsonObject, StringList
 from codesign.base.records import frozen
-from codesign.evaluators.platform.communication import Message
+from codesign.evaluators.platform.communication import Message, direct_message_s
 from codesign.evaluators.platform.device_work import DeviceWork, Stream, Works
 from codesign.evaluators.platform.fitted_messages import ROW_BITS, FittedMessages
 from codesign.evaluators.platform.operator_time import OperatorTime
@@ -114,7 +114,11 @@ class FittedKernels(FittedMessages):
     def _launch(self, group: Works, phase: str) -> OperatorTime:
         bounds = [self.bound(operator) for operator in group]
         first = group[0]
-        once = _LAWS[first.kernel](self, group)
+        once = np.where(
+            self.platform.is_scheduled,
+            self._scheduled_s(group, bounds),
+            _LAWS[first.kernel](self, group),
+        )
         for factor in (phase, first.kernel, f"{first.kernel} {phase}"):
             once = once * self.platform.time_factors.get(factor, 1.0)
         whole_name = f"{first.kernel}{first.stream.name if first.stream else ''}"
@@ -126,6 +130,34 @@ class FittedKernels(FittedMessages):
         time_s = first.count * once
         draw = self._draw(group, time_s, bounds)
         return replace(bounds[0], name=name, time_s=time_s, draw=draw, **sums)
+
+    def _scheduled_s(self, group: Works, bounds: Sequence[OperatorTime]) -> FloatArray:
+        """(n,) time on scheduled chips: the longer of arithmetic and stream, after each step.
+
+        Norms and products wait for all of their input. The other elementwise operators and all
+        activations pass from unit to unit meanwhile.
+        """
+        platform, rates = self.platform, self.platform.rates
+        time_s = np.zeros_like(platform.tp)
+        for operator, bound in zip(group, bounds, strict=True):
+            if operator.kind not in ("vector", "gather"):
+                stored = _weight_bytes(self, operator)
+                # The chip of a drawn expert streams all of it.
+                read = np.maximum(
+                    operator.weight_bytes, operator.expert_elements * stored / platform.tp
+                )
+                widening = self.products(operator).multiply_bits / 8.0 / stored
+                streamed = read * np.maximum(widening, 1.0) + operator.kv_bytes
+                stream_s = streamed * self.residence.kept_s_per_byte / rates.stream_fraction
+                compute_s = bound.compute_s / operator.count / rates.burst_fraction
+                time_s = time_s + rates.step_latency_s + np.maximum(stream_s, compute_s)
+            elif operator.rule.role == "norm":
+                time_s = time_s + rates.step_latency_s
+        return time_s
+
+    def message_s(self, message: Message) -> FloatArray:
+        direct_s = direct_message_s(message, self.platform, ROW_BITS / 8.0)
+        return np.where(self.platform.is_scheduled, direct_s, super().message_s(message))
 
     def _draw(self, group: Works, time_s: FloatArray, bounds: Sequence[OperatorTime]) -> KernelDraw:
         """(n,) energy of one device in all instances of a kernel."""
@@ -232,6 +264,12 @@ class FittedRules(ServingRules):
 
     def timing_notes(self, device: Device) -> StringList:
         """Start of kernels, and errors of the laws against measurements."""
+        if device.device_class == "scheduled":
+            return [
+                "Profile fitted: a compiler sets each cycle of these chips. Nothing starts, and "
+                "the model fills all chips evenly.",
+                *describe_expected_error(device),
+            ]
         engine = self.options.engine_record
         between = "sampling and scheduling between steps cost nothing"
         started = {

@@ -71,6 +71,8 @@ class FittedMessages(Rooflines):
     ) -> FloatArray:
         """(n,) a law of a family of kernels, with the constants of each design's class of device.
 
+        Scheduled chips have no kernels: 0.
+
         Args:
             function: Takes the arguments, then the constants.
         """
@@ -78,6 +80,8 @@ class FittedMessages(Rooflines):
         classes = list(dict.fromkeys(map(str, column.values)))
 
         def values(name: str) -> FloatArray:
+            if name == "scheduled":
+                return np.zeros(len(column))
             constants: Any = load_constants(family, record, name)
             return function(*arguments, constants, **settings)
 

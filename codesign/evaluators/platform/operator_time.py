@@ -8,7 +8,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.records import frozen
-from codesign.evaluators.platform.communication import Message, message_time_s
+from codesign.evaluators.platform.communication import Message, direct_message_s, message_time_s
 from codesign.evaluators.platform.device_memory import Residence
 from codesign.evaluators.platform.device_work import DeviceWork, Works
 from codesign.evaluators.platform.platform import Platform
@@ -114,7 +114,9 @@ class Rooflines:
 
     def message_s(self, message: Message) -> FloatArray:
         """(n,) time of one instance of a message."""
-        return message_time_s(message, self.platform, self.options, self.send_warm_up_s)
+        time_s = message_time_s(message, self.platform, self.options, self.send_warm_up_s)
+        direct_s = direct_message_s(message, self.platform, self.platform.activation_bytes)
+        return np.where(self.platform.is_scheduled, direct_s, time_s)
 
     def message_joules(self, message: Message, once_s: FloatArray) -> FloatArray:
         """(n,) energy of a device in one instance of a message, in which it waits."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import Arrays, Column, FloatArray
+from codesign.base.columns import Arrays, BoolArray, Column, FloatArray
 from codesign.base.records import frozen
 from codesign.evaluators.platform.product_columns import ProductColumns
 from codesign.models.hardware.collective_times import Link
@@ -72,6 +72,11 @@ class Platform:
     def fast_bandwidth(self) -> FloatArray:
         """Peak bytes per second of a device's memory."""
         return np.asarray(self.rates.bandwidth_bytes_per_s)
+
+    @property
+    def is_scheduled(self) -> BoolArray:
+        """(n,) whether a compiler schedules each cycle of the device."""
+        return np.equal(self.device_class.lookup(lambda name: name == "scheduled"), 1.0)
 
     @property
     def power_watts(self) -> FloatArray:

@@ -30,7 +30,7 @@ from codesign.base.schema import (
     unstored_at,
 )
 
-DeviceClass = Literal["gpu", "igpu", "tpu", "npu", "cpu"]
+DeviceClass = Literal["gpu", "igpu", "tpu", "npu", "cpu", "scheduled"]
 LinkKind = Literal[
     "nvlink-3", "nvlink-4", "nvlink-5", "mesh", "pcie",
     "pcie-switch", "pcie-bridge", "pcie-host", "pcie-shared",
@@ -93,7 +93,8 @@ class Device(Record):
     """Name for people."""
     vendor: str
     device_class: DeviceClass
-    """Devices of a class share their efficiencies."""
+    """Devices of a class share their efficiencies. ``scheduled``: a compiler sets each cycle, so
+    nothing starts, and operators stream from a memory on the chip."""
     peak: dict[str, Rate] = Field(min_length=1)
     """Dense matrix FLOP/s by precision; integer operations count as FLOP."""
     n_cores: Positive | None = None
@@ -124,6 +125,12 @@ class Device(Record):
     """Seconds that a queued kernel takes which has next to nothing to do; None: none measured."""
     quantize_start: _Delay | None = None
     """Seconds more for a product of one row whose input is quantized first; None: none measured."""
+    step_latency: Annotated[_Delay | None, unstored_at(None)] = None
+    """Seconds in which a norm or a product passes a ``scheduled`` chip besides its stream; None:
+    not known, and not counted."""
+    stream_fraction: Annotated[Fraction | None, unstored_at(None)] = None
+    """Part of ``bandwidth`` at which weights reach the matrix units of a ``scheduled`` chip, in the
+    format in which they multiply; None: all of it."""
     clock: Annotated[float, quantity("GHz")] | None = None
     """Clock of the cores under load; None: none stated."""
     link_bandwidth: ByteRate | None = None

@@ -969,3 +969,18 @@ def test_a_lower_power_limit_costs_speed_and_saves_energy_and_is_in_range():
         serving(power_limit="500 W", profile="ideal")
     with pytest.raises(InputError, match="the file of groq-lpu states no power"):
         load_device("groq-lpu").check_power_limit(300.0)
+
+
+def test_a_scheduled_chip_takes_its_streams_steps_and_hops_and_is_filled_evenly():
+    name = "time_per_output_token_s"
+    chip = {"tensor_parallel": 8, "pipeline_parallel": 32, "weight_format": "int8"}
+    mixed = designs(device=["groq-lpu", "h100-sxm"], **{k: [v] * 2 for k, v in chip.items()})
+    found = build().evaluate(mixed, [name])
+    # Weights are stored in 8 bits and multiply in 16; 8 steps a layer, a norm and the head.
+    weights = 2.0 * (parameter_count(load_model("llama-3-8b")) - 128_256 * 4096)
+    latency = (32 * 8 + 2) * 4.23e-6 + (2 * 65 + 1) * 0.6e-6 + 31 * 1.8e-6
+    expected = weights / 8 / (0.23 * 80e12) + latency
+    assert found.metrics[name][0] == pytest.approx(expected, rel=0.02)
+    assert found.metrics[name][1] == metric(build(), name, **chip)[0]
+    assert found.violations["memory"][0] == pytest.approx(-0.843, abs=1e-3)
+    assert is_at_most(build().predict(mixed, [name])[name], found.metrics[name])

@@ -7,7 +7,14 @@ from typing import Generic, TypeAlias
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, StringArray, Strings, column_of
+from codesign.base.columns import (
+    BoolArray,
+    FloatArray,
+    StringArray,
+    Strings,
+    StringTuple,
+    column_of,
+)
 from codesign.base.records import frozen
 from codesign.models.machines.device.constants import load_constants
 from codesign.models.machines.device.corrections import KernelCase, MeasuredGroup, correction
@@ -80,7 +87,7 @@ class KernelFamily(Generic[Constants]):
     case: Callable[[KernelTable], KernelCase] | None = None
     corrects: Callable[[KernelTable], BoolArray] = _every_row
     transfer: float = 1.0
-    geometry: tuple[str, ...] = ()
+    geometry: StringTuple = ()
 
     def predict(self, table: KernelTable, constants: Constants | None = None) -> FloatArray:
         """(q,) predictions; NaN where a row is left out.

@@ -43,6 +43,8 @@ class DeviceRates:
         has_asynchronous_cores: 1 where matrix units fetch operands while threads do other work.
         host_bandwidth_bytes_per_s: Rate to the memory of its host, each way; NaN where none is
             stated.
+        step_latency_s: Seconds of a dependent step of a scheduled chip besides its stream.
+        stream_fraction: Part of its bandwidth at which weights reach its matrix units.
     """
 
     peak_16bit_flop_per_s: Floats
@@ -61,6 +63,8 @@ class DeviceRates:
     has_fp8: Floats = 0.0
     has_asynchronous_cores: Floats = 0.0
     host_bandwidth_bytes_per_s: Floats = np.nan
+    step_latency_s: Floats = 0.0
+    stream_fraction: Floats = 1.0
 
 
 def device_rates(lookup: Callable[[Callable[[Device], float]], Floats]) -> DeviceRates:
@@ -105,5 +109,7 @@ _STATED = {
     "clock_hz": ("clock", TYPICAL_CLOCK_HZ),
     "has_asynchronous_cores": ("has_asynchronous_cores", 0.0),
     "host_bandwidth_bytes_per_s": ("slow_bandwidth", np.nan),
+    "step_latency_s": ("step_latency", 0.0),
+    "stream_fraction": ("stream_fraction", 1.0),
 }
 """Key of each rate in a device's file, and what stands for one that is not stated."""

@@ -6,6 +6,7 @@ from functools import cache
 import numpy as np
 import pytest
 
+from codesign.models.machines.device.expected_error import SCHEDULED_ERROR
 from codesign.models.workload import load_model, parameter_count
 from codesign.models.workload.storage import kv_elements_per_token
 from validation.studies import distserve, spad, splitwise, systems
@@ -167,10 +168,12 @@ def test_the_study_has_every_claim_and_explains_every_cluster_and_chip():
     explained = [row for row in study.rows if row["explained"]]
     stated = claims()
     n_claims = len(stated["splitwise"]["clusters"]) + 2 + 2 + 1
+    n_claims += sum(bool(row["explained"]) for row in stated["scheduled"]["rows"])
     n_claims += len(stated["spad"]["speed"]) + len(stated["spad"]["clusters"])
     assert len(explained) == n_claims
     assert len({row["what"] for row in explained}) == n_claims
     errors = {row["group"]: row["median_absolute_error"] for row in study.summary}
     assert errors["Splitwise, mean power"] < 0.10
+    assert f"{errors['scheduled chips']:.0%} off in the median of 10 " in SCHEDULED_ERROR
     assert errors["DistServe, distserve, prefill"] < 0.20
     assert errors["DistServe, distserve, decode"] < 0.20

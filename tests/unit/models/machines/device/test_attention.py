@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codesign.base.errors import UnknownNameError
 from codesign.models.hardware.device import list_devices, load_device
 from codesign.models.machines.device.attention import (
     Attention,
@@ -188,15 +187,3 @@ def test_arrays_are_their_numbers_one_by_one():
     assert table.shape == (2, 3)
     one = replace(MACHINE, bandwidth_bytes_per_s=2e12)
     assert table[1, 2] == seconds(Attention(300.0, 1, 999, 8, 2, 128, 128), one)
-
-
-@pytest.mark.parametrize("family", ["attention", "mla"])
-@pytest.mark.parametrize("name", ["gpu", "tpu", "igpu", "npu", "cpu"])
-def test_every_class_of_devices_has_constants(family, name):
-    constants = load_constants(family, AttentionConstants, name)
-    assert all(value > 0 for value in constants.model_dump().values())
-
-
-def test_an_unknown_class_is_an_error():
-    with pytest.raises(UnknownNameError, match="attention kernels"):
-        load_constants("attention", AttentionConstants, "abacus")

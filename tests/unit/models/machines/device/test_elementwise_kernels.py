@@ -102,10 +102,3 @@ def test_time_grows_with_bytes_and_never_with_bandwidth(name, cache_bytes):
     beyond = SIZES > 3 * 40e6  # what does not fit into a cache comes from memory
     cached = stream_time_s(SIZES, rates, CONSTANTS)
     assert is_at_most((SIZES / cached)[beyond], rates.bandwidth_bytes_per_s)
-
-
-def test_other_classes_of_devices_have_no_limits_of_a_core():
-    for name in ("igpu", "npu", "cpu", "tpu"):
-        own = load_constants("elementwise", ElementwiseConstants, name)
-        assert min(own.stream_core, own.row_core) > 1e15
-        assert own.memory <= 1

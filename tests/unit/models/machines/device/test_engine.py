@@ -13,7 +13,6 @@ from codesign.models.machines.device.engine import (
     host_starts_s,
     list_engines,
     load_engine,
-    rank_wait_s,
 )
 from codesign.models.machines.device.experts import MULTIPLY_BITS
 
@@ -58,11 +57,6 @@ def test_only_large_messages_pass_the_host_at_a_share_of_its_rate():
     seconds = host_copy_s(size, 1.5 * size, np.array([[64e9], [np.nan]]), CONSTANTS)
     large = 3 * LARGE_MESSAGE_BYTES / 1.5
     np.testing.assert_allclose(seconds, [[0.0, large / 64e9], [0.0, large / 32e9]])
-
-
-def test_one_rank_waits_for_nobody_and_more_ranks_wait_longer():
-    seconds = rank_wait_s(np.array([1.0, 2.0, 8.0]), CONSTANTS)
-    assert seconds[0] == 0 and 0 < seconds[1] < seconds[2]
 
 
 def test_an_engine_is_a_file_with_a_source_and_a_range_of_each_constant(tmp_path):

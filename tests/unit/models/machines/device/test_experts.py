@@ -186,11 +186,3 @@ def test_an_even_draw_leaves_some_experts_idle():
     pairs, active = rank_load(4.0, 8.0, 2.0, 2.0)
     # 4 x 2 / 2 pairs; each of 4 experts misses all tokens with chance (3/4)**4.
     assert (float(pairs), float(active)) == pytest.approx((4.0, 4 * (1 - 0.75**4)))
-
-
-def test_other_classes_of_devices_have_no_limits_of_a_core():
-    for name in ("igpu", "npu", "cpu", "tpu"):
-        own = load_constants("experts", ExpertConstants, name)
-        assert own.load_bytes_per_cycle == 1e9
-        assert set(own.core_flop_per_cycle) == set(CONSTANTS.core_flop_per_cycle)
-        assert set(own.core_flop_per_cycle.values()) == {1e9}

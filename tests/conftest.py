@@ -1,6 +1,7 @@
 """What every test gets: each document that ``--json`` prints is checked against its schema."""
 
 import gc
+import itertools
 import json
 import os
 import re
@@ -20,6 +21,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 from codesign.answers import answer, json_values
+from codesign.base.loop_progress import LoopProgress
 from codesign.report.svg import text_width
 
 sys.dont_write_bytecode = False  # or each process would rewrite the assertions of all modules
@@ -171,3 +173,38 @@ def _overprinted_texts(path):
         for b in boxes[i + 1 :]
         if min(a[2], b[2]) - max(a[1], b[1]) > 2 and min(a[4], b[4]) - max(a[3], b[3]) > 2
     ]
+
+
+@pytest.fixture
+def ctrl_c(monkeypatch):
+    """Press Ctrl-C when loops over a subject have told of progress so many times."""
+
+    def press(after, subject="all evaluations"):
+        advance, times = LoopProgress.advance, itertools.count(1)
+
+        def interrupted(loop, n=1):
+            advance(loop, n)
+            if loop.subject == subject and next(times) == after:
+                raise KeyboardInterrupt
+
+        monkeypatch.setattr(LoopProgress, "advance", interrupted)
+
+    return press
+
+
+@pytest.fixture
+def told(monkeypatch):
+    """Subject, total and number done of each loop when it begins, then each step."""
+    steps, enter, advance = [], LoopProgress.__enter__, LoopProgress.advance
+
+    def entered(loop):
+        steps.append((loop.subject, loop.total, loop.done))
+        return enter(loop)
+
+    def advanced(loop, n=1):
+        steps.append((loop.subject, n))
+        advance(loop, n)
+
+    monkeypatch.setattr(LoopProgress, "__enter__", entered)
+    monkeypatch.setattr(LoopProgress, "advance", advanced)
+    return steps

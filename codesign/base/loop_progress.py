@@ -1,4 +1,4 @@
-"""Progress of the longest loop of this process, for messages meanwhile.
+"""Progress of the loops that run in this process, for bars and messages meanwhile.
 
 Loops that may take minutes tell it; nothing that they compute depends on it.
 """
@@ -6,11 +6,16 @@ Loops that may take minutes tell it; nothing that they compute depends on it.
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Collection, Iterator
 from typing import TypeVar
 
 Item = TypeVar("Item")
 
+_LATE_S = 30.0
+"""Period of the latest rate [ours]."""
+_CREDIBLE = 0.1
+"""Remaining times below this share of the time so far are not told [ours]."""
 _running: list[LoopProgress] = []
 
 
@@ -25,7 +30,8 @@ class LoopProgress:
 
     def __init__(self, subject: str, total: int, done: int = 0) -> None:
         self.subject, self.total, self.done = subject, total, done
-        self._earlier, self._began_s = done, time.monotonic()
+        self._begin = time.monotonic(), done
+        self._latest = deque([self._begin])
 
     def __enter__(self) -> LoopProgress:
         _running.append(self)
@@ -34,37 +40,36 @@ class LoopProgress:
     def __exit__(self, *_: object) -> None:
         _running.remove(self)
 
+    def advance(self, n: int = 1) -> None:
+        """Count ``n`` more as done."""
+        self.done += n
+        now = time.monotonic()
+        self._latest.append((now, self.done))
+        while self._latest[0][0] < now - _LATE_S:
+            self._latest.popleft()
+
     @property
     def left_s(self) -> float | None:
-        """Seconds that the rest will take at the mean rate so far; None before the first."""
-        n, elapsed_s = self.done - self._earlier, time.monotonic() - self._began_s
-        return elapsed_s / n * (self.total - self.done) if n else None
+        """Seconds that the rest will take at the slower of the mean and the latest rate.
+
+        None before the first, and below a tenth of the time so far: the last designs of a space
+        take longer than those that bounds excluded by the million.
+        """
+        now = time.monotonic()
+        starts = (self._begin, self._latest[0])
+        paces = [(now - since) / (self.done - done) for since, done in starts if done < self.done]
+        seconds = max(paces, default=0.0) * (self.total - self.done)
+        return seconds if paces and seconds >= _CREDIBLE * (now - self._begin[0]) else None
 
 
-def running_loop() -> LoopProgress | None:
-    """The outermost loop that runs now."""
-    return next(iter(_running), None)
+def running_loops() -> list[LoopProgress]:
+    """The loops that run now, the outermost first."""
+    return list(_running)
 
 
-def counted(items: Collection[Item], subject: str) -> Iterator[Item]:
-    """The items one after the other, each done when the next is asked for."""
-    with LoopProgress(subject, len(items)) as loop:
-        for element in items:
+def counted(elements: Collection[Item], subject: str) -> Iterator[Item]:
+    """The elements one after the other, each done when the next is asked for."""
+    with LoopProgress(subject, len(elements)) as loop:
+        for element in elements:
             yield element
-            loop.done += 1
-
-
-class FrontsProgress:
-    """Progress of a row of enumerations; this one tells nobody."""
-
-    def expect(self, n: int) -> None:
-        """``n`` more enumerations may come."""
-
-    def begin(self, label: str, n_designs: int) -> None:
-        """One begins."""
-
-    def end(self) -> None:
-        """One is done, or turned out not to be needed."""
-
-    def finish(self) -> None:
-        """No further call comes."""
+            loop.advance()

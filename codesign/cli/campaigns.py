@@ -155,7 +155,6 @@ def run(
     from codesign.answers.campaigns import RunAnswer
     from codesign.base import plugins
     from codesign.base.errors import MissingExtraError
-    from codesign.cli.progress import CampaignBars
     from codesign.report import exports
     from codesign.report.campaign_charts import convergence_chart, front_chart, front_picture
     from codesign.report.paper import save_chart
@@ -170,7 +169,7 @@ def run(
         )
     built = (plugins.load("trackers", key, "--track") for key in track or ())
     trackers = [tracker(campaign.definition.name, campaign.problem) for tracker in built]
-    campaign.run(CampaignBars(campaign), workers, execution, accept_changes, retry_failed, trackers)
+    campaign.run(workers, execution, accept_changes, retry_failed, trackers)
     results = campaign.results()
     front = campaign.front_results(results)
     written = [

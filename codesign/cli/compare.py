@@ -69,7 +69,6 @@ def compare(
     """
     from codesign.answers.comparisons import CompareAnswer
     from codesign.cli.figure import parse_width
-    from codesign.cli.progress import CampaignBars
     from codesign.insight.comparison import Comparison
     from codesign.report.comparison_document import evaluators_line
     from codesign.report.comparison_tables import shown_tables
@@ -83,7 +82,7 @@ def compare(
         execution = execution_of(
             comparison.definition.execution, executor=executor, timeout=timeout, retries=retries
         )
-        comparison.run(CampaignBars, workers, say, execution, accept_changes, retry_failed)
+        comparison.run(workers, say, execution, accept_changes, retry_failed)
     outcome = comparison.outcome(partial, workers, say)
     folder = comparison.folder
     written = _write_all(outcome, folder, form, width_mm)

@@ -40,14 +40,13 @@ def decide(
     from codesign.answers.decisions import DecideAnswer
     from codesign.answers.json_values import json_text
     from codesign.base.files import replacing
-    from codesign.cli.progress import EnumerationBar
     from codesign.insight.decisions.decide import check_decidable, decide_front, decisions_path
     from codesign.report import decisions
 
     began = time.perf_counter()
     campaign = api.load_campaign(name, folder)
     check_decidable(campaign.problem)
-    front = campaign.exact_front(workers, EnumerationBar())
+    front = campaign.exact_front(workers)
     decided = decide_front(campaign.problem, front, share(tolerance), campaign.variations)
     more, results = _context(campaign, began), campaign.exact_results(front)
     answer = DecideAnswer.describe(decided, **more)
@@ -161,7 +160,6 @@ def map_(
 
     from codesign import api
     from codesign.base.files import ending_of
-    from codesign.cli.progress import EnumerationBar
     from codesign.insight.decisions.decide import check_decidable, decide_front
     from codesign.insight.decisions.plane import leading_planes, plane_of
     from codesign.report.drawing import FORMATS
@@ -177,7 +175,7 @@ def map_(
     campaign = api.load_campaign(name, folder)
     problem = campaign.problem
     check_decidable(problem)
-    front = campaign.exact_front(workers, EnumerationBar())
+    front = campaign.exact_front(workers)
     store = campaign.variations
     find = partial(exact_front, folder=store)
     if is_page:

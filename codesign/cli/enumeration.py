@@ -76,7 +76,6 @@ def enumerate_(
         write = plugins.load("exports", _OTHER_ENDINGS.get(ending, ending), "--output")
     campaign = load_with(settings, name, folder)
     from codesign.answers.campaigns import EnumerateAnswer
-    from codesign.cli.progress import EnumerationBar
     from codesign.report.exact_front_tables import tables
     from codesign.search.enumeration.kept import keeping, usual_metrics
 
@@ -86,12 +85,10 @@ def enumerate_(
         names = tuple(name.strip() for name in keep.split(","))
         names = usual_metrics(campaign.problem) if names == ("usual",) else names
         keeping(campaign.problem, names, "--keep")  # wrong names are told before the first block
-    front = campaign.exact_front(workers, EnumerationBar(), executor, every_design)
+    front = campaign.exact_front(workers, executor, every_design)
     tighter = None
     if names:
-        tighter = campaign.kept_front(
-            names, workers, EnumerationBar("for tighter limits"), executor
-        )
+        tighter = campaign.kept_front(names, workers, executor)
     seconds = time.perf_counter() - began
     files = []
     if write is not None and output is not None:

@@ -46,7 +46,6 @@ def explain_front(
     from codesign.answers.front_explanation import ExplainFrontAnswer
     from codesign.base.files import write_text
     from codesign.base.processes import n_cores
-    from codesign.cli.progress import EnumerationBar, FrontsBar
     from codesign.insight.explanation import Fronts
     from codesign.insight.explanation import explain_front as explain
     from codesign.report import front_explanation
@@ -62,12 +61,12 @@ def explain_front(
     is_thorough = thorough or not campaign.problem.space.pools
     if not is_thorough:
         say("note: for a system, absent values and prices of limits are found by --thorough only")
-    front = campaign.exact_front(workers, EnumerationBar())
+    front = campaign.exact_front(workers)
     reference = campaign.exact_results(front).reference_point
     fronts = Fronts(
         campaign.problem, campaign.variations,
         workers or campaign.definition.workers or n_cores(),
-        partial(load_problem, campaign.path), FrontsBar(),
+        partial(load_problem, campaign.path),
     )  # fmt: skip
     explanation = explain(
         fronts, front, minimized(campaign.problem, reference), step / 100.0, share(tolerance),

@@ -1,29 +1,38 @@
-"""A line on stderr every 30 seconds that says how far a command has come.
+"""Progress of a command: bars on a terminal, a line on stderr every 30 seconds elsewhere.
 
-Every command has one, so that none is silent for long, also into a file or a pipe. Where a bar on a
-terminal shows the same, nothing is said; where there is no bar, the loop that runs is.
+Every command has them, so that none is silent for long, also into a file or a pipe.
 """
 
 from __future__ import annotations
 
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
-from codesign.base.loop_progress import running_loop
+from codesign.base.loop_progress import running_loops
+
+if TYPE_CHECKING:
+    from rich.live import Live
 
 EVERY_S = 30.0
 """Seconds between two lines."""
+_LOOK_S = 0.5
+"""Time after which a loop gets a bar: shorter ones need none [ours]."""
 
 
 class Heartbeat:
-    """Says at intervals how far a command has come.
+    """Says how far a command has come.
 
     Args:
         command: What it is called.
         every_s: Seconds between two lines.
+
+    Attributes:
+        is_silent: True if the user sees it without bars and lines.
     """
 
     def __init__(self, command: str, say: Callable[[str], None], every_s: float = EVERY_S) -> None:
@@ -31,9 +40,9 @@ class Heartbeat:
         self._begin = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
-        self.describe: Callable[[], str | None] = str
-        """How far the command has come, in words; empty if it does not know, and None if the
-        user sees it without them."""
+        self._bars: Live | None = None
+        self._drawing = threading.Lock()
+        self.is_silent = False
 
     def start(self) -> None:
         """Begin to say it."""
@@ -43,16 +52,40 @@ class Heartbeat:
         """Say no more."""
         self._over.set()
         self._thread.join()
+        self.hide()
+
+    def hide(self) -> None:
+        """Take the bars away, for something else to be printed."""
+        with self._drawing:
+            if self._bars is not None:
+                self._bars.stop()
+            self._bars = None
+
+    def _show(self) -> None:
+        from codesign.cli.progress import loop_bars
+
+        with self._drawing:
+            if self._bars is None:
+                self._bars = loop_bars()
+                self._bars.start()
 
     def _beat(self) -> None:
-        while not self._over.wait(self._every_s):
-            words = self.describe()
-            if words is not None:
-                elapsed = duration_words(time.monotonic() - self._begin)
-                loop = running_loop()
-                if not words and loop is not None and loop.total:
-                    words = words_of(loop.subject, loop.done, loop.total, loop.left_s)
-                self._say(": ".join(filter(None, [f"{self._command}, {elapsed}", words])))
+        last_s = self._begin
+        while not self._over.wait(min(self._every_s, _LOOK_S)):
+            loops, now_s = running_loops(), time.monotonic()
+            if self.is_silent:
+                continue
+            if loops and sys.stderr.isatty():
+                self._show()
+            elif now_s - last_s >= self._every_s:
+                last_s = now_s
+                words = [f"{self._command}, {duration_words(now_s - self._begin)}"]
+                words += [
+                    words_of(loop.subject, loop.done, loop.total, loop.left_s)
+                    for loop in loops[:1]
+                    if loop.total
+                ]
+                self._say(": ".join(words))
 
 
 def words_of(subject: str, done: float, total: float, left_s: float | None) -> str:
@@ -83,7 +116,7 @@ _heartbeat: ContextVar[Heartbeat | None] = ContextVar("heartbeat", default=None)
 
 @contextmanager
 def heartbeat(command: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Say at intervals, while the block runs, how far the command has come."""
+    """Say, while the block runs, how far the command has come."""
     heartbeat_now = Heartbeat(command, say, EVERY_S)
     token = _heartbeat.set(heartbeat_now)
     heartbeat_now.start()
@@ -94,8 +127,15 @@ def heartbeat(command: str, say: Callable[[str], None]) -> Iterator[None]:
         _heartbeat.reset(token)
 
 
-def describe_by(describe: Callable[[], str | None]) -> None:
-    """Let ``describe`` say from now on how far the running command has come."""
+def silence() -> None:
+    """Let the running command show by itself how far it has come."""
     heartbeat_now = _heartbeat.get()
     if heartbeat_now is not None:
-        heartbeat_now.describe = describe
+        heartbeat_now.is_silent = True
+
+
+def hide_bars() -> None:
+    """Take the bars of the running command away, for something else to be printed."""
+    heartbeat_now = _heartbeat.get()
+    if heartbeat_now is not None:
+        heartbeat_now.hide()

@@ -24,7 +24,7 @@ import typer
 from codesign.base.errors import InputError, check_known, needing_extra
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import spread
-from codesign.cli.heartbeat import describe_by
+from codesign.cli.heartbeat import silence
 from codesign.cli.output import report_stream
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ def serve_tools(
     with needing_extra("the MCP server", "mcp"):
         import anyio
         import mcp.server.stdio
-    describe_by(lambda: None)  # it serves until it is ended
+    silence()  # it serves until it is ended
     with TemporaryDirectory(prefix="codesign-") as private, suppress(KeyboardInterrupt):
 
         async def serve() -> None:

@@ -17,7 +17,7 @@ import typer
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.text import printable, shown_path
-from codesign.cli.heartbeat import heartbeat
+from codesign.cli.heartbeat import heartbeat, hide_bars
 
 if TYPE_CHECKING:
     from rich.console import (
@@ -115,8 +115,9 @@ def report(
     if as_json:
         from codesign.answers import json_values
 
-        document = json_values.stamped(answer())
-        print(json_values.json_text(document), file=report_stream())
+        document = json_values.json_text(json_values.stamped(answer()))
+        hide_bars()
+        print(document, file=report_stream())
         return
     print_tables(tables())
 
@@ -125,6 +126,7 @@ def print_tables(tables: Iterable[RenderableType]) -> None:
     """Print tables and paragraphs to the place of reports."""
     console = make_console()
     for table in tables:
+        hide_bars()
         console.print(table)
 
 
@@ -186,5 +188,6 @@ def terminal_width() -> int:
 
 def say(message: str) -> None:
     """A line for the person at the terminal; never part of a report."""
+    hide_bars()
     with suppress(OSError, ValueError):  # nobody can be told that standard error fails
         print(printable(message), file=sys.stderr)

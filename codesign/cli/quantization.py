@@ -56,8 +56,6 @@ def quantize(
 
     The table is written after each combination; interrupted, it goes on when run again.
     """
-    from codesign.cli.progress import SequenceBar
-
     with needing_extra("measuring a model", "accuracy"):
         from codesign.models.quantization.accuracy_table import (
             TableSettings,
@@ -71,8 +69,8 @@ def quantize(
     ]
     settings = TableSettings(model, text, context, sequences, calibration, seed, device)
     path = output or Path(f"accuracy-{model.resolve().name}.json")
-    with SequenceBar() as bar, _measuring(path):
-        table = measure_table(settings, choices, path, bar.start, bar.advance)
+    with _measuring(path):
+        table = measure_table(settings, choices, path)
     from codesign.answers.accuracy import QuantizeAnswer
     from codesign.report.accuracy_tables import measured_tables
 
@@ -105,8 +103,6 @@ def mix_formats(
     Weights and inputs are mixed. As many sequences again measure the mixtures that were chosen.
     The table is written after each measurement; interrupted, it goes on when run again.
     """
-    from codesign.cli.progress import SequenceBar
-
     with needing_extra("measuring a model", "accuracy"):
         from codesign.models.quantization.mixture_table import MixtureSettings, mixture_table
     names = tuple(dict.fromkeys(name.strip() for name in formats.split(",")))
@@ -115,8 +111,8 @@ def mix_formats(
     )
     path = output or Path(f"mixtures-{model.resolve().name}.json")
     limits = numbers("--average-bits", average_bits, above=0) if average_bits else []
-    with SequenceBar() as bar, _measuring(path):
-        table = mixture_table(settings, limits, divergence, path, bar.start, bar.advance)
+    with _measuring(path):
+        table = mixture_table(settings, limits, divergence, path)
     from codesign.answers.accuracy import MixFormatsAnswer
     from codesign.report.accuracy_tables import mixture_tables
 

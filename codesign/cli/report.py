@@ -11,7 +11,7 @@ import typer
 
 from codesign.base.text import shown_path
 from codesign.cli.campaigns import Folder, Name
-from codesign.cli.heartbeat import describe_by
+from codesign.cli.heartbeat import silence
 from codesign.cli.output import AsJson, report, say
 from codesign.cli.tolerance import Tolerance, share
 
@@ -70,7 +70,8 @@ def report_page(
         tolerance=share(tolerance), every_s=every,
     )  # fmt: skip
     state = write()
-    describe_by(lambda: None if every else "")
+    if every is not None:
+        silence()
     while every is not None and state == "running":
         say(f"wrote {shown_path(path)}; again in {every:g} s while the campaign runs")
         time.sleep(every)

@@ -11,7 +11,7 @@ from codesign.base.errors import InputError, needing_extra
 from codesign.base.records import drop_none
 from codesign.cli.campaigns import Folder
 from codesign.cli.flags import naming
-from codesign.cli.heartbeat import describe_by
+from codesign.cli.heartbeat import silence
 from codesign.cli.output import say
 
 _FLAGS = {"model": "--model", "phase": "--phase", "trace": "--workload"}
@@ -68,7 +68,7 @@ def serve(
         )
     session.warm_up()  # before the page asks
     listener, token = server.listen(port), server.new_token()
-    describe_by(lambda: None)  # it serves until it is ended
+    silence()  # it serves until it is ended
     with suppress(KeyboardInterrupt):
         say(f"http://{server.HOST}:{listener.getsockname()[1]}/{token}/  (Ctrl-C ends it)")
         server.serve(session, listener, token)

@@ -9,7 +9,7 @@ import typer
 
 from codesign.base.errors import InputError
 from codesign.cli.campaigns import Folder, Name
-from codesign.cli.heartbeat import describe_by
+from codesign.cli.heartbeat import silence
 from codesign.cli.output import AsJson, make_console, report, report_stream, say
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def watch(
         frame = look.frame()
         report(as_json, lambda: watch_answer(frame), lambda: frame_tables(frame))
     else:
-        describe_by(lambda: None)  # the frames say it
+        silence()  # the frames say it
         frame = _live(look, interval)
     if frame.status.state == "stopped":
         say(f"note: nobody runs this campaign; 'codesign run {name}' goes on")

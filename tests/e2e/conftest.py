@@ -6,6 +6,8 @@ import signal
 
 import pytest
 
+from codesign.base.loop_progress import LoopProgress
+
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
 
@@ -27,17 +29,9 @@ def browser():
         opened.close()
 
 
-class _StopsEarly:
-    """A person who presses Ctrl-C after the first batch."""
-
-    def sample(self, total, done): ...
-
-    def start(self, total, done): ...
-
-    def advance(self, *told):
+def _press_ctrl_c(loop, n=1):
+    if loop.subject == "all evaluations":
         raise KeyboardInterrupt
-
-    def finish(self): ...
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -79,8 +73,9 @@ def break_off():
     """Run a campaign for one batch; its folder."""
 
     def run(campaign):
-        with pytest.raises(KeyboardInterrupt):
-            campaign.run(_StopsEarly())
+        with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(LoopProgress, "advance", _press_ctrl_c)
+            campaign.run()
         return campaign.folder
 
     return run

@@ -150,39 +150,21 @@ def test_what_tighter_limits_may_bring_to_the_front_is_kept_and_told(capsys):
     assert "points for tighter limits" in capsys.readouterr().out
 
 
-class _CtrlC:
-    """A progress bar during which somebody presses Ctrl-C."""
-
-    def __init__(self):
-        self.blocks = 0
-
-    def start(self, total, done):
-        self.done_before = done
-
-    def advance(self, n):
-        self.blocks += 1
-        if self.blocks == 3:
-            raise KeyboardInterrupt
-
-    def finish(self):
-        pass
-
-
-def test_interrupted_it_says_how_to_go_on_and_goes_on(capsys, monkeypatch):
+def test_interrupted_it_says_how_to_go_on_and_goes_on(capsys, monkeypatch, told, ctrl_c):
     _write("long")
     whole = _json(capsys, "enumerate", "long", "--folder", "undisturbed")
     monkeypatch.setattr("codesign.search.enumeration.enumerate._LEAST_ROOTS", 1)
-    monkeypatch.setattr("codesign.cli.progress.EnumerationBar", _CtrlC)
+    ctrl_c(3, "designs")
     assert main(["enumerate", "long", "--workers", "1", "--json"]) == 130
     out, err = capsys.readouterr()
     assert out == ""
     assert "'codesign enumerate long', goes on from there" in err
     assert [path.suffix for path in Path("runs/long").iterdir()] == [".part"]
-    again = _CtrlC()
-    again.blocks = 3
-    monkeypatch.setattr("codesign.cli.progress.EnumerationBar", lambda *_: again)
+    told.clear()
     front = _json(capsys, "enumerate", "long", "--workers", "2")
-    assert again.done_before > 0
+    subject, total, done_before = told[0]
+    assert (subject, total) == ("designs", front["n_designs"])
+    assert done_before > 0
     for name in ("points", "hypervolume", "n_front_designs"):
         assert front[name] == whole[name]
     assert front["n_evaluated"] + front["n_repeated"] + front["n_excluded"] == front["n_designs"]
@@ -190,11 +172,11 @@ def test_interrupted_it_says_how_to_go_on_and_goes_on(capsys, monkeypatch):
     assert [name[:5] for name in names] == ["exact", "manif"]
 
 
-def test_interrupted_with_metrics_to_keep_it_names_them(capsys, monkeypatch):
+def test_interrupted_with_metrics_to_keep_it_names_them(capsys, monkeypatch, ctrl_c):
     _write("long")
     _json(capsys, "enumerate", "long")
     monkeypatch.setattr("codesign.search.enumeration.enumerate._LEAST_ROOTS", 1)
-    monkeypatch.setattr("codesign.cli.progress.EnumerationBar", lambda *_: _CtrlC())
+    ctrl_c(3, "designs")
     assert main(["enumerate", "long", "--workers", "1", "--keep", "area_mm2, unit_cost_usd"]) == 130
     err = " ".join(capsys.readouterr().err.split())
     assert "'codesign enumerate long --keep area_mm2,unit_cost_usd', goes on from there" in err

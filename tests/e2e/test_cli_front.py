@@ -135,8 +135,8 @@ def test_processes_find_the_same_front_of_a_variation(folder, monkeypatch):
     path = folder / "runs" / "tiny.yaml"
     problem = load_problem(path)
     moved = Variation(slack=(("capacity", 0.05),), constraints=(("tdp_watts <= 300", None),))
-    alone = Fronts(problem).find(moved, "alone")
-    together = Fronts(problem, workers=2, rebuild=partial(load_problem, path)).find(moved, "two")
+    alone = Fronts(problem).find(moved)
+    together = Fronts(problem, workers=2, rebuild=partial(load_problem, path)).find(moved)
     np.testing.assert_array_equal(alone.objectives, together.objectives)
     np.testing.assert_array_equal(alone.rows, together.rows)
 
@@ -167,4 +167,4 @@ def test_a_process_that_is_lost_is_said(folder, monkeypatch):
     problem = load_problem(folder / "runs" / "tiny.yaml")
     fronts = Fronts(problem, workers=2, rebuild=partial(os._exit, 3))
     with fronts.side_by_side(), pytest.raises(JobError, match="ended with code 3; run again"):
-        fronts.each(lambda moved: fronts.find(moved, "lost"), [Variation(), Variation()])
+        fronts.each(fronts.find, [Variation(), Variation()], "fronts")

@@ -29,7 +29,7 @@ from codesign.search.campaign.campaign_definition import (
     ResolvedDefinition,
     load_definition,
 )
-from codesign.search.campaign.executor import Quiet, Recorder
+from codesign.search.campaign.executor import Recorder
 from codesign.search.campaign.farm import Farm
 from codesign.search.campaign.loop import Plan
 from codesign.search.campaign.reference import minimized
@@ -106,7 +106,7 @@ def _hypervolumes(
     with open_store(path, writing=True) as store:
         reference = minimized(resolved.problem, store.meta["reference_point"])
         plan = Plan(resolved, store.layout, reference, resolved.problem.evaluate)
-        recorder = Recorder(store, definition.budget, Quiet())
+        recorder = Recorder(store, definition.budget)
         execute_in_flight(plan, range(len(definition.runs)), recorder, farm)
         return [count.hypervolume for count in store.counts()]
 

@@ -33,7 +33,6 @@ def conclusions(
     are kept in the folders of the campaigns osworld-*, so that a second look takes no time.
     """
     from codesign.base.processes import n_cores
-    from codesign.cli.progress import FrontsBar
     from codesign.search.campaign.status import results_folder
     from validation.conclusions import CLAIMS, answer_claims, conclusions_page
     from validation.conclusions.setting import FrontStore
@@ -42,7 +41,7 @@ def conclusions(
     claims = {claim.key: claim for claim in CLAIMS}
     for name in names or ():
         check_known("claim", name, claims)
-    store = FrontStore(results_folder(folder), workers or n_cores(), FrontsBar())
+    store = FrontStore(results_folder(folder), workers or n_cores())
     answers = answer_claims(store, [claims[name] for name in names or claims])
     if output is not None:
         words = ["python -m validation conclusions", *(names or [])]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -10,7 +9,7 @@ import typer
 
 from codesign.base.columns import StringList
 from codesign.base.errors import InputError, mistakes_at
-from codesign.cli.heartbeat import describe_by
+from codesign.base.loop_progress import counted
 from codesign.cli.output import print_tables, say
 from validation.commands.study_page import Output, check_output
 
@@ -46,10 +45,7 @@ def studies(
 
     check_output(output)
     if table is None:
-        studies = []
-        for name in names or STUDIES:
-            describe_by(partial("study {}".format, name))
-            studies.append(run_study(name, seed, size))
+        studies = [run_study(name, seed, size) for name in counted(names or [*STUDIES], "studies")]
     elif names is None or len(names) != 1:
         raise InputError("expected one study, kernels, requests, arrivals or throughput", "--table")
     else:

@@ -9,6 +9,7 @@ import numpy as np
 
 from codesign.base.columns import IntArray
 from codesign.base.errors import InfeasibleError
+from codesign.base.loop_progress import counted
 from codesign.base.records import frozen
 from codesign.models.workload.lowering import Phase
 from codesign.report.labels import design_words
@@ -109,9 +110,8 @@ def answer_claims(
     Raises:
         InfeasibleError: Nothing is feasible at the campaigns' cap in one of these settings.
     """
-    answers = [_ClaimInSetting(store, claim, base).answer() for claim in claims for base in bases]
-    store.progress.finish()
-    return answers
+    pairs = [(claim, base) for claim in claims for base in bases]
+    return [_ClaimInSetting(store, *pair).answer() for pair in counted(pairs, "claims")]
 
 
 class _ClaimInSetting:

@@ -11,7 +11,6 @@ from typing import Any, Literal, TypeAlias
 from codesign import api
 from codesign.base import resources
 from codesign.base.columns import StringTuple, Value
-from codesign.base.loop_progress import FrontsProgress
 from codesign.base.records import frozen
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.insight.explanation import Fronts, Variation
@@ -92,12 +91,10 @@ class FrontStore:
 
     Attributes:
         folder: In which each campaign has its folder; None: fronts are not kept.
-        progress: Told of every enumeration.
     """
 
     folder: Path | None = None
     workers: int = 1
-    progress: FrontsProgress = field(default_factory=FrontsProgress)
     _varied: dict[tuple[Setting, Phase], Fronts] = field(default_factory=dict)
     _exact_fronts: dict[tuple[Setting, Phase, Variation], ExactFront | None] = field(
         default_factory=dict
@@ -114,10 +111,8 @@ class FrontStore:
         None: nothing is feasible."""
         key = (setting, phase, variation or Variation())
         if key not in self._exact_fronts:
-            self.progress.expect(1)
-            label = f"{phase}, {setting.profile} {setting.label}"
             fronts = self._fronts(setting, phase)
-            front = fronts.find(key[2], label)
+            front = fronts.find(key[2])
             if front is not None:
                 theirs, ours = key[2].apply(fronts.problem).space, fronts.problem.space
                 front = replace(front, rows=recoded(front.rows, theirs, ours))
@@ -132,7 +127,6 @@ class FrontStore:
                 folder=(self.folder and self.folder / setting.campaign(phase) / "variations"),
                 workers=self.workers,
                 rebuild=partial(problem_of, setting, phase),
-                progress=self.progress,
             )
         return self._varied[key]
 

@@ -30,7 +30,7 @@ from codesign.insight.comparison.truth import (
     exact_truth,
     published_truth,
 )
-from codesign.search.campaign import Campaign, CampaignStatus, Interrupted, Progress, Results
+from codesign.search.campaign import Campaign, CampaignStatus, Interrupted, Results
 from codesign.search.campaign.current_inputs import library_versions
 from codesign.search.campaign.execution_settings import Execution
 from codesign.search.campaign.manifest import Origin, digest_of, list_files, results_digest
@@ -110,7 +110,6 @@ class Comparison:
 
     def run(
         self,
-        progress: Callable[[Campaign], Progress | None] | None = None,
         workers: int | None = None,
         tell: Tell = lambda line: None,
         execution: Execution | None = None,
@@ -120,7 +119,6 @@ class Comparison:
         """Start the comparison or continue it, to the same results in either case.
 
         Args:
-            progress: Makes what is told of every durable batch of a campaign.
             workers: Processes; the definition's number, or one per core, if None.
             tell: Is told in one line which problem comes next.
             execution: How designs are evaluated; as the definition says if None.
@@ -149,9 +147,8 @@ class Comparison:
             write_text(path, text)
             try:
                 # What is complete is only compared with the definition.
-                watcher = progress(campaign) if progress and not is_done else None
                 retries = retry_failed and not campaign.store_path.exists()
-                campaign.run(watcher, workers, execution, accept_changes, retries)
+                campaign.run(workers, execution, accept_changes, retries)
             except Interrupted:
                 raise Interrupted(
                     f"stopped; what was done is stored in {self.folder}, "

@@ -131,8 +131,7 @@ class Absences:
         places = {
             (c, value): None for choice, value in absent_values for c in self._places(choice, value)
         }
-        self._fronts.progress.expect(len(places))
-        slices = self._fronts.each(lambda place: self._part(*place), list(places))
+        slices = self._fronts.each(lambda place: self._part(*place), list(places), "absent values")
         part_at = dict(zip(places, slices, strict=True))
         sharing: dict[str, dict[Value, BoolArray]] = {}
         absences = []
@@ -164,8 +163,7 @@ class Absences:
         problem = self._fronts.problem
         parameter = problem.space.parameters[column]
         variation = Variation(fixed=((parameter.name, value),))
-        value_text = "none" if value is None else parameter.show(value)
-        front = self._fronts.find(variation, f"{parameter.name} = {value_text}", self._wanted)
+        front = self._fronts.find(variation, self._wanted)
         space = variation.apply(problem).space
         if front is not None:
             front = replace(front, rows=recoded(front.rows, space, problem.space))

@@ -120,16 +120,13 @@ def explain_front(
     choices = listed
     absences: list[Absence] = []
     began = time.perf_counter()
-    try:
-        with fronts.side_by_side():
-            if is_thorough:
-                choices, absences = Absences(fronts, front, kept_places, measure).explain(listed)
-            else:
-                unpriced |= {limit.text: NOT_ASKED for limit in movable}
-                movable = ()
-            prices = prices_of(fronts, front, movable, reference, step)
-    finally:
-        fronts.progress.finish()
+    with fronts.side_by_side():
+        if is_thorough:
+            choices, absences = Absences(fronts, front, kept_places, measure).explain(listed)
+        else:
+            unpriced |= {limit.text: NOT_ASKED for limit in movable}
+            movable = ()
+        prices = prices_of(fronts, front, movable, reference, step)
     return FrontExplanation(
         problem=problem,
         front=front,

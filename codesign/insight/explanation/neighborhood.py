@@ -77,7 +77,7 @@ def neighborhood(problem: Problem, rows: IntArray, metrics: Strings) -> Neighbor
             began_s = time.monotonic()
             batch = moved[loop.done : loop.done + n_of_part]
             batches.append(problem.evaluate(batch, names))
-            loop.done += len(batch)
+            loop.advance(len(batch))
             n_of_part *= 2 if time.monotonic() - began_s < _SOON_S else 1
     observed = Observations.joined(batches)
     return Neighborhood(

@@ -140,9 +140,8 @@ def prices_of(
         step: Share of each limit by which it is moved, above 0 and below 1.
     """
     wide = shared_reference(fronts.problem, front, limits, reference, step)
-    fronts.progress.expect(3 * len(limits))
     pricing = _Pricing(fronts, front, wide, step)
-    limit_prices = tuple(fronts.each(pricing.price, limits))
+    limit_prices = tuple(fronts.each(pricing.price, limits, "limits"))
     return Prices(step, wide, front.hypervolume(wide), limit_prices)
 
 
@@ -176,12 +175,10 @@ class _Pricing:
         """
         if limit.source == "evaluator" or self._moves_designs(limit):
             # Without it designs would count that the evaluator's model does not cover.
-            self.fronts.progress.end()
-            looser = self._loosened(limit, self.step, f"{limit.text}, looser")
+            looser = self._loosened(limit, self.step)
             return looser, "not within the step" if self._is_front(looser) else "binds", None
-        without = self._loosened(limit, None, f"without {limit.text}")
+        without = self._loosened(limit, None)
         if self._is_front(without):
-            self.fronts.progress.end()
             return self.front.objectives, "free", None
         looser = self._looser_of(limit, without)
         if not self._is_front(looser):
@@ -199,24 +196,23 @@ class _Pricing:
         """The front with a looser limit, from that without it where that tells."""
         j = _bounded_column(self.fronts.problem, limit)
         if j is None or without is None:
-            return self._loosened(limit, self.step, f"{limit.text}, looser")
-        self.fronts.progress.end()
+            return self._loosened(limit, self.step)
         objective = self.fronts.problem.objectives[j]
         number = metric_amount(limit, limit.bound_loosened_by(self.step), objective.metric)
         column, bound = without[:, j], objective.flipped(number)
         return without[column < bound if limit.is_strict else column <= bound]
 
-    def _loosened(self, limit: Limit, step: float | None, label: str) -> FloatArray | None:
+    def _loosened(self, limit: Limit, step: float | None) -> FloatArray | None:
         """(p, m) the front with a looser limit, or without it."""
         if self._moves_designs(limit):
-            return _points(self.fronts.find(limit.moved(step), label))
+            return _points(self.fronts.find(limit.moved(step)))
         column = _bounded_column(self.fronts.problem, limit)
         points = self.front.objectives.copy()
         if column is not None:
             points[:, column] = -_FAR
         improvement = WantedPart(f"new of {limit} {step}", partial(_always, points), False)
         variation = replace(limit.moved(step), is_only_new=True)
-        fresh = self.fronts.find(variation, label, improvement)
+        fresh = self.fronts.find(variation, improvement)
         if fresh is None:
             return self.front.objectives
         union = np.unique(np.concatenate([self.front.objectives, fresh.objectives]), axis=0)
@@ -253,9 +249,8 @@ class _Pricing:
         if len(points) == len(self.front) or (is_filter and len(points)):
             # Of fewer designs no more can be non-dominated, and every point is still there; or what
             # is gone dominated only what is gone as well.
-            self.fronts.progress.end()
             return self.front.objectives[points]
-        return _points(self.fronts.find(variation, f"{limit.text}, tighter"))
+        return _points(self.fronts.find(variation))
 
     def _move(self, limit: Limit, front: FloatArray | None, step: float) -> Move:
         number = limit.bound_loosened_by(step)

@@ -18,7 +18,7 @@ from codesign.base.columns import ArrayDict, Arrays, Columns, Fields, FloatMap, 
 from codesign.base.errors import CodesignError, InfeasibleError, InputError, JobError
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.forwarding import forwarded
-from codesign.base.loop_progress import FrontsProgress
+from codesign.base.loop_progress import counted
 from codesign.base.records import frozen
 from codesign.search.derived_metrics import definitions_of
 from codesign.search.enumeration import ExactFront, WantedPart, enumerate_front, exact_front
@@ -158,7 +158,6 @@ class Fronts:
     Attributes:
         folder: Where fronts are kept; None: nowhere.
         rebuild: How a worker gets the problem; without it there is one process.
-        progress: Told of every enumeration.
         n_enumerated: Fronts asked for so far.
     """
 
@@ -166,19 +165,17 @@ class Fronts:
     folder: Path | None = None
     workers: int = 1
     rebuild: Rebuild | None = None
-    progress: FrontsProgress = field(default_factory=FrontsProgress)
     n_enumerated: int = 0
     _executor: LocalExecutor | None = None
     _counting: threading.Lock = field(default_factory=threading.Lock)
 
     def find(
-        self, variation: Variation, label: str, varied_part: WantedPart | None = None
+        self, variation: Variation, varied_part: WantedPart | None = None
     ) -> ExactFront | None:
         """The exact front of a variation; None if it holds no feasible design that is wanted.
 
         Args:
             variation: What is different; the space must not become empty.
-            label: For the progress.
             varied_part: The part of the front that matters; all of it if None.
 
         Raises:
@@ -186,7 +183,6 @@ class Fronts:
             JobError: The enumeration failed.
         """
         varied = variation.apply(self.problem)
-        self.progress.begin(label, varied.space.size)
         try:
             if self._executor is None:
                 rebuild: Callable[[], Problem] | None = None
@@ -211,7 +207,6 @@ class Fronts:
         finally:
             with self._counting:
                 self.n_enumerated += 1
-            self.progress.end()
 
     @contextmanager
     def side_by_side(self) -> Iterator[None]:
@@ -228,19 +223,21 @@ class Fronts:
             self._executor = None
 
     def each(
-        self, function: Callable[[_Item], _Answer], arguments: Sequence[_Item]
+        self, function: Callable[[_Item], _Answer], arguments: Sequence[_Item], subject: str
     ) -> list[_Answer]:
         """Results of a function that asks for fronts, for every item in order.
 
         Args:
             function: Called by several threads within :meth:`side_by_side`.
             arguments: Independent of one another.
+            subject: Words for them, for the progress.
         """
         if self._executor is None:
-            return [function(argument) for argument in arguments]
+            return [function(argument) for argument in counted(arguments, subject)]
         threads = ThreadPoolExecutor(self.workers)
         try:
-            return list(threads.map(function, arguments))
+            answers = threads.map(function, arguments)
+            return [next(answers) for _ in counted(arguments, subject)]
         finally:
             threads.shutdown(wait=False, cancel_futures=True)
 

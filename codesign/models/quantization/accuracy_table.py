@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import platform
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, astuple
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +20,7 @@ from pydantic import TypeAdapter
 from codesign.base.columns import Fields, JsonObject
 from codesign.base.errors import InputError
 from codesign.base.files import check_place, write_text
+from codesign.base.loop_progress import LoopProgress
 from codesign.base.records import frozen
 from codesign.models.quantization.block_formats import find_block_format
 from codesign.models.quantization.measured import MeasuredRow
@@ -73,15 +74,11 @@ def measure_table(
     settings: TableSettings,
     choices: Sequence[FormatChoice],
     output: Path,
-    start: Callable[[int, int], None] = lambda total, done: None,
-    advance: Callable[[], None] = lambda: None,
 ) -> JsonObject:
     """The table of all choices; those that the output has already are not measured again.
 
     Args:
         output: File of the table, in JSON.
-        start: Told the number of sequences over all choices, and how many are done.
-        advance: Told of each sequence.
 
     Raises:
         InputError: Model, text or output cannot be used; nothing is written.
@@ -101,13 +98,14 @@ def measure_table(
     table = stored_table(output, head, rows=MeasuredRow)
     rows = {tuple(row[key] for key in _KEYS): row for row in table["rows"]}
     wanted_choices = {astuple(choice): choice for choice in choices}
-    n_done = sum(key in rows for key in wanted_choices)
-    start(len(wanted_choices) * settings.n_evaluation, n_done * settings.n_evaluation)
-    for key, choice in wanted_choices.items():
-        if key not in rows:
+    missing = [key for key in wanted_choices if key not in rows]
+    n, n_missing = (len(keys) * settings.n_evaluation for keys in (wanted_choices, missing))
+    with LoopProgress("sequences", n, n - n_missing) as loop:
+        for key in missing:
+            choice = wanted_choices[key]
             calibration = sequences.calibration.to(decoder.device)
             trial = quantized(decoder, choice, calibration, settings.seed)
-            fidelity = measure(decoder, trial, sequences.evaluation, settings.seed, advance)
+            fidelity = measure(decoder, trial, sequences.evaluation, settings.seed, loop.advance)
             if not all(map(math.isfinite, asdict(fidelity.perplexity).values())):
                 raise InputError(
                     f"{settings.model}: its perplexity with {choice} is not finite: "

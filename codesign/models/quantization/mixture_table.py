@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from operator import itemgetter
 from pathlib import Path
 
 from codesign.base.columns import FloatSequence, JsonObject, StringTuple
 from codesign.base.errors import InputError
+from codesign.base.loop_progress import LoopProgress
 from codesign.base.records import frozen
 from codesign.models.format_mixture import mixture_name
 from codesign.models.quantization.accuracy_table import (
@@ -61,8 +62,6 @@ def mixture_table(
     average_bits: FloatSequence,
     divergence_nats: float | None,
     output: Path,
-    start: Callable[[int, int], None] = lambda total, done: None,
-    advance: Callable[[], None] = lambda: None,
 ) -> JsonObject:
     """Sensitivities of all products, and the best mixture for each limit.
 
@@ -72,8 +71,6 @@ def mixture_table(
         average_bits: Limits on the bits of a weight on average.
         divergence_nats: Limit on the divergence; None: none.
         output: File of the table, in JSON.
-        start: Told how many measurements of products there are, and how many are done.
-        advance: Told of each of these measurements.
 
     Raises:
         InputError: Something cannot be used, or a limit cannot be kept.
@@ -99,16 +96,17 @@ def mixture_table(
     n_done = sum(
         name in sensitivity.divergence_nats for sensitivity in known for name in settings.formats
     )
-    start(len(products(decoder)) * len(settings.formats), n_done)
+    n_products = len(products(decoder)) * len(settings.formats)
 
     def keep(so_far: Sequence[Sensitivity]) -> None:
         table["sensitivities"] = [asdict(sensitivity) for sensitivity in so_far]
         write_table(table, output)
-        advance()
+        loop.advance()
 
-    everything = sensitivities(
-        decoder, settings.formats, calibration, to_choose, settings.algorithm, known, keep
-    )
+    with LoopProgress("products in each format", n_products, n_done) as loop:
+        everything = sensitivities(
+            decoder, settings.formats, calibration, to_choose, settings.algorithm, known, keep
+        )
     measured = [sensitivity.measure(settings.formats) for sensitivity in everything]
     mixtures = [best_mixture(measured, bits) for bits in average_bits]
     if divergence_nats is not None:

@@ -6,7 +6,6 @@ from codesign.search.campaign.campaign_definition import (
     ResolvedDefinition,
     load_definition,
 )
-from codesign.search.campaign.executor import Progress
 from codesign.search.campaign.observations import Run, RunStatus
 from codesign.search.campaign.results import Results
 from codesign.search.campaign.status import CampaignStatus, list_campaigns
@@ -17,7 +16,6 @@ __all__ = [
     "CampaignStatus",
     "Definition",
     "Interrupted",
-    "Progress",
     "ResolvedDefinition",
     "Results",
     "Run",

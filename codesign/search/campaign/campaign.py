@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -34,7 +34,7 @@ from codesign.search.campaign.current_inputs import CurrentInputs, library_versi
 from codesign.search.campaign.exact_results import front_results
 from codesign.search.campaign.execution import Job
 from codesign.search.campaign.execution_settings import Execution
-from codesign.search.campaign.executor import Progress, Quiet, Recorder
+from codesign.search.campaign.executor import Recorder
 from codesign.search.campaign.guarded_evaluation import LOG, enumerated_problem, load_enumerated
 from codesign.search.campaign.manifest import (
     Origin,
@@ -65,7 +65,6 @@ from codesign.search.campaign.store_file import STORE, create_store, open_store
 from codesign.search.campaign.stored_inputs import stored_problem
 from codesign.search.campaign.tracker import Tracker
 from codesign.search.enumeration import (
-    EnumerationProgress,
     ExactFront,
     KeptFront,
     exact_front,
@@ -187,7 +186,6 @@ class Campaign:
 
     def run(
         self,
-        progress: Progress | None = None,
         workers: int | None = None,
         execution: Execution | None = None,
         accept_changes: bool = False,
@@ -197,7 +195,6 @@ class Campaign:
         """Start the campaign or continue it, to the same results in either case.
 
         Args:
-            progress: Told of every durable batch.
             workers: Processes; the definition's number, or one per core, if None. With one,
                 this process does the work itself.
             execution: How designs are evaluated; as the definition says if None.
@@ -235,7 +232,7 @@ class Campaign:
                     self._n_workers(workers),
                 )
                 with job:
-                    self._do(job, progress or Quiet(), accept_changes, retry_failed, trackers)
+                    self._do(job, accept_changes, retry_failed, trackers)
             self.list_files([self.store_path])
             for tracker in trackers:
                 tracker.send_end(self.results())
@@ -356,7 +353,6 @@ class Campaign:
     def exact_front(
         self,
         workers: int | None = None,
-        progress: EnumerationProgress | None = None,
         executor: str | None = None,
         every_design: bool = False,
     ) -> ExactFront:
@@ -366,7 +362,6 @@ class Campaign:
 
         Args:
             workers: Processes; the definition's number, or one per core, if None.
-            progress: Told how much of the space is settled.
             executor: Where it is done, as ``NAME`` or ``NAME:TEXT``; as the definition says if
                 None.
             every_design: Evaluate every design, also where bounds would leave designs out.
@@ -379,13 +374,12 @@ class Campaign:
         """
         find = partial(exact_front, every_design=every_design)
         flags = " --every-design" if every_design else ""
-        return self._enumerated(find, workers, progress, executor, flags)
+        return self._enumerated(find, workers, executor, flags)
 
     def kept_front(
         self,
         metrics: Strings,
         workers: int | None = None,
-        progress: EnumerationProgress | None = None,
         executor: str | None = None,
     ) -> KeptFront:
         """The designs from which the exact front under tighter limits on metrics follows.
@@ -395,7 +389,6 @@ class Campaign:
         Args:
             metrics: By name; the objectives are kept in any case.
             workers: As of :meth:`exact_front`.
-            progress: Likewise.
             executor: Likewise.
 
         Raises:
@@ -404,7 +397,7 @@ class Campaign:
             Interrupted: Ctrl-C; what was settled is stored.
         """
         find = partial(kept_front, names=metrics)
-        return self._enumerated(find, workers, progress, executor, f" --keep {','.join(metrics)}")
+        return self._enumerated(find, workers, executor, f" --keep {','.join(metrics)}")
 
     def stored_kept_front(self) -> KeptFront | None:
         """Stored front that keeps most metrics, among those of :meth:`kept_front`."""
@@ -414,7 +407,6 @@ class Campaign:
         self,
         enumerate_: Callable[..., Front],
         workers: int | None,
-        progress: EnumerationProgress | None,
         executor: str | None,
         flags: str = "",
     ) -> Front:
@@ -426,7 +418,6 @@ class Campaign:
                     folder=self.folder,
                     workers=self._n_workers(workers),
                     rebuild=partial(load_enumerated, self._resolved.path),
-                    progress=progress,
                     executor=executor or self.definition.execution.executor,
                 )
             listed = self._listed()
@@ -521,13 +512,12 @@ class Campaign:
     def _do(
         self,
         job: Job,
-        progress: Progress,
         accept_changes: bool,
         retry_failed: bool,
         trackers: Sequence[Tracker],
     ) -> None:
         if not self.store_path.exists():
-            self._create(job, progress, retry_failed)
+            self._create(job, retry_failed)
         with open_store(self.store_path, is_ours=True) as store:
             changes = self._inputs.accepted_changes(store, accept_changes)
             changes += self._inputs.accepted_code(store, changes, accept_changes)
@@ -536,17 +526,15 @@ class Campaign:
                 store.accept(changes, self._inputs.stored_form())
             counts = store.counts()
             pending = [index for index, count in enumerate(counts) if not count.has_ended]
-            recorder = Recorder(store, self.definition.budget, progress, trackers)
+            recorder = Recorder(store, self.definition.budget, trackers)
             reference = minimized(self.problem, store.meta["reference_point"])
-            total = self.definition.budget * len(counts)
-            progress.start(total, sum(count.done for count in counts))
-            try:
+            with ExitStack() as stack:
+                for loop in recorder.loops.values():
+                    stack.enter_context(loop)
                 job.do(store.layout, reference, pending, recorder)
-            finally:
-                progress.finish()
 
-    def _create(self, job: Job, progress: Progress, retry_failed: bool) -> None:
-        reference = make_reference(self._resolved, job, retry_failed, progress)
+    def _create(self, job: Job, retry_failed: bool) -> None:
+        reference = make_reference(self._resolved, job, retry_failed)
         layout = Layout(
             metrics=self.problem.metric_names,
             violations=reference.sample.violation_names,

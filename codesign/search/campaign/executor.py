@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
-from typing import Protocol
 
 from codesign.base.columns import FloatArray, IntegerSequence, StringList
 from codesign.base.errors import JobError
+from codesign.base.loop_progress import LoopProgress
 from codesign.base.processes import WorkerProcess
 from codesign.base.records import frozen
 from codesign.search.campaign.loop import Plan, run_batches
@@ -29,29 +29,7 @@ from codesign.search.campaign.tasks import Site
 from codesign.search.campaign.tracker import Tracker
 from codesign.search.execution.guard import Refusal
 
-
-class Progress(Protocol):
-    """Listener to a campaign's progress, called from the thread that runs it."""
-
-    def sample(self, total: int, done: int) -> None:
-        """So many designs of the reference sample of a slow evaluator are durable."""
-        return
-
-    def start(self, total: int, done: int) -> None:
-        """Evaluations of the whole campaign, and how many are in the store already."""
-        return
-
-    def advance(self, run: Run, n: int, hypervolume: float) -> None:
-        """``n`` more observations of a run are durable; its hypervolume so far."""
-        return
-
-    def finish(self) -> None:
-        """No further call comes, whether the campaign is complete or not."""
-        return
-
-
-class Quiet(Progress):
-    """Progress that nobody watches."""
+_ALL = "all evaluations"
 
 
 @frozen
@@ -101,17 +79,22 @@ class Recorder:
     Args:
         store: Store that is open for writing.
         budget: Observations of a complete run.
-        progress: Receives every durable batch.
         trackers: Receive every durable result.
+
+    Attributes:
+        loops: Progress of all runs, and of those of each optimizer by its label.
     """
 
-    def __init__(
-        self, store: Store, budget: int, progress: Progress, trackers: Sequence[Tracker] = ()
-    ) -> None:
-        self.stored, self._budget, self._progress = store, budget, progress
-        self._trackers = trackers
+    def __init__(self, store: Store, budget: int, trackers: Sequence[Tracker] = ()) -> None:
+        self.stored, self._budget, self._trackers = store, budget, trackers
         self._done = [count.done for count in store.counts()]
         self.failures: StringList = []
+        counts = {_ALL: list(self._done)}
+        for run, n_done in zip(store.runs, self._done, strict=True):
+            counts.setdefault(run.optimizer, []).append(n_done)
+        self.loops = {
+            name: LoopProgress(name, budget * len(done), sum(done)) for name, done in counts.items()
+        }
 
     def record(self, batches: Sequence[ObservationBatch]) -> None:
         """Make batches durable, and report them."""
@@ -128,7 +111,8 @@ class Recorder:
         for batch in batches:
             self._done[batch.run] += len(batch)
             run = self.stored.runs[batch.run]
-            self._progress.advance(run, len(batch), float(batch.hypervolume[-1]))
+            for name in (_ALL, run.optimizer):
+                self.loops[name].advance(len(batch))
             for tracker in self._trackers:
                 tracker.send_results(run, batch)
 

@@ -10,7 +10,6 @@ from codesign.base.columns import IntArray, StringTuple
 from codesign.base.failures import Failure
 from codesign.search.campaign.campaign_definition import SAMPLE_SIZE, ResolvedDefinition
 from codesign.search.campaign.execution import Job
-from codesign.search.campaign.executor import Progress, Quiet
 from codesign.search.campaign.guarded_evaluation import LOG, evaluation
 from codesign.search.campaign.observations import SAMPLE, ObservationBatch
 from codesign.search.campaign.reference import (
@@ -34,7 +33,6 @@ def make_reference(
     resolved: ResolvedDefinition,
     job: Job | None = None,
     retries_failed: bool = False,
-    progress: Progress | None = None,
 ) -> Reference:
     """The reference point of a campaign.
 
@@ -42,7 +40,6 @@ def make_reference(
         job: Evaluates the designs of slow evaluators, which become durable in its folder one by
             one, so that an interrupted sample goes on. None: nothing is kept.
         retries_failed: Evaluate designs again that are stored there as failed.
-        progress: Told of each design of a slow evaluator that is durable.
 
     Raises:
         InputError: The space has no admissible design.
@@ -62,7 +59,7 @@ def make_reference(
     with job.sample_evaluation() as each:
 
         def durable(designs: IntArray) -> Observations:
-            return file.evaluate(designs, each, (progress or Quiet()).sample)
+            return file.evaluate(designs, each)
 
         try:
             return find_reference(problem, rows, stated_point, durable, searches=False)

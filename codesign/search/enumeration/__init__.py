@@ -1,6 +1,6 @@
 """The exact Pareto front of a whole space."""
 
-from codesign.search.enumeration.enumerate import EnumerationProgress, enumerate_front
+from codesign.search.enumeration.enumerate import enumerate_front
 from codesign.search.enumeration.front import ExactFront
 from codesign.search.enumeration.front_cache import (
     exact_front,
@@ -14,7 +14,6 @@ from codesign.search.enumeration.kept import KeptFront
 from codesign.search.enumeration.wanted import WantedPart
 
 __all__ = [
-    "EnumerationProgress",
     "ExactFront",
     "KeptFront",
     "WantedPart",

@@ -11,7 +11,6 @@ import time
 from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -41,33 +40,12 @@ _BLAMED, _BLAMED_EVALUATED = 1024, 256
 """Random designs that tell which limit stands in the way, where nothing is feasible. [ours]"""
 
 
-class EnumerationProgress(Protocol):
-    """Listener to the progress of an enumeration."""
-
-    def start(self, total: int, done: int) -> None:
-        """Designs of the space, and how many an earlier run has settled."""
-        return
-
-    def advance(self, n: int) -> None:
-        """``n`` more designs are settled: evaluated, or shown to be off the front."""
-        return
-
-    def finish(self) -> None:
-        """No further call comes."""
-        return
-
-
-class _Quiet(EnumerationProgress):
-    """Progress that nobody watches."""
-
-
 def enumerate_front(
     problem: Problem,
     *,
     workers: int = 1,
     rebuild: Rebuild | None = None,
     checkpoint: Path | None = None,
-    progress: EnumerationProgress | None = None,
     executor: str | None = None,
     wanted: WantedPart | None = None,
 ) -> ExactFront:
@@ -80,7 +58,6 @@ def enumerate_front(
         problem: Its space must be small enough to be numbered.
         rebuild: How a worker gets the problem; without it there is one process.
         checkpoint: A file that an interrupted enumeration goes on from; removed at the end.
-        progress: Told of every block.
         executor: Where blocks are searched, as ``NAME`` or ``NAME:TEXT``; processes of this
             machine if None.
         wanted: The part of the front that is wanted, which may be empty; the whole front if None.
@@ -103,14 +80,9 @@ def enumerate_front(
         nothing = np.empty((0, len(problem.objectives)))
         state = State.fresh(find_incumbents(problem) if is_pruned else nothing, n_roots, block)
     incumbents, bars = barriers(state.incumbents, wanted)
-    watcher = progress or _Quiet()
-    watcher.start(problem.space.size, state.tally.total)
     try:
-        _search(
-            problem, state, bars, workers if rebuild else 1, rebuild, checkpoint, watcher, executor
-        )
+        _search(problem, state, bars, workers if rebuild else 1, rebuild, checkpoint, executor)
     finally:
-        watcher.finish()
         if checkpoint is not None and state.remaining:
             save_state(checkpoint, state)
     if checkpoint is not None:
@@ -156,7 +128,6 @@ def _search(
     workers: int,
     rebuild: Rebuild | None,
     checkpoint: Path | None,
-    progress: EnumerationProgress,
     executor: str | None,
 ) -> None:
     pending = state.remaining
@@ -172,8 +143,7 @@ def _search(
     with LoopProgress("designs", problem.space.size, state.tally.total) as loop:
         for block, partial_front in results:
             state.settle(block, partial_front)
-            loop.done = state.tally.total
-            progress.advance(partial_front.tally.total)
+            loop.advance(partial_front.tally.total)
             if checkpoint is not None and time.monotonic() - saved > _SAVE_EVERY_S:
                 save_state(checkpoint, state)
                 saved = time.monotonic()

@@ -26,7 +26,7 @@ from codesign.base.files import replacing
 from codesign.base.locks import exclusive
 from codesign.search.enumeration.checkpoint import damaged, read_arrays
 from codesign.search.enumeration.composition import compose_front, is_composed
-from codesign.search.enumeration.enumerate import EnumerationProgress, enumerate_front
+from codesign.search.enumeration.enumerate import enumerate_front
 from codesign.search.enumeration.enumeration_worker import Rebuild
 from codesign.search.enumeration.front import ExactFront
 from codesign.search.enumeration.kept import KeptFront, keeping
@@ -48,7 +48,6 @@ def exact_front(
     *,
     workers: int = 1,
     rebuild: Rebuild | None = None,
-    progress: EnumerationProgress | None = None,
     executor: str | None = None,
     wanted: WantedPart | None = None,
     every_design: bool = False,
@@ -75,7 +74,7 @@ def exact_front(
             return stored
     with _enumerating(path):
         if is_composed(problem):
-            find = partial(exact_front, folder=folder, workers=workers, progress=progress)
+            find = partial(exact_front, folder=folder, workers=workers)
             find = partial(find, executor=executor, every_design=every_design)
             front = compose_front(problem, lambda pool, again: find(pool, rebuild=again), rebuild)
         else:
@@ -87,7 +86,6 @@ def exact_front(
                 workers=workers,
                 rebuild=rebuild,
                 checkpoint=checkpoint,
-                progress=progress,
                 executor=executor,
                 wanted=wanted,
             )
@@ -173,7 +171,6 @@ def kept_front(
     *,
     workers: int = 1,
     rebuild: Rebuild | None = None,
-    progress: EnumerationProgress | None = None,
     executor: str | None = None,
 ) -> KeptFront:
     """The designs from which the exact front under tighter limits follows.
@@ -183,7 +180,6 @@ def kept_front(
     Args:
         names: Metrics to keep; see :func:`~codesign.search.enumeration.kept.keeping`.
         rebuild: How a worker gets the problem.
-        progress: Told of every block.
         executor: Where it is done; see :func:`exact_front`.
 
     Raises:
@@ -192,9 +188,7 @@ def kept_front(
     """
     larger = keeping(problem, names)
     build = partial(_rebuilt_keeping, rebuild, tuple(names)) if rebuild else None
-    find = partial(
-        exact_front, folder=folder, workers=workers, progress=progress, executor=executor
-    )
+    find = partial(exact_front, folder=folder, workers=workers, executor=executor)
     points = find(problem, rebuild=rebuild).objectives
     stored = find(larger, rebuild=build)
     front = KeptFront(larger, stored, len(problem.objectives))

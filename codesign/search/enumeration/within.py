@@ -152,7 +152,7 @@ def designs_within(
         for start in range(0, n_roots, _ROOTS):
             stop = min(start + _ROOTS, n_roots)
             walk.search(start, stop)
-            loop.done = stop
+            loop.advance(stop - start)
     return Within(walk.rows, walk.alive, walk.n_bounded)
 
 

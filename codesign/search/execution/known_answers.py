@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 import zlib
-from collections.abc import Callable
 from pathlib import Path
 
 from codesign.base.columns import IntArray
 from codesign.base.errors import StoreError
 from codesign.base.failures import Failure
+from codesign.base.loop_progress import LoopProgress
 from codesign.search.execution.answers import (
     Answer,
     Evaluate,
@@ -69,18 +69,12 @@ class AnswerFile:
             for key in failed:
                 del self.answers[key]
 
-    def evaluate(
-        self,
-        rows: IntArray,
-        inner: EvaluateEach,
-        progress: Callable[[int, int], None] = lambda total, done: None,
-    ) -> Observations:
+    def evaluate(self, rows: IntArray, inner: EvaluateEach) -> Observations:
         """The observations of designs; ``inner`` evaluates the missing ones.
 
         Args:
             rows: (n, d) designs.
             inner: Each answer is stored when it comes.
-            progress: Told of how many designs how many have an answer, after each.
 
         Raises:
             StoreError: The file cannot be written.
@@ -88,14 +82,13 @@ class AnswerFile:
         keys = [str(key) for key in self._problem.space.keys(rows).tolist()]
         first = {key: i for i, key in reversed(list(enumerate(keys)))}
         missing = sorted(i for key, i in first.items() if key not in self.answers)
-        n_known = len(first) - len(missing)
         if missing:
-            progress(len(first), n_known)
-            each = enumerate(inner(rows[missing]), n_known + 1)
-            for n_done, (position, observations) in each:
-                (answer,) = answers_of(self._problem, observations)
-                self._append(keys[missing[position]], answer)
-                progress(len(first), n_done)
+            n_known = len(first) - len(missing)
+            with LoopProgress("reference sample", len(first), n_known) as loop:
+                for position, observations in inner(rows[missing]):
+                    (answer,) = answers_of(self._problem, observations)
+                    self._append(keys[missing[position]], answer)
+                    loop.advance()
         return observed_answers(self._problem, rows, [self.answers[key] for key in keys])
 
     def _read(self) -> None:

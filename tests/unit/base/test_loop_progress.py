@@ -2,29 +2,31 @@
 
 import pytest
 
-from codesign.base.loop_progress import LoopProgress, counted, running_loop
+from codesign.base.loop_progress import LoopProgress, counted, running_loops
 
 
 def test_items_are_done_when_the_next_is_asked_for():
     counts = []
     for _ in counted("abc", "letters"):
         for _ in counted("de", "inner letters"):
-            loop = running_loop()
-        counts.append((loop.subject, loop.done, loop.total))
-    assert counts == [("letters", done, 3) for done in range(3)]
-    assert running_loop() is None
+            loop, inner = running_loops()
+        counts.append((loop.subject, loop.done, loop.total, inner.subject, inner.done))
+    assert counts == [("letters", done, 3, "inner letters", 2) for done in range(3)]
+    assert not running_loops()
 
 
 def test_a_loop_that_fails_runs_no_more():
     with pytest.raises(ValueError, match="b"), LoopProgress("letters", 3):
         raise ValueError("b")
-    assert running_loop() is None
+    assert not running_loops()
 
 
-def test_the_rest_takes_as_long_as_what_this_run_has_done(monkeypatch):
-    clock = iter([10.0, 16.0, 16.0])
-    monkeypatch.setattr("codesign.base.loop_progress.time.monotonic", lambda: next(clock))
+def test_the_rest_takes_the_slower_of_two_rates_unless_little_is_left(monkeypatch):
+    times = [10.0]
+    monkeypatch.setattr("codesign.base.loop_progress.time.monotonic", lambda: times[-1])
     loop = LoopProgress("designs", 100, done=40)
     assert loop.left_s is None
-    loop.done = 60
-    assert loop.left_s == pytest.approx(12.0)
+    for now_s, n, left_s in [(16.0, 20, 12.0), (46.0, 10, 90.0), (47.0, 29, None)]:
+        times.append(now_s)
+        loop.advance(n)
+        assert loop.left_s == (left_s and pytest.approx(left_s))

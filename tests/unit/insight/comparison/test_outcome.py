@@ -190,27 +190,6 @@ def _digest(folder):
     return digest.hexdigest()
 
 
-class _StopAfter:
-    """Ctrl-C after so many batches."""
-
-    def __init__(self, n):
-        self.left = n
-
-    def sample(self, total, done):
-        """Not counted."""
-
-    def start(self, total, done):
-        pass
-
-    def advance(self, run, n, hypervolume):
-        self.left -= 1
-        if not self.left:
-            raise KeyboardInterrupt
-
-    def finish(self):
-        pass
-
-
 def _report(comparison, folder):
     """Bytes of every file of a comparison that does not tell wall times."""
     outcome = comparison.outcome()
@@ -219,16 +198,16 @@ def _report(comparison, folder):
 
 
 @pytest.mark.parametrize("breaks", [(2, 11), pytest.param((40,), marks=pytest.mark.slow)])
-def test_a_broken_off_comparison_goes_on_to_the_same_results(write, folder, breaks):
+def test_a_broken_off_comparison_goes_on_to_the_same_results(write, folder, breaks, ctrl_c):
     write(kinds={"bent": ["round"]}, seeds=2)
     whole = Comparison.load("compare-toys", folder / "whole")
     whole.run()
     expected = _report(whole, folder / "report")
     for batches in breaks:
         root = folder / f"parts-{batches}"
-        stopper = _StopAfter(batches)
+        ctrl_c(batches)
         with pytest.raises(KeyboardInterrupt, match="'codesign compare compare-toys' goes on"):
-            Comparison.load("compare-toys", root).run(lambda campaign: stopper)  # noqa: B023
+            Comparison.load("compare-toys", root).run()
         with pytest.raises(InputError, match=r"of 12 runs are not finished; .* goes on"):
             Comparison.load("compare-toys", root).outcome()
         again = Comparison.load("compare-toys", root)
@@ -237,12 +216,12 @@ def test_a_broken_off_comparison_goes_on_to_the_same_results(write, folder, brea
         assert _report(again, root / "report") == expected
 
 
-def test_a_partial_report_takes_the_seeds_that_every_optimizer_finished(write, folder):
+def test_a_partial_report_takes_the_seeds_that_every_optimizer_finished(write, folder, ctrl_c):
     write(kinds={"bent": ["round"]})
     comparison = Comparison.load("compare-toys")
-    stopper = _StopAfter(100)
+    ctrl_c(after=100)
     with pytest.raises(KeyboardInterrupt):
-        comparison.run(lambda campaign: stopper)
+        comparison.run()
     done = {
         (status.name, item.run.optimizer, item.run.seed)
         for status in comparison.status()
@@ -306,14 +285,14 @@ def test_wall_time_is_of_the_suggestions_after_the_initial_designs(finished):
         assert ours == pytest.approx(measured)
 
 
-def test_a_comparison_that_another_process_is_running_is_one_clear_line(write):
+def test_a_comparison_that_another_process_is_running_is_one_clear_line(write, ctrl_c):
     from codesign.base.locks import exclusive
 
     write()
     comparison = Comparison.load("compare-toys")
-    stopper = _StopAfter(2)
+    ctrl_c(after=2)
     with pytest.raises(KeyboardInterrupt):
-        comparison.run(lambda campaign: stopper)
+        comparison.run()
     with exclusive(comparison.campaigns[0].folder / "lock"):
         with pytest.raises(InputError, match="runs are not finished; another process is running"):
             comparison.outcome()

@@ -480,8 +480,8 @@ def test_a_variation_reaches_another_process_and_names_a_front_of_its_own(part):
 def whole_fronts(monkeypatch):
     """Ask for all of every front, as if nothing were known."""
     of = Fronts.find
-    monkeypatch.setattr(Fronts, "find", lambda self, variation, label, wanted=None: of(
-        self, replace(variation, is_only_new=False), label
+    monkeypatch.setattr(Fronts, "find", lambda self, variation, wanted=None: of(
+        self, replace(variation, is_only_new=False)
     ))  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.base.loop_progress import running_loop
+from codesign.base.loop_progress import running_loops
 from codesign.insight.explanation import neighborhood as neighborhood_module
 from codesign.insight.explanation.distance import Measure
 from codesign.insight.explanation.neighborhood import (
@@ -45,7 +45,7 @@ def test_neighbors_evaluated_in_parts_are_those_evaluated_at_once(setting, monke
     sizes = []
 
     def evaluate(self, rows, metrics):
-        sizes.append((len(rows), running_loop().done))
+        sizes.append((len(rows), running_loops()[0].done))
         return evaluated(self, rows, metrics)
 
     evaluated = Problem.evaluate

@@ -198,20 +198,14 @@ def settings(held_out, **changed):
     return TableSettings(**{"model": BYTE_MODEL, "text": held_out, **values})
 
 
-def test_a_table_is_resumed_and_equals_an_uninterrupted_one(tmp_path, held_out):
+def test_a_table_is_resumed_and_equals_an_uninterrupted_one(tmp_path, held_out, told):
     choices = [parse_choice(name, "rtn", "test") for name in ("mxfp8", "mxfp4/bf16/bf16")]
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
     measure_table(settings(held_out), choices, whole)
     measure_table(settings(held_out), choices[:1], parts)
-    steps = []
-    measure_table(
-        settings(held_out),
-        choices,
-        parts,
-        lambda total, done: steps.extend((total, done)),
-        lambda: steps.append(1),
-    )
-    assert steps == [6, 3, 1, 1, 1]
+    told.clear()
+    measure_table(settings(held_out), choices, parts)
+    assert told == [("sequences", 6, 3), *[("sequences", 1)] * 3]
     assert parts.read_bytes() == whole.read_bytes()
     with pytest.raises(InputError, match=r"whole\.json: has a table with another seed"):
         measure_table(settings(held_out, seed=1), choices, whole)
@@ -388,7 +382,9 @@ def mixture_settings(held_out, formats):
     )
 
 
-def test_a_mixture_that_was_killed_goes_on_and_writes_the_same_bytes(tmp_path, held_out):
+def test_a_mixture_that_was_killed_goes_on_and_writes_the_same_bytes(
+    tmp_path, held_out, told, ctrl_c
+):
     settings = mixture_settings(held_out, ("mxfp4", "mxfp8"))
     whole, parts = tmp_path / "whole.json", tmp_path / "parts.json"
     document = mixture_table(settings, [5.0, 6.0], 0.5, whole)
@@ -397,25 +393,18 @@ def test_a_mixture_that_was_killed_goes_on_and_writes_the_same_bytes(tmp_path, h
         # The bits without scales of its value for a space are its bits but a quarter.
         bits = bits_per_weight(mixture["weight_format"], "plain")
         assert bits == pytest.approx(mixture["average_bits"] - 0.25, abs=1e-5)
-    steps = []
-
-    def die_at_the_fifth():
-        steps.append(1)
-        if len(steps) == 5:
-            raise KillError
-
-    with pytest.raises(KillError):
-        mixture_table(settings, [5.0, 6.0], 0.5, parts, advance=die_at_the_fifth)
-    totals = []
-    again = mixture_table(
-        settings, [5.0, 6.0], 0.5, parts, lambda *n: totals.extend(n), lambda: totals.append(1)
-    )
-    assert totals == [28, 5, *[1] * 23]
+    subject = "products in each format"
+    ctrl_c(5, subject)
+    with pytest.raises(KeyboardInterrupt):
+        mixture_table(settings, [5.0, 6.0], 0.5, parts)
+    told.clear()
+    again = mixture_table(settings, [5.0, 6.0], 0.5, parts)
+    assert told == [(subject, 28, 5), *[(subject, 1)] * 23]
     assert again == document
     assert parts.read_bytes() == whole.read_bytes()
     others = mixture_settings(held_out, ("mxfp8",))
-    fewer = mixture_table(others, [8.25], None, parts, lambda *n: totals.extend(n))
-    assert totals[-2:] == [14, 14]
+    fewer = mixture_table(others, [8.25], None, parts)
+    assert told[-1] == (subject, 14, 14)
     assert [set(item["divergence_nats"]) for item in fewer["sensitivities"]] == [{"mxfp8"}] * 14
     with pytest.raises(InputError, match=r"parts\.json: has a table with another quantization_alg"):
         mixture_table(replace(settings, algorithm="clipping"), [6.0], None, parts)

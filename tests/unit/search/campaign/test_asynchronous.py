@@ -17,7 +17,7 @@ from codesign.search.campaign.asynchronous import execute_in_flight
 from codesign.search.campaign.campaign_definition import load_definition
 from codesign.search.campaign.execution import Job
 from codesign.search.campaign.execution_settings import Execution
-from codesign.search.campaign.executor import Quiet, Recorder
+from codesign.search.campaign.executor import Recorder
 from codesign.search.campaign.farm import ExecutorGoneError, Farm
 from codesign.search.campaign.loop import Plan, Search
 from codesign.search.campaign.reference import minimized
@@ -60,7 +60,7 @@ class Mortal(Recorder):
     """Dies before or after so many writes."""
 
     def __init__(self, store, budget, life):
-        super().__init__(store, budget, Quiet())
+        super().__init__(store, budget)
         self.life = life
         for name in ("propose", "append"):
             setattr(store, name, partial(self.write, getattr(store, name)))
@@ -91,7 +91,7 @@ def start(write, folder):
         campaign = Campaign(resolved, folder / name / "toys", "toys")
         if not campaign.store_path.exists():
             campaign.folder.mkdir(parents=True)
-            campaign._create(Job(resolved, campaign.folder, 1), Quiet(), False)
+            campaign._create(Job(resolved, campaign.folder, 1), False)
         with open_store(campaign.store_path, writing=True) as store:
             reference = minimized(campaign.problem, store.meta["reference_point"])
             plan = Plan(resolved, store.layout, reference, campaign.problem.evaluate)

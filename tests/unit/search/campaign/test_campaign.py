@@ -24,34 +24,10 @@ def observations(campaign):
     return rows, ended
 
 
-def finished(path, workers=1, folder=None, progress=None):
+def finished(path, workers=1, folder=None):
     campaign = Campaign.load(path, folder)
-    campaign.run(progress, workers)
+    campaign.run(workers)
     return campaign
-
-
-class Counter:
-    def __init__(self):
-        self.calls = []
-
-    def sample(self, total, done):
-        """Not counted."""
-
-    def start(self, total, done):
-        self.calls.append(("start", total, done))
-
-    def advance(self, run, n, hypervolume):
-        self.calls.append(("advance", run, n, hypervolume))
-
-    def finish(self):
-        self.calls.append(("finish",))
-
-
-class Impatient(Counter):
-    def advance(self, run, n, hypervolume):
-        super().advance(run, n, hypervolume)
-        if len(self.calls) == 5:
-            raise KeyboardInterrupt
 
 
 def test_each_run_has_its_budget_of_distinct_designs_and_begins_as_its_seed_decides(write):
@@ -120,17 +96,16 @@ def test_the_number_of_workers_changes_nothing_and_a_failed_run_stops_alone(writ
     assert stored[0] == stored[1]
 
 
-def test_progress_hears_of_every_observation_and_of_none_when_nothing_is_left_to_do(write):
-    path, counter, idle = write(), Counter(), Counter()
-    campaign = finished(path, progress=counter)
-    assert counter.calls[0] == ("start", 160, 0)
-    assert counter.calls[-1] == ("finish",)
-    advances = [call for call in counter.calls if call[0] == "advance"]
-    assert sum(call[2] for call in advances) == 160
-    assert advances[-1][3] == campaign.results().hypervolume[-1]
-    before = observations(campaign)
-    assert observations(finished(path, progress=idle)) == before
-    assert idle.calls == [("start", 160, 160), ("finish",)]
+def test_progress_hears_of_every_observation_and_of_none_when_nothing_is_left_to_do(write, told):
+    path = write()
+    before = observations(finished(path))
+    totals = {"all evaluations": 160, "toy-climb": 80, "toy-random": 80}
+    for name, total in totals.items():
+        begin, *steps = [step[1:] for step in told if step[0] == name]
+        assert (begin, sum(n for (n,) in steps)) == ((total, 0), total)
+    told.clear()
+    assert observations(finished(path)) == before
+    assert told == [(name, total, total) for name, total in totals.items()]
 
 
 def test_a_reason_holds_no_control_characters(write):
@@ -300,11 +275,12 @@ def test_other_library_versions_are_a_warning(write, monkeypatch, caplog):
 
 
 def test_with_other_code_of_the_evaluator_a_campaign_goes_on_only_if_that_is_accepted(
-    write, monkeypatch, caplog
+    write, monkeypatch, caplog, ctrl_c
 ):
     path = write(budget=12)
+    ctrl_c(after=4)
     with pytest.raises(Interrupted):
-        finished(path, progress=Impatient())
+        finished(path)
     digest = current_inputs.code_digest
     monkeypatch.setattr(current_inputs, "code_digest", lambda modules: "0" * 64)
     campaign = Campaign.load(path)
@@ -388,13 +364,14 @@ def test_a_worker_that_is_killed_fails_its_run_and_loses_nothing(write, folder):
         assert np.array_equal(stored, whole.rows[whole.run_index == index][: len(stored)])
 
 
-def test_ctrl_c_says_how_to_go_on(write):
+def test_ctrl_c_says_how_to_go_on(write, ctrl_c):
     path = write()
     expected = observations(finished(path, folder="reference"))
 
     campaign = Campaign.load("toys")
+    ctrl_c(after=4)
     with pytest.raises(Interrupted, match="'codesign run toys' goes on"):
-        campaign.run(Impatient(), workers=1)
+        campaign.run(workers=1)
     assert campaign.status().state == "stopped"
     campaign.run(workers=1)
     assert observations(campaign) == expected

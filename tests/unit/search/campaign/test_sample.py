@@ -9,7 +9,6 @@ from codesign.base.errors import InputError, JobError
 from codesign.base.failures import Failure
 from codesign.cli import main
 from codesign.search.campaign import Campaign, load_definition
-from codesign.search.campaign.executor import Quiet
 from codesign.search.campaign.guarded_evaluation import LOG
 from codesign.search.campaign.sample import FILE, _rows
 from codesign.search.execution.known_answers import AnswerFile, KnownAnswers
@@ -197,11 +196,11 @@ def test_a_provisional_point_gives_way_to_what_is_feasible(counted):
 class AtOnce(Executor):
     """Each task is done when it is submitted."""
 
-    def __init__(self):
-        self.n = 0
+    def __init__(self, told):
+        self.told = told
 
     def submit(self, fn, /, *args):
-        self.n += 1
+        self.told.append("submitted")
         future = Future()
         future.set_result(fn(*args))
         return future
@@ -211,17 +210,18 @@ class AtOnce(Executor):
     ("execution", "places"), [({"in_flight": 3}, 3), ({"executor": "farm"}, 2)]
 )
 def test_the_sample_is_evaluated_where_the_runs_are(
-    counted, folder, monkeypatch, execution, places
+    counted, folder, monkeypatch, told, execution, places
 ):
     alone = Campaign.load(counted(), folder / "alone")
     alone.run(workers=1)
-    executor, told = AtOnce(), []
+    executor = AtOnce(told)
     monkeypatch.setattr("codesign.search.campaign.execution.open_executor", lambda *_: executor)
     campaign = Campaign.load(counted(execution={"cache": False, **execution}), folder / "farm")
-    monkeypatch.setattr(Quiet, "sample", lambda _, total, done: told.append((done, executor.n)))
+    told.clear()
     campaign.run(workers=2)
-    assert [done for done, _ in told] == list(range(11))
-    assert told[1][1] == places
+    assert told.count(("reference sample", 1)) == 10
+    begin = [("reference sample", 10, 0), *["submitted"] * places, ("reference sample", 1)]
+    assert told[: len(begin)] == begin
     point = campaign.results().reference_point
     assert point == alone.results().reference_point
 

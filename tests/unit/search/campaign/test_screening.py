@@ -12,7 +12,7 @@ from codesign.base.errors import InputError
 from codesign.search.campaign import Campaign, load_definition
 from codesign.search.campaign.asynchronous import execute_in_flight
 from codesign.search.campaign.execution import Job
-from codesign.search.campaign.executor import Quiet, Recorder
+from codesign.search.campaign.executor import Recorder
 from codesign.search.campaign.farm import Farm
 from codesign.search.campaign.loop import Plan
 from codesign.search.campaign.reference import minimized
@@ -73,7 +73,7 @@ class Mortal(Recorder):
     """Dies before or after so many writes."""
 
     def __init__(self, store, budget, life):
-        super().__init__(store, budget, Quiet())
+        super().__init__(store, budget)
         self.life = life
         for name in ("propose", "append", "append_screened"):
             setattr(store, name, partial(self.write, getattr(store, name)))
@@ -95,7 +95,7 @@ def start(write, folder):
         campaign = Campaign(resolved, folder / name / "toys", "toys")
         if not campaign.store_path.exists():
             campaign.folder.mkdir(parents=True)
-            campaign._create(Job(resolved, campaign.folder, 1), Quiet(), False)
+            campaign._create(Job(resolved, campaign.folder, 1), False)
         with open_store(campaign.store_path, writing=True) as store:
             evaluate = campaign.problem.evaluate
             reference = minimized(campaign.problem, store.meta["reference_point"])

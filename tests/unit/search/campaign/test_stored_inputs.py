@@ -7,7 +7,7 @@ from codesign.search.campaign.stored_inputs import StoredEvaluator
 
 def finished(path):
     campaign = Campaign.load(path)
-    campaign.run(None, 1)
+    campaign.run(1)
     return campaign
 
 

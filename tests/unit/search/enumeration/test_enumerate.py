@@ -13,7 +13,7 @@ from codesign.base.columns import Column
 from codesign.base.errors import InputError, JobError, StoreError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.locks import exclusive
-from codesign.base.loop_progress import running_loop
+from codesign.base.loop_progress import running_loops
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.search.enumeration import enumerate_front, exact_front, stored_front
@@ -267,52 +267,31 @@ def test_a_space_too_large_to_be_listed_is_refused():
         enumerate_front(replace(problem(), space=space))
 
 
-class Cut:
-    """Progress that is interrupted after some blocks."""
-
-    def __init__(self, after):
-        self.after = after
-        self.started = []
-        self.advanced = 0
-
-    def start(self, total, done):
-        self.started.append((total, done))
-
-    def advance(self, n):
-        self.advanced += n
-        self.loop = running_loop()
-        self.after -= 1
-        if self.after == 0:
-            raise KeyboardInterrupt
-
-    def finish(self):
-        pass
-
-
 @pytest.mark.parametrize("after", [1, 3, 40])
-def test_an_interrupted_enumeration_goes_on_to_the_same_front(tmp_path, after, monkeypatch):
+def test_an_interrupted_enumeration_goes_on_to_the_same_front(
+    tmp_path, after, monkeypatch, told, ctrl_c
+):
     monkeypatch.setattr("codesign.search.enumeration.enumerate._LEAST_ROOTS", 1)
     built = problem(m=3)
     whole = enumerate_front(built)
     file = tmp_path / "front.part"
-    cut = Cut(after)
+    ctrl_c(after, "designs")
     with pytest.raises(KeyboardInterrupt):
-        enumerate_front(built, checkpoint=file, progress=cut)
+        enumerate_front(built, checkpoint=file)
+    assert not running_loops()
     state = load_state(file, 3)
     assert 0 < state.done.sum() < len(state.done)
-    again = Cut(-1)
-    front = enumerate_front(built, checkpoint=file, progress=again)
-    assert again.started == [(built.space.size, state.tally.total)]
-    assert again.advanced + state.tally.total == built.space.size
-    assert again.loop.done == again.loop.total == built.space.size
-    assert again.loop.left_s == 0.0
-    assert running_loop() is None  # nor after the interrupt
+    told.clear()
+    front = enumerate_front(built, checkpoint=file)
+    begin, *steps = told
+    assert begin == ("designs", built.space.size, state.tally.total)
+    assert sum(n for _, n in steps) + state.tally.total == built.space.size
     assert equal(front, whole)
     assert vars(front)["n_evaluated"] == whole.n_evaluated
     assert not file.exists()
 
 
-def test_without_bounds_each_design_is_evaluated_once_and_soon_told(monkeypatch):
+def test_without_bounds_each_design_is_evaluated_once_and_soon_told(monkeypatch, told):
     monkeypatch.setattr("codesign.search.enumeration.enumerate._LEAST_EVALUATED", 64)
     evaluated = []
 
@@ -325,10 +304,10 @@ def test_without_bounds_each_design_is_evaluated_once_and_soon_told(monkeypatch)
     for module, largest in [("codesign.evaluators.toy", 64), ("simulator", 13)]:
         monkeypatch.setattr(Counting, "__module__", module)
         evaluated.clear()
-        cut = Cut(-1)
-        front = enumerate_front(problem(Counting), progress=cut)
+        told.clear()
+        front = enumerate_front(problem(Counting))
+        assert sum(n for _, n in told[1:]) == front.n_designs
         assert agree(front, problem(Toy))
-        assert cut.advanced == front.n_designs
         assert sum(evaluated) == front.n_evaluated
         assert max(evaluated) <= largest
 

@@ -16,10 +16,18 @@ from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, TypeVar
+from typing import Annotated, Any, ClassVar, Self, TypeVar
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 from yaml.composer import Composer
 from yaml.constructor import ConstructorError, SafeConstructor
 from yaml.nodes import MappingNode, Node, ScalarNode, SequenceNode
@@ -59,6 +67,14 @@ class Record(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, arbitrary_types_allowed=True)
     other_words: ClassVar[StringMap] = {}
     """Keys that people write who mean one of the record's: it is offered to them."""
+
+    def check_fields(self) -> None:
+        """Raise a ValueError, such as a KeyedValueError, for fields that contradict one another."""
+
+    @model_validator(mode="after")
+    def _checked(self) -> Self:
+        self.check_fields()
+        return self
 
 
 @cache
@@ -566,6 +582,20 @@ def _model_in(annotation: Any) -> type[BaseModel] | None:
         if model is not None:
             return model
     return None
+
+
+def accepted_by(check: Callable[[Any], object]) -> Any:
+    """The annotation of a field whose value stays as it is unless ``check`` raises.
+
+    A check raises an InputError or a ValueError.
+    """
+
+    def read(value: object) -> object:
+        with reraised_as_value_error():
+            check(value)
+        return value
+
+    return AfterValidator(read)
 
 
 def checked(check: Callable[[Any], Any]) -> Any:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import AfterValidator, Field
 
 from codesign.base.columns import (
     ArrayDict,
@@ -74,8 +74,7 @@ class AccuracyOptions(Record):
     metrics ``divergence_nats``, ``divergence_nats_low`` and ``_high``. Results depend on the
     content of the table, not on its path."""
 
-    @model_validator(mode="after")
-    def _check_algorithm(self) -> AccuracyOptions:
+    def check_fields(self) -> None:
         table = self.measured_table()
         declared = {*algorithms(), *(table.algorithms if table else ())}
         if self.quantization_algorithm not in declared:
@@ -83,7 +82,6 @@ class AccuracyOptions(Record):
                 "quantization algorithm", self.quantization_algorithm, sorted(declared)
             )
             raise ValueError(f"{ALGORITHM}: {words}")
-        return self
 
     def measured_table(self) -> MeasuredTable | None:
         """The table of measurements, if one is named."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from codesign.base import plugins
 from codesign.base.columns import JsonObject, StringList, StringMap
-from codesign.base.errors import check_known, reraised_as_value_error
+from codesign.base.errors import check_known
 from codesign.base.records import frozen
 
 
@@ -50,16 +50,6 @@ class Profiles:
                 convention = f"{self.evaluator}.{profile}"
                 self._loaded[profile] = plugins.load("conventions", convention)
         return self._loaded[profile]
-
-    def checked(self, profile: str) -> str:
-        """The profile's name, for a field of a record.
-
-        Raises:
-            ValueError: There is no such profile, or its conventions cannot be imported.
-        """
-        with reraised_as_value_error():
-            self.rules_class(profile)
-        return profile
 
     def list_in(self, schema: JsonObject) -> None:
         """Put the names into the schema of a field of a record."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from codesign.base.columns import JsonObject, StringDict, StringList
 from codesign.base.schema import Record
@@ -34,8 +34,7 @@ class ParameterRecord(Record):
     when: str = ""
     description: str = ""
 
-    @model_validator(mode="after")
-    def _is_one_form(self) -> ParameterRecord:
+    def check_fields(self) -> None:
         has_range = self.low is not None or self.high is not None
         if has_range and (self.low is None or self.high is None):
             raise ValueError("an integer needs both 'low' and 'high'")
@@ -43,7 +42,6 @@ class ParameterRecord(Record):
             raise ValueError("give 'low' and 'high', or values, not both")
         if not has_range and self.values is None and self.catalog is None:
             raise ValueError("give 'values', 'low' and 'high', or 'from'")
-        return self
 
 
 ParameterEntry = Annotated[ParameterRecord, _short(list, "values")]
@@ -60,11 +58,9 @@ class RepeatedRecord(Record):
     )
     description: str = ""
 
-    @model_validator(mode="after")
-    def _is_range(self) -> RepeatedRecord:
+    def check_fields(self) -> None:
         if self.minimum > self.maximum:
             raise ValueError(f"minimum {self.minimum} is above maximum {self.maximum}")
-        return self
 
 
 class DerivedRecord(Record):
@@ -110,8 +106,6 @@ class SpaceRecord(Record):
     fixed: JsonObject = Field(default_factory=dict)
     designs: dict[str, DesignRecord] = Field(default_factory=dict)
 
-    @model_validator(mode="after")
-    def _has_parameters(self) -> SpaceRecord:
+    def check_fields(self) -> None:
         if not self.parameters and not self.repeated:
             raise ValueError("the space is empty: it has no parameters")
-        return self

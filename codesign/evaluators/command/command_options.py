@@ -6,35 +6,26 @@ import re
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field
 
 from codesign.base.columns import JsonObject, StringDict, StringTuple
-from codesign.base.errors import reraised_as_value_error
 from codesign.base.metrics import Sense
-from codesign.base.schema import Record
+from codesign.base.schema import Record, accepted_by
 from codesign.base.units import parse_unit
 
 
-def _unit(text: str) -> str:
-    with reraised_as_value_error():
-        parse_unit(text)
-    return text
-
-
-def _existing_file(text: str) -> str:
+def _check_existing_file(text: str) -> None:
     if not Path(text).is_file():
         raise ValueError(f"expected a file, from the folder in which codesign runs, got {text!r}")
-    return text
 
 
-def _plain_name(text: str) -> str:
+def _check_plain_name(text: str) -> None:
     path = Path(text)
     if path.is_absolute() or ".." in path.parts or not path.name:
         raise ValueError(f"expected the name of a file in the design's folder, got {text!r}")
-    return text
 
 
-def _pattern(text: str) -> str:
+def _check_pattern(text: str) -> None:
     try:
         groups = re.compile(text).groups
     except re.error as error:
@@ -43,23 +34,21 @@ def _pattern(text: str) -> str:
         raise ValueError(
             f"expected a regular expression with one group, the number, got {groups} in {text!r}"
         )
-    return text
 
 
-def _identifier(text: str) -> str:
+def _check_identifier(text: str) -> None:
     if not text.isidentifier():
         raise ValueError(
             f"expected a name that works in expressions, such as latency_s, got {text!r}"
         )
-    return text
 
 
-UnitText = Annotated[str, AfterValidator(_unit)]
-ExistingFile = Annotated[str, AfterValidator(_existing_file)]
-PlainName = Annotated[str, AfterValidator(_plain_name)]
-Pattern = Annotated[str, AfterValidator(_pattern)]
+UnitText = Annotated[str, accepted_by(parse_unit)]
+ExistingFile = Annotated[str, accepted_by(_check_existing_file)]
+PlainName = Annotated[str, accepted_by(_check_plain_name)]
+Pattern = Annotated[str, accepted_by(_check_pattern)]
 VariableName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]*$")]
-MetricName = Annotated[str, AfterValidator(_identifier)]
+MetricName = Annotated[str, accepted_by(_check_identifier)]
 
 
 class CommandWorkload(Record):
@@ -88,8 +77,7 @@ class NumberSource(Record):
     unit: UnitText | None = None
     """Unit of a number that is written without; the metric's own if not given."""
 
-    @model_validator(mode="after")
-    def _fits(self) -> NumberSource:
+    def check_fields(self) -> None:
         stated = [self.json_file, self.csv_file, self.regex]
         if sum(source is not None for source in stated) != 1:
             raise ValueError("expected one of 'json', 'csv' and 'regex'")
@@ -97,7 +85,6 @@ class NumberSource(Record):
             raise ValueError("'json: FILE' and 'key: PATH' need each other")
         if (self.column is None) != (self.csv_file is None):
             raise ValueError("'csv: FILE' and 'column: TITLE' need each other")
-        return self
 
 
 class CommandMetric(Record):
@@ -161,8 +148,7 @@ class CommandOptions(Record):
     predicted_by: CheaperModel | None = None
     """A cheaper model of the same metrics."""
 
-    @model_validator(mode="after")
-    def _distinct_files(self) -> CommandOptions:
+    def check_fields(self) -> None:
         for name in self.limits:
             if name in self.metrics:
                 raise ValueError(f"{name!r} is a metric and a limit")
@@ -170,4 +156,3 @@ class CommandOptions(Record):
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"'files' and 'write' put {name!r} into the folder twice")
-        return self

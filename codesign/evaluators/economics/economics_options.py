@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Amount, Positive, PositiveAmount, Record, Share, checked, quantity
+from codesign.base.schema import (
+    Amount,
+    Positive,
+    PositiveAmount,
+    Record,
+    Share,
+    accepted_by,
+    quantity,
+)
 from codesign.evaluators.economics.shape import shape_of
 from codesign.models.accounts.ownership import (
     ELECTRICITY_USD_PER_KWH,
@@ -24,13 +32,7 @@ ACCEPTANCE = 0.8
 """Probability that a drafted token is accepted (Epoch section 4.1, for Llama 3)."""
 
 
-def _decodes(name: object) -> object:
-    if isinstance(name, str):
-        shape_of(load_model(name))  # raises if it cannot be used
-    return name
-
-
-ServedModel = Annotated[str, checked(_decodes)]
+ServedModel = Annotated[str, accepted_by(lambda name: shape_of(load_model(name)))]
 
 
 class EconomicsWorkload(Record):
@@ -71,8 +73,7 @@ class DevicePrice(Record):
     pue: Annotated[float, Field(ge=1, allow_inf_nan=False)] = PUE
     """Power of the data center over that of its machines, for bought devices."""
 
-    @model_validator(mode="after")
-    def _is_rented_or_bought(self) -> Self:
+    def check_fields(self) -> None:
         if self.price_usd_per_hour is not None and self.capital_cost_usd is not None:
             keys = ("price_usd_per_hour", "capital_cost_usd")
             raise KeyedValueError("", f"expected {keys[0]} or {keys[1]}, got both", keys)
@@ -81,7 +82,6 @@ class DevicePrice(Record):
         if stated and self.capital_cost_usd is None:
             message = "only of a bought device, with capital_cost_usd"
             raise KeyedValueError(stated[0], message, ("capital_cost_usd",))
-        return self
 
     def listed(self, rent: Rent | None) -> Rent | None:
         """The rents of which the typical one is the price; None if the price is stated."""

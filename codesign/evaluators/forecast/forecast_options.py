@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import field_validator, model_validator
-
 from codesign.base.columns import JsonObject
-from codesign.base.errors import InputError, KeyedValueError, reraised_as_value_error
+from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.schema import Amount, Positive, Record, checked
 from codesign.evaluators.forecast.operator_work import CLASSES
 from codesign.evaluators.forecast.performance import Efficiencies
@@ -28,6 +26,10 @@ def _shares(value: object) -> object:
     return value
 
 
+def _named_variant(value: object) -> object:
+    return find_variant(value) if isinstance(value, str) else value
+
+
 Shares = Annotated[float | dict[str, float], checked(_shares)]
 
 
@@ -39,13 +41,12 @@ class ForecastRequest(Request):
     batch: Positive = 1
     """Requests decoded together; each prompt is prefilled alone."""
 
-    @model_validator(mode="after")
-    def _is_autoregressive(self) -> ForecastRequest:
+    def check_fields(self) -> None:
+        super().check_fields()
         if self.language_model.is_diffusion:
             raise KeyedValueError(
                 "model", f"{self.model} is a diffusion model, which forecast cannot do"
             )
-        return self
 
 
 class ForecastOptions(Record):
@@ -54,7 +55,7 @@ class ForecastOptions(Record):
     profile: Profile = "plain"
     """Counting of work and traffic: ``plain``, as in the other evaluators, ``life``, as in LIFE's
     tables, or the conventions of a plug-in."""
-    variant: Variant = Variant()
+    variant: Annotated[Variant, checked(_named_variant)] = Variant()
     """Formats, fusion, attention, adapters: a name of LIFE's Table 3, or the keys."""
     chunk_tokens: Positive | None = None
     """Tokens of a chunk of the prompt; the whole prompt at once if left out."""
@@ -66,14 +67,6 @@ class ForecastOptions(Record):
     """Share of the bandwidth, for all operators, or by kind or name of the operator."""
     dispatch_latency_s: Amount = 0.0
     """Time of launching one kernel."""
-
-    @field_validator("variant", mode="before")
-    @classmethod
-    def _named(cls, value: object) -> object:
-        if isinstance(value, str):
-            with reraised_as_value_error():
-                return find_variant(value)
-        return value
 
     @property
     def efficiencies(self) -> Efficiencies:

@@ -11,9 +11,10 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import numpy as np
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from codesign.base.columns import ArrayPair, Arrays, FloatArray
+from codesign.base.schema import accepted_by
 from codesign.evaluators.forecast.operator_work import QUANTITIES, PassWork, class_of
 from codesign.evaluators.forecast.variants import (
     Nonlinear,
@@ -31,7 +32,7 @@ from codesign.models.workload.operators import OperatorTable
 PROFILES = Profiles("forecast", {"plain": "codesign.evaluators.forecast.plain:PlainCount"})
 """Every class of rules is a :class:`PlainCount`."""
 Profile = Annotated[
-    str, AfterValidator(PROFILES.checked), Field(json_schema_extra=PROFILES.list_in)
+    str, accepted_by(PROFILES.rules_class), Field(json_schema_extra=PROFILES.list_in)
 ]
 
 DEQUANTIZE_OPS = 2.0

@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import ValidationError
 
 from codesign.base.errors import InputError, UnknownNameError
-from codesign.base.schema import Positive, Record, checked, sentence_of
+from codesign.base.schema import Positive, Record, accepted_by, sentence_of
 from codesign.models.workload import LanguageModel
 from codesign.models.workload.precision import bits_per_element, find_format
 
@@ -26,13 +26,7 @@ SCALE_BYTES = 2.0
 _INTEGERS = ("int4", "int8")
 
 
-def _format(name: object) -> object:
-    if isinstance(name, str):
-        find_format(name)
-    return name
-
-
-Format = Annotated[str, checked(_format)]
+Format = Annotated[str, accepted_by(find_format)]
 
 
 class Variant(Record):

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
 from codesign.base.columns import (
     ArrayPair,
@@ -33,12 +33,12 @@ from codesign.base.columns import (
     Strings,
     Value,
 )
-from codesign.base.errors import InputError, describe_unknown, needing_extra
+from codesign.base.errors import InputError, check_known, needing_extra
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.failures import Failure
 from codesign.base.metrics import Metric, chosen_metrics
 from codesign.base.records import frozen
-from codesign.base.schema import Positive, Record, read_document
+from codesign.base.schema import Positive, Record, accepted_by, read_document
 from codesign.evaluators.functions import engineering, landscapes, sections, zdt_and_dtlz
 from codesign.evaluators.functions.disturbance import normal, shuffled, uniform
 from codesign.evaluators.functions.function import Values
@@ -113,7 +113,7 @@ class NoWorkload(Record):
 class FunctionOptions(Record):
     """The function, the grid on which it is evaluated, and what disturbs it."""
 
-    function: str
+    function: Annotated[str, accepted_by(lambda name: check_known("function", name, FUNCTIONS))]
     """Such as ``zdt1``; a wrong name is answered with the list."""
     steps: Positive = 20
     """The level that stands for a variable's largest value; 0 stands for its least."""
@@ -127,15 +127,7 @@ class FunctionOptions(Record):
     failing: Annotated[float, Field(ge=0.0, lt=1.0)] = 0.0
     """Share of the designs that have no result, always the same ones."""
 
-    @field_validator("function")
-    @classmethod
-    def _is_known(cls, name: str) -> str:
-        if name not in FUNCTIONS:
-            raise ValueError(describe_unknown("function", name, FUNCTIONS))
-        return name
-
-    @model_validator(mode="after")
-    def _fits(self) -> FunctionOptions:
+    def check_fields(self) -> None:
         least, most = FUNCTIONS[self.function].n_objectives
         if self.n_objectives is not None and not least <= self.n_objectives <= most:
             expected = f"{least}" if least == most else f"{least} to {most}"
@@ -148,7 +140,6 @@ class FunctionOptions(Record):
                 f"{self.function} has {n_variables} variables, with {self.unused} unused more than "
                 f"{MOST_VARIABLES}"
             )
-        return self
 
     @property
     def m(self) -> int:

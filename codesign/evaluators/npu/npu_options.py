@@ -13,16 +13,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, field_validator
+from pydantic import Field
 
 from codesign.base.columns import FloatDict, JsonObject
-from codesign.base.errors import describe_unknown, reraised_as_value_error
+from codesign.base.errors import check_known
 from codesign.base.schema import (
     Amount,
     Bandwidth,
     Latency,
     PositiveAmount,
     Share,
+    accepted_by,
     quantity,
     unstored_at,
 )
@@ -73,10 +74,9 @@ _PROFILES: dict[str, JsonObject] = {
 }
 
 
-def _checked_prices(prices: str) -> str:
-    with reraised_as_value_error():
-        price_list(prices)
-    return prices
+def _check_constants(constants: FloatDict) -> None:
+    for name in constants:
+        check_known("constant", name, CONSTANTS)
 
 
 class NpuOptions(AccuracyOptions):
@@ -151,21 +151,13 @@ class NpuOptions(AccuracyOptions):
     units_made: Annotated[float | None, Field(gt=0)] = None
     """Units that share the cost of design and masks in the price of tokens; without it, that cost
     stands apart."""
-    prices: Annotated[str, AfterValidator(_checked_prices)] | None = Field(None, exclude=True)
+    prices: Annotated[str, accepted_by(price_list)] | None = Field(None, exclude=True)
     """Prices of memories: a quarter (``2025-Q4``, ``2026-Q1``, ``2026-Q2``) or the path of a
     quotation file in the form of ``codesign/models/accounts/prices.yaml``. If left out, the price
     in each memory's own file. Results depend on the prices, not on the path."""
-    constants: dict[str, Amount] = Field({})
+    constants: Annotated[dict[str, Amount], accepted_by(_check_constants)] = Field({})
     """Constants of what a design costs and an operation takes, by name, in place of those of
     ``technology_level``; see ``codesign/models/accounts/constants.yaml``."""
-
-    @field_validator("constants")
-    @classmethod
-    def _are_known(cls, constants: FloatDict) -> FloatDict:
-        for name in constants:
-            if name not in CONSTANTS:
-                raise ValueError(describe_unknown("constant", name, CONSTANTS))
-        return constants
 
     def resolved(self) -> NpuOptions:
         """The same with the profile's choices filled in."""

@@ -17,15 +17,16 @@ from __future__ import annotations
 import re
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, model_validator
+from pydantic import Field
 
-from codesign.base.errors import KeyedValueError, reraised_as_value_error
+from codesign.base.errors import KeyedValueError
 from codesign.base.schema import (
     Bandwidth,
     Latency,
     Positive,
     PositiveAmount,
     Share,
+    accepted_by,
     quantity,
     unstored_at,
 )
@@ -47,29 +48,22 @@ PROFILES = Profiles(
 """Every class of rules is a :class:`.serving_rules.ServingRules`."""
 
 
-def _checked_engine(name: str) -> str:
-    with reraised_as_value_error():
-        load_engine(name)
-    return name
-
-
 LINK_NOTE = (
     "The device file does not state the PCIe path. Assumed: through host memory; "
     "--option link=pcie-switch, pcie-bridge or pcie-host states it."
 )
 
 
-def _checked_link(link: str) -> str:
+def _check_link(link: str) -> None:
     if re.fullmatch(PCIE_LINK, link) is None:
         raise ValueError(
             "expected pcie-switch, pcie-bridge, pcie-host or pcie-shared, also with a generation, "
             f"such as pcie5-host; got {link!r}"
         )
-    return link
 
 
 Profile = Annotated[
-    str, AfterValidator(PROFILES.checked), Field(json_schema_extra=PROFILES.list_in)
+    str, accepted_by(PROFILES.rules_class), Field(json_schema_extra=PROFILES.list_in)
 ]
 
 
@@ -111,7 +105,7 @@ class PlatformOptions(AccuracyOptions):
     network_latency: Latency = 5e-6
     """Latency of a step between nodes where the device's file states none: 5 us, NCCL's protocol
     LL between nodes, as Erdil, Inference economics of language models (2025), counts it."""
-    engine: Annotated[str, AfterValidator(_checked_engine)] = "graphs"
+    engine: Annotated[str, accepted_by(load_engine)] = "graphs"
     """Serving engine under ``fitted``, by name or by the path of its file. ``graphs``, ``streams``
     and ``eager`` only say how kernels start. ``graphs``: devices replay graphs in step, with the
     engine's own all-reduce and the norms and activations of 2025. ``streams``: a compiled host
@@ -133,7 +127,7 @@ class PlatformOptions(AccuracyOptions):
     slow_bandwidth: Bandwidth | None = None
     """Bandwidth of the slow memory, instead of what the device's file says."""
 
-    link: Annotated[Annotated[str, AfterValidator(_checked_link)] | None, unstored_at(None)] = None
+    link: Annotated[Annotated[str, accepted_by(_check_link)] | None, unstored_at(None)] = None
     """Path between cards on PCIe, instead of what the device's file says: ``pcie-switch`` (also two
     sockets with NCCL_MIN_NCHANNELS=8), ``pcie-bridge`` (two sockets as NCCL takes them by itself),
     ``pcie-host`` (no peers, through the host's memory) or ``pcie-shared`` (one path for all cards,
@@ -144,8 +138,8 @@ class PlatformOptions(AccuracyOptions):
     device_usd_per_hour: Annotated[PositiveAmount | None, unstored_at(None)] = None
     """Rent of one device in USD per hour; what is typically listed for it if left out."""
 
-    @model_validator(mode="after")
-    def _check(self) -> PlatformOptions:
+    def check_fields(self) -> None:
+        super().check_fields()
         meaningless = PROFILES.rules_class(self.profile).meaningless_options
         stray = [name for name in meaningless if getattr(self, name) is not None]
         if "power_limit" in stray:
@@ -156,7 +150,6 @@ class PlatformOptions(AccuracyOptions):
                 f"{', '.join(stray)}: expected profile {self.other_profiles}; under "
                 f"{self.profile} every kernel has an efficiency of its own"
             )
-        return self
 
     @property
     def other_profiles(self) -> str:

@@ -9,10 +9,8 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated
 
-from pydantic import model_validator
-
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Natural, Positive, Share, checked, unstored_at
+from codesign.base.schema import Natural, Positive, Share, accepted_by, unstored_at
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
@@ -20,18 +18,9 @@ from codesign.models.workload.request import SequenceRecord, TraceName
 from codesign.models.workload.traces import load_trace
 
 
-def _known_model(name: object) -> object:
-    if isinstance(name, str):
-        model = load_model(name)
-        if model.is_diffusion:
-            raise InputError(f"expected a model that generates token by token, got {name!r}")
-    return name
-
-
-def _known_use_case(name: object) -> object:
-    if isinstance(name, str):
-        load_use_case(name)
-    return name
+def _check_generates(name: str) -> None:
+    if load_model(name).is_diffusion:
+        raise InputError(f"expected a model that generates token by token, got {name!r}")
 
 
 UNDRAFTED = {"draft": None, "draft_tokens": None, "acceptance": None}
@@ -43,9 +32,9 @@ _DRAFT_KEYS = (("draft_tokens", "draft"), ("acceptance", "draft"), ("draft", "ac
 class PlatformRequest(SequenceRecord):
     """The requests of a batch, all alike, from prompt to last token."""
 
-    model: Annotated[str, checked(_known_model)]
+    model: Annotated[str, accepted_by(_check_generates)]
     """A bundled language model, or the path of a ``config.json`` or YAML file."""
-    use_case: Annotated[str, checked(_known_use_case)] | None = None
+    use_case: Annotated[str, accepted_by(load_use_case)] | None = None
     """Tokens, beams and limits of a use case: question-answering, chat, rag-qa, summarization,
     code-generation or personal-assistant."""
     trace: TraceName | None = None
@@ -63,7 +52,7 @@ class PlatformRequest(SequenceRecord):
     expert_copies: Annotated[Natural, unstored_at(0)] = 0
     """Copies of experts beside the model's own, among which tokens are shared out evenly, so that
     more devices divide them."""
-    draft: Annotated[str, checked(_known_model)] | None = None
+    draft: Annotated[str, accepted_by(_check_generates)] | None = None
     """Draft model on the same devices. It drafts tokens that the model verifies in one pass
     (speculative decoding)."""
     draft_tokens: Annotated[Positive | None, unstored_at(None)] = None
@@ -71,8 +60,7 @@ class PlatformRequest(SequenceRecord):
     acceptance: Share | None = None
     """Acceptance rate: probability that a drafted token is accepted, whatever came before it."""
 
-    @model_validator(mode="after")
-    def _check(self) -> PlatformRequest:
+    def check_fields(self) -> None:
         counts = (self.prompt_tokens, self.generated_tokens)
         has_counts = counts != (None, None)
         n_named = 2 - (self.use_case, self.trace).count(None)
@@ -97,7 +85,6 @@ class PlatformRequest(SequenceRecord):
                 raise KeyedValueError("", f"{key} needs {needed}", (key, needed))
         if self.draft is not None:
             self._check_draft(load_model(self.draft))
-        return self
 
     def _check_draft(self, draft: LanguageModel) -> None:
         model = load_model(self.model)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from typing import Annotated
 
 import numpy as np
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from codesign.base.columns import (
     ArrayDict,
@@ -23,7 +23,7 @@ from codesign.base.columns import (
     Domains,
     Fields,
     FloatArray,
-    FloatDict,
+    FloatMap,
     StringList,
     Strings,
     first_values,
@@ -33,7 +33,7 @@ from codesign.base.errors import check_known
 from codesign.base.evaluator import Evaluation, Explanation
 from codesign.base.explanation_rows import OperatorRow
 from codesign.base.metrics import ALL_METRICS, SESSION_METRICS, Metric, chosen_metrics
-from codesign.base.schema import PositiveAmount, Record, Share
+from codesign.base.schema import PositiveAmount, Record, Share, accepted_by
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
 from codesign.evaluators.sessions.sessions_evaluator import SessionsEvaluator
@@ -62,6 +62,11 @@ REGRET = Metric(
 )  # fmt: skip
 
 
+def _check_metrics(limits: FloatMap) -> None:
+    for name in limits:
+        check_known("metric", name, SESSION_METRICS)
+
+
 class MixedWorkload(SessionWorkload):
     """A workload of a mix."""
 
@@ -69,35 +74,26 @@ class MixedWorkload(SessionWorkload):
     """Name in the metrics of the mix; that of the session if left out."""
     share: Share
     """Share of the sessions."""
-    limits: dict[str, PositiveAmount] = Field({})
+    limits: Annotated[dict[str, PositiveAmount], accepted_by(_check_metrics)] = Field({})
     """Worst value that each metric may have in this workload."""
     best_usd_per_million_asked_tokens: PositiveAmount | None = None
     """Least price of the designs for this workload alone, from its exact front."""
 
-    @field_validator("limits")
-    @classmethod
-    def _are_metrics(cls, limits: FloatDict) -> FloatDict:
-        for name in limits:
-            check_known("metric", name, SESSION_METRICS)
-        return limits
+
+def _check_mix(mix: tuple[MixedWorkload, ...]) -> None:
+    total = sum(entry.share for entry in mix)
+    if abs(total - 1.0) > _TOLERANCE:
+        raise ValueError(f"expected shares that add up to 1, got {total:g}")
+    names = [_name(entry) for entry in mix]
+    if len({*names}) < len(names) or not all(map(str.isidentifier, names)):
+        raise ValueError(f"expected a name of letters and digits for each, got {names}")
 
 
 class MixWorkload(Record):
     """Workloads that one machine serves in turns."""
 
-    mix: Annotated[tuple[MixedWorkload, ...], Field(min_length=1)]
+    mix: Annotated[tuple[MixedWorkload, ...], Field(min_length=1), accepted_by(_check_mix)]
     """The workloads; their shares add up to 1."""
-
-    @field_validator("mix")
-    @classmethod
-    def _add_up(cls, mix: tuple[MixedWorkload, ...]) -> tuple[MixedWorkload, ...]:
-        total = sum(entry.share for entry in mix)
-        if abs(total - 1.0) > _TOLERANCE:
-            raise ValueError(f"expected shares that add up to 1, got {total:g}")
-        names = [_name(entry) for entry in mix]
-        if len({*names}) < len(names) or not all(map(str.isidentifier, names)):
-            raise ValueError(f"expected a name of letters and digits for each, got {names}")
-        return mix
 
     @property
     def workloads_by_name(self) -> dict[str, MixedWorkload]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property, partial
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.schema import Bandwidth, Positive, Record, checked, quantity, unstored_at
@@ -37,8 +37,7 @@ class SessionWorkload(SequenceRecord):
     batch: Positive = 1
     """Requests that decode together, unless the design states them."""
 
-    @model_validator(mode="after")
-    def _check(self) -> SessionWorkload:
+    def check_fields(self) -> None:
         if (self.session is None) == (self.trace is None):
             raise KeyedValueError("", "expected session or trace", ("session", "trace"))
         if self.trace is not None and self.prompt_scale != 1:
@@ -51,7 +50,6 @@ class SessionWorkload(SequenceRecord):
         self.check_context(longest, self.language_model, "session", "trace")
         if self.language_model.is_diffusion:
             raise KeyedValueError("model", f"expected a model with a cache, got {self.model}")
-        return self
 
     @cached_property
     def language_model(self) -> LanguageModel:

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codesign.base.columns import (
     ArrayDict,
@@ -79,14 +79,13 @@ class SimulationOptions(NpuOptions):
     sweeps, as a compiler can arrange by blocking rows and columns alike or by prefetching for
     the operator before, or all during the first sweep."""
 
-    @model_validator(mode="after")
-    def _check(self) -> SimulationOptions:
+    def check_fields(self) -> None:
+        super().check_fields()
         if super().resolved().blocking == "array":
             raise ValueError(
                 "expected blocking capacity (profile plain): array is fitted to printed tables "
                 "and has no transactions to simulate"
             )
-        return self
 
     def resolved(self) -> SimulationOptions:
         """These options with the profile's choices filled in."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codesign.base.errors import KeyedValueError
 from codesign.base.schema import Positive, PositiveAmount, unstored_at
@@ -52,8 +52,7 @@ class SystemWorkload(SequenceRecord):
     max_batch: Positive = 128
     """The largest batch that a pool of NPUs chooses."""
 
-    @model_validator(mode="after")
-    def _check(self) -> SystemWorkload:
+    def check_fields(self) -> None:
         counts = (self.prompt_tokens, self.generated_tokens)
         n_stated = (self.trace is not None) + (self.session is not None) + (counts != (None, None))
         if n_stated != 1:
@@ -67,7 +66,6 @@ class SystemWorkload(SequenceRecord):
         if self.session is not None:
             n_tokens = load_session(self.session).longest_tokens
         self.check_context(n_tokens, self.language_model, "session", *TOKEN_KEYS)
-        return self
 
     @cached_property
     def language_model(self) -> LanguageModel:

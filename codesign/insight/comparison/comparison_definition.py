@@ -15,13 +15,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
 from codesign.base import resources
-from codesign.base.columns import JsonObject, StringDict, Strings, StringTuple
+from codesign.base.columns import FloatSequence, JsonObject, StringDict, Strings, StringTuple
 from codesign.base.errors import InputError, describe_unknown
 from codesign.base.records import frozen
-from codesign.base.schema import Document, Fraction, parse_record, quantity, read_document
+from codesign.base.schema import (
+    Document,
+    Fraction,
+    accepted_by,
+    parse_record,
+    quantity,
+    read_document,
+)
 from codesign.search.campaign.campaign_definition import (
     ConfiguredOptimizer,
     Label,
@@ -40,16 +47,14 @@ EVALUATION_COSTS_S = (1e-3, 1.0, 60.0, 600.0)
 Seconds = Annotated[float, quantity("s"), Field(gt=0, allow_inf_nan=False)]
 
 
-def _targets(values: tuple[float, ...]) -> tuple[float, ...]:
+def _check_targets(values: FloatSequence) -> None:
     if any(not 0 < value < 1 for value in values) or list(values) != sorted(set(values)):
         raise ValueError(f"expected ascending shares between 0 and 1, got {list(values)}")
-    return values
 
 
-def _costs(values: tuple[float, ...]) -> tuple[float, ...]:
+def _check_costs(values: FloatSequence) -> None:
     if list(values) != sorted(set(values)):
         raise ValueError(f"expected ascending times, got {[f'{value:g} s' for value in values]}")
-    return values
 
 
 class ComparisonDefinition(SearchSettings):
@@ -61,7 +66,7 @@ class ComparisonDefinition(SearchSettings):
     """For people; may change at any time."""
     problems: Annotated[StringTuple, Field(min_length=1)]
     """Campaigns whose space, evaluator, workload, objectives and constraints are taken."""
-    targets: Annotated[tuple[Fraction, ...], Field(min_length=1), AfterValidator(_targets)] = (
+    targets: Annotated[tuple[Fraction, ...], Field(min_length=1), accepted_by(_check_targets)] = (
         TARGETS
     )
     """Shares of the exact hypervolume to be reached, such as 95 %."""
@@ -69,7 +74,7 @@ class ComparisonDefinition(SearchSettings):
     """Problems that count as one where evidence is counted, by kind. Unlisted problems are of one
     kind with all that have their evaluator and their space."""
     evaluation_costs: Annotated[
-        tuple[Seconds, ...], Field(min_length=1), AfterValidator(_costs)
+        tuple[Seconds, ...], Field(min_length=1), accepted_by(_check_costs)
     ] = EVALUATION_COSTS_S
     """Cost of one design, such as 10 min, where optimizers are compared in wall time."""
     tuned_on: dict[str, StringTuple] = Field(default_factory=dict)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codesign.base.columns import StringDict
 from codesign.base.errors import KeyedValueError
@@ -28,14 +28,12 @@ class DeviceAccount(Record):
     sources: StringDict = Field(min_length=1)
     """Publication of each number."""
 
-    @model_validator(mode="after")
-    def _is_sourced(self) -> Self:
+    def check_fields(self) -> None:
         stated = {name for name in ("area", "unit_cost") if getattr(self, name) is not None}
         if stated != set(self.sources):
             raise KeyedValueError(
                 "sources", f"expected one for each of {', '.join(sorted(stated))}"
             )
-        return self
 
 
 @cache

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codesign.base.columns import (
     JsonObject,
@@ -178,8 +178,7 @@ class Device(Record):
         """Under which name kernels were measured that correct the laws of this device."""
         return self.kernels_of or self.key
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         numbers = {"bandwidth": self.bandwidth, "capacity": self.capacity}
         numbers |= {f"peak of {name}": rate for name, rate in self.peak.items()}
         numbers |= {"burst_fraction": self.burst_fraction}
@@ -208,7 +207,6 @@ class Device(Record):
             wrong.append(f"sources: every number needs one; missing for {', '.join(missing)}")
         if wrong:
             raise ValueError("; ".join(wrong))
-        return self
 
     def time_factor(self, name: str) -> float:
         """A factor of ``time_factors``, 1 if none is stated."""

@@ -9,9 +9,9 @@ bandwidth, die edge, background power per capacity and energy per bit read and w
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal, Self, get_args
+from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from codesign.base.columns import StringDict
 from codesign.base.errors import KeyedValueError, reraised_as_value_error
@@ -34,12 +34,10 @@ class Range(Record):
         """The value at one of the three levels."""
         return float(getattr(self, level))
 
-    @model_validator(mode="after")
-    def _is_ordered(self) -> Self:
+    def check_fields(self) -> None:
         if not 0 <= self.low <= self.typical <= self.high:
             values = f"low={self.low:g}, typical={self.typical:g}, high={self.high:g}"
             raise ValueError(f"0 <= low <= typical <= high must hold, got {values}")
-        return self
 
 
 def ranged(unit: str) -> Any:
@@ -159,8 +157,7 @@ class MemoryTechnology(Record):
         end = opposite[level] if number in MORE_IS_BETTER else level
         return float("nan") if stated is None else stated.value_at(end)
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check_fields(self) -> None:
         for number in ("capacity", "bandwidth"):
             if not getattr(self, number).low > 0:
                 raise ValueError(f"{number} > 0 must hold")
@@ -179,7 +176,6 @@ class MemoryTechnology(Record):
                 "sources", f"every number needs a source; missing for {', '.join(missing)}"
             )
         self._check_efficiencies()
-        return self
 
     def _check_efficiencies(self) -> None:
         """Refuse a share above 1, and a pattern that is faster than a stream."""

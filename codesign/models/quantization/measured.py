@@ -15,8 +15,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
-from pydantic import model_validator
-
 from codesign.base.columns import FloatSequence, JsonObject, StringDict, StringTuple
 from codesign.base.errors import InputError, KeyedValueError, reraised_as_value_error
 from codesign.base.records import frozen
@@ -67,8 +65,7 @@ class MeasuredRow(Record):
     agreement: Interval
     layer_sqnr_db: list[float | None]
 
-    @model_validator(mode="after")
-    def _check(self) -> MeasuredRow:
+    def check_fields(self) -> None:
         with reraised_as_value_error():
             for name in (self.weight_format, self.activation_format, self.kv_format):
                 find_block_format(name)
@@ -79,7 +76,6 @@ class MeasuredRow(Record):
                     name,
                     f"expected low <= mean <= high, got {ends.low:g}, {ends.mean:g}, {ends.high:g}",
                 )
-        return self
 
     @property
     def formats(self) -> FormatChoice:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import torch
-from pydantic import Field, model_validator
+from pydantic import Field
 from torch import Tensor
 
 from codesign.base.errors import InputError, KeyedValueError, UnknownNameError, needing_extra
@@ -38,15 +38,13 @@ class _Llama3Scaling(Record):
     high_freq_factor: _PositiveFloat
     original_max_position_embeddings: Positive
 
-    @model_validator(mode="after")
-    def _check(self) -> _Llama3Scaling:
+    def check_fields(self) -> None:
         if self.high_freq_factor <= self.low_freq_factor:
             raise KeyedValueError(
                 "high_freq_factor",
                 f"expected more than low_freq_factor, {self.low_freq_factor:g}, "
                 f"got {self.high_freq_factor:g}",
             )
-        return self
 
 
 class _Constants(Record):

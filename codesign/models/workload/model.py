@@ -374,8 +374,7 @@ class LanguageModel(Record):
             raise ValueError(f"expected one kind per layer ({layers}), got {len(value)}")
         return value
 
-    @model_validator(mode="after")
-    def _check(self) -> LanguageModel:
+    def check_fields(self) -> None:
         if self.position == "learned" and self.max_position_embeddings is None:
             raise KeyedValueError("max_position_embeddings", "required with learned positions")
         self._check_together("multi-head latent attention", _LATENT_KEYS, ("q_lora_rank",))
@@ -389,7 +388,11 @@ class LanguageModel(Record):
                 "expected a whole number of rotated elements, got "
                 f"{self.partial_rotary_factor} of {self.head_dim}",
             )
-        return self
+        self._check_indexer()
+        self._check_latent()
+        self._check_layers()
+        self._check_linear()
+        self._check_mixture()
 
     def _check_together(self, component: str, keys: StringTuple, extra: StringTuple) -> None:
         defaults = type(self).model_fields
@@ -399,10 +402,9 @@ class LanguageModel(Record):
             message = f"required for {component}, since {used[0]} is given"
             raise KeyedValueError(missing[0], message)
 
-    @model_validator(mode="after")
-    def _check_indexer(self) -> LanguageModel:
+    def _check_indexer(self) -> None:
         if not self.is_sparse:
-            return self
+            return
         if not self.is_latent or self.q_lora_rank is None:
             raise KeyedValueError("index_topk", "expected MLA whose queries have a latent")
         width, rotated = self.index_dims.head_dim, self.latent_dims.qk_rope_head_dim
@@ -412,12 +414,10 @@ class LanguageModel(Record):
         if self.indexer_types and self.indexer_types[0] == "shared":
             message = "expected full in the first layer, which has none before it, got 'shared'"
             raise KeyedValueError("indexer_types", message)
-        return self
 
-    @model_validator(mode="after")
-    def _check_latent(self) -> LanguageModel:
+    def _check_latent(self) -> None:
         if not self.is_latent:
-            return self
+            return
         problems = {
             "rotary positions and no qk_norm": self.position != "rotary" or self.qk_norm,
             "neither diffusion nor a window": self.is_diffusion or self.sliding_window,
@@ -427,10 +427,8 @@ class LanguageModel(Record):
         for expected, is_broken in problems.items():
             if is_broken:
                 raise KeyedValueError("kv_lora_rank", f"latent attention has {expected}")
-        return self
 
-    @model_validator(mode="after")
-    def _check_layers(self) -> LanguageModel:
+    def _check_layers(self) -> None:
         """Refuses keys about the kinds of layers that do not agree."""
         slides = self.n_layers("sliding_attention") > 0
         if slides and self.sliding_window is None:
@@ -454,20 +452,18 @@ class LanguageModel(Record):
             key = "sliding_window" if slides else "layer_types"
             raise KeyedValueError(key, "a diffusion model attends to everything")
         if self.layer_types is None or self.full_attention_interval is None:
-            return self
+            return
         if self.layer_types != self._alternating(self.full_attention_interval):
             raise KeyedValueError(
                 "full_attention_interval",
                 f"layer_types differs from {self.full_attention_interval}",
             )
-        return self
 
-    @model_validator(mode="after")
-    def _check_linear(self) -> LanguageModel:
+    def _check_linear(self) -> None:
         if not self.n_linear_layers:
             if self.linear_num_key_heads is not None:
                 raise KeyedValueError("linear_num_key_heads", "no layer has linear_attention")
-            return self
+            return
         keys = (*LINEAR_KEYS, "time_step_rank") if self.linear_kind == "mamba" else LINEAR_KEYS
         missing = [key for key in keys if getattr(self, key) is None]
         if missing:
@@ -478,10 +474,8 @@ class LanguageModel(Record):
                 "expected a multiple of linear_num_key_heads "
                 f"({self.linear_num_key_heads}), got {self.linear_num_value_heads}",
             )
-        return self
 
-    @model_validator(mode="after")
-    def _check_mixture(self) -> LanguageModel:
+    def _check_mixture(self) -> None:
         if self.n_moe_layers and not self.is_mixture:
             raise KeyedValueError("n_routed_experts", "required, since layers are sparse")
         if self.n_shared_experts and self.shared_expert_intermediate_size:
@@ -494,7 +488,6 @@ class LanguageModel(Record):
             raise KeyedValueError(
                 "mlp_only_layers", f"expected positions up to {last}, got {beyond[0]}"
             )
-        return self
 
     @property
     def is_latent(self) -> bool:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal, get_args
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codesign.base.columns import IntegerTuple, StringMap
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Natural, Positive, Record, checked, unstored_at
+from codesign.base.schema import Natural, Positive, Record, accepted_by, checked, unstored_at
 from codesign.models.workload.layer_pass import Embedding
 from codesign.models.workload.lowering import Logits, Phase, lower
 from codesign.models.workload.model import LanguageModel
@@ -32,22 +31,11 @@ LayerPart = Literal["all", "attention", "ffn"]
 _FFN_GROUPS = ("mlp", "moe")
 
 
-def _usable(load: Callable[[str], object]) -> Callable[[object], object]:
-    """A check that a name can be loaded; it raises if not."""
-
-    def check(name: object) -> object:
-        if isinstance(name, str):
-            load(name)
-        return name
-
-    return check
-
-
-ModelName = Annotated[str, checked(_usable(load_model))]
+ModelName = Annotated[str, accepted_by(load_model)]
 """A bundled language model, or the path of a ``config.json`` or YAML file."""
-TraceName = Annotated[str, checked(_usable(load_trace))]
+TraceName = Annotated[str, accepted_by(load_trace)]
 """A named pair of token counts."""
-SessionName = Annotated[str, checked(_usable(load_session))]
+SessionName = Annotated[str, accepted_by(load_session)]
 """A named session, or a YAML file with one."""
 
 
@@ -143,8 +131,7 @@ class Request(SequenceRecord):
     diffusion_steps: Positive | None = None
     """Denoising steps of a diffusion model; one per generated token if left out."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Request:
+    def check_fields(self) -> None:
         has_counts = (self.prompt_tokens is not None, self.generated_tokens is not None)
         if self.trace is None and not all(has_counts):
             raise KeyedValueError("", f"expected trace, or {BOTH_COUNTS}", TOKEN_KEYS)
@@ -155,7 +142,6 @@ class Request(SequenceRecord):
         if self.cached_tokens and self.language_model.is_diffusion:
             raise KeyedValueError("cached_tokens", f"{self.model} keeps no cache between passes")
         self.check_context(self.total_tokens, self.language_model, *TOKEN_KEYS)
-        return self
 
     @cached_property
     def language_model(self) -> LanguageModel:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field
 
 from codesign.base.columns import FloatArray, IntegerTuple, StringDict, StringList
 from codesign.base.errors import InputError, KeyedValueError, entry_named
@@ -22,6 +22,7 @@ from codesign.base.schema import (
     Positive,
     Record,
     Seconds,
+    accepted_by,
     parse_record,
     read_document,
     read_records,
@@ -48,6 +49,12 @@ class Turn(Record):
     """Mean time before the turn, while the user thinks or a tool runs."""
 
 
+def _check_order(turns: tuple[Turn, ...]) -> None:
+    numbers = [turn.turn for turn in turns]
+    if numbers[0] != 1 or any(b <= a for a, b in pairwise(numbers)):
+        raise ValueError(f"expected turns in order from 1, got {numbers}")
+
+
 class Session(Record):
     """The turns of a session."""
 
@@ -55,7 +62,7 @@ class Session(Record):
     """Description of the users or agents."""
     n_turns: Annotated[Positive, Field(le=_MOST_TURNS)] = 1
     """Turns of a session."""
-    turns: Annotated[tuple[Turn, ...], Field(min_length=1)]
+    turns: Annotated[tuple[Turn, ...], Field(min_length=1), accepted_by(_check_order)]
     """Turns, in order; each stands for those that follow it until the next."""
     shared_tokens: Natural = 0
     """Tokens of the prefix with which a session begins, besides those of its first turn."""
@@ -68,23 +75,13 @@ class Session(Record):
     sources: Annotated[StringDict, Field(min_length=1)]
     """Source of each number."""
 
-    @field_validator("turns")
-    @classmethod
-    def _are_in_order(cls, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-        numbers = [turn.turn for turn in turns]
-        if numbers[0] != 1 or any(b <= a for a, b in pairwise(numbers)):
-            raise ValueError(f"expected turns in order from 1, got {numbers}")
-        return turns
-
-    @model_validator(mode="after")
-    def _check(self) -> Session:
+    def check_fields(self) -> None:
         if self.turns[-1].turn > self.n_turns:
             raise KeyedValueError(
                 "n_turns", f"expected at least turn {self.turns[-1].turn}, got {self.n_turns}"
             )
         if self.n_prefixes > 1 and not self.shared_tokens:
             raise KeyedValueError("n_prefixes", "needs shared_tokens, the length of a prefix")
-        return self
 
     def scale_prompts(self, scale: float) -> Session:
         """Scale the prefix and the new tokens of every turn; answers stay as long."""

@@ -9,7 +9,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field
+from pydantic import BeforeValidator, Field
 
 from codesign.base import plugins, resources
 from codesign.base.columns import (
@@ -28,6 +28,7 @@ from codesign.base.schema import (
     Document,
     KeyPath,
     Record,
+    accepted_by,
     one_of,
     parse_record,
     unstored_at,
@@ -56,13 +57,12 @@ _MOST_WORKERS = 1024
 Seed = Annotated[int, Field(strict=True, ge=0)]
 
 
-def _label(value: str) -> str:
+def _check_label(value: str) -> None:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]*", value):
         raise ValueError(f"expected letters, digits, '.', '_' and '-', got {value!r}")
-    return value
 
 
-Label = Annotated[str, AfterValidator(_label)]
+Label = Annotated[str, accepted_by(_check_label)]
 """A name that may be part of a path."""
 
 

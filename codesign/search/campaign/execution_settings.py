@@ -7,23 +7,19 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import Field
 
-from codesign.base.errors import reraised_as_value_error
-from codesign.base.schema import Record
+from codesign.base.schema import Record, accepted_by
 from codesign.base.units import parse_quantity
 from codesign.search.execution.guard import GuardLimits
 
 
-def _duration(value: str) -> str:
-    with reraised_as_value_error():
-        seconds = parse_quantity(value, "s")
-    if seconds <= 0:
+def _check_duration(value: str) -> None:
+    if parse_quantity(value, "s") <= 0:
         raise ValueError(f"expected a time above 0, got {value!r}")
-    return value
 
 
-Duration = Annotated[str, AfterValidator(_duration)]
+Duration = Annotated[str, accepted_by(_check_duration)]
 """A time above 0, such as ``30 min``."""
 
 

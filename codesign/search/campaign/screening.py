@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codesign.base import plugins
 from codesign.base.columns import Fields, StringList
@@ -36,13 +36,11 @@ class Screening(CheaperModel):
     share: Annotated[float, Field(gt=0, le=10)] = 0.2
     """Most time for the cheaper evaluator, as a share of that for the campaign's own."""
 
-    @model_validator(mode="after")
-    def _cheaper(self) -> Screening:
+    def check_fields(self) -> None:
         if self.terms.cost >= 1:
             raise ValueError(
                 f"expected a cost below target_cost, {self.target_cost}, got {self.cost}"
             )
-        return self
 
     @property
     def cost_s(self) -> float:

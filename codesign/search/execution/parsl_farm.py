@@ -24,7 +24,7 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError, KeyedValueError, needing_extra
@@ -78,15 +78,13 @@ class FarmDescription(Record):
     options: JsonObject = Field(default_factory=dict)
     """Further arguments of Parsl's provider, such as ``partition`` and ``account``."""
 
-    @model_validator(mode="after")
-    def _check(self) -> FarmDescription:
+    def check_fields(self) -> None:
         if not self.encrypted and not self.trusts_network:
             raise KeyedValueError(
                 "encrypted",
                 "expected true, or also 'trusts_network: true': everybody who reaches the farm "
                 "then runs programs as this user",
             )
-        return self
 
 
 class ParslFarm(Executor):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from codesign.base.columns import Column, FloatArray, JsonObject
 from codesign.base.schema import PositiveAmount, Record
@@ -60,11 +60,9 @@ class MeasuredKernel(Record):
     median_us: Annotated[float, Field(ge=0, le=1e7)]
     """Median time; 0: timed together with the kernel before, as one of a layer."""
 
-    @model_validator(mode="after")
-    def _has_sizes(self) -> Self:
+    def check_fields(self) -> None:
         if len(self.sizes) != (count := SIZES[self.family]):
             raise ValueError(f"sizes: expected {count} numbers for {self.family}")
-        return self
 
 
 class MeasuredCard(Record):

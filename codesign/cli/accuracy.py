@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from codesign.cli.output import AsJson, report
+from codesign.cli.output import report
 
 
 def accuracy(
@@ -24,7 +24,6 @@ def accuracy(
     table: Annotated[
         Path | None, typer.Option(help="A table of codesign accuracy quantize, shown beside them.")
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show what formats cost a model in accuracy: published, measured, and estimates as such."""
     from codesign.answers.accuracy import AccuracyAnswer
@@ -43,7 +42,7 @@ def accuracy(
     measured = None if table is None else read_measured_table(table)
     n_parameters, vocab_size = _sizes(model)
     answer = AccuracyAnswer.describe(model, n_parameters, choices, measured, vocab_size)
-    report(as_json, lambda: answer, lambda: tables.accuracy_tables(answer, measured))
+    report(lambda: answer, lambda: tables.accuracy_tables(answer, measured))
 
 
 def _sizes(model: str) -> tuple[float, float]:

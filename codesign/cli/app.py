@@ -120,6 +120,8 @@ COMMANDS: dict[str, Callable[..., None]] = {
     "list simulators": simulators.simulators,
 }
 """Commands by their one or two words; the help of a first word lists its two-word commands."""
+_SERVERS = (serve.serve, mcp.serve_tools)
+"""Commands without a report, which have no ``--json``."""
 for _name, _command in COMMANDS.items():
     app.command(name=_name)(_command)
 
@@ -154,7 +156,8 @@ def command_tree(
                 if name.startswith(f"{command_name(info)} ")
             ]
             info.epilog = "See also:\n\n" + "\n\n".join(further) if further else None
-            info.callback = reports_only(spread(info.callback, has_help))
+            answers = info.callback in COMMANDS.values() and info.callback not in _SERVERS
+            info.callback = reports_only(spread(info.callback, has_help, answers))
         else:
             info.name, info.help = command_name(info), info.callback.__doc__
             info.callback = lambda: None  # listed, not called

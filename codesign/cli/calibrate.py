@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from codesign.base.errors import InputError
-from codesign.cli.output import AsJson, report_files
+from codesign.cli.output import report_files
 
 
 def calibrate(
@@ -20,7 +20,6 @@ def calibrate(
         Path | None, typer.Option(help="Write the measuring script here, and stop.")
     ] = None,
     output: Annotated[Path, typer.Option(help="Device file to write.")] = Path("calibrated.yaml"),
-    as_json: AsJson = False,
 ) -> None:
     """Fit a device to kernels that a script measures on your own card."""
     import yaml
@@ -38,7 +37,7 @@ def calibrate(
             f"on the card: python {script} card.json",
             "then: codesign size calibrate card.json",
         ]
-        report_files(ExportAnswer, as_json, None, [script], notes)
+        report_files(ExportAnswer, None, [script], notes)
         return
     if measured is None:
         raise InputError("expected a measurement file; --script FILE writes the measuring script")
@@ -55,4 +54,4 @@ def calibrate(
         f"{error['median']} now; 90 % of measured over predicted times lie in {error['low']} to "
         f"{error['high']}"
     )
-    report_files(ExportAnswer, as_json, None, [output], [note])
+    report_files(ExportAnswer, None, [output], [note])

@@ -14,7 +14,7 @@ from codesign.base.errors import InputError, JobError
 from codesign.base.records import drop_none
 from codesign.base.text import shown_path
 from codesign.cli import completion
-from codesign.cli.output import AsJson, report, say, terminal_width
+from codesign.cli.output import is_json, report, say, terminal_width
 from codesign.cli.sampling import Samples, Seed, sampling
 from codesign.cli.tolerance import Tolerance, share
 
@@ -141,7 +141,6 @@ def run(
     ] = None,
     tolerance: Tolerance = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Run a campaign, or continue it where it stopped."""
     if untrusted:
@@ -188,7 +187,7 @@ def run(
     except MissingExtraError as error:
         say(f"no figures: {error}")
     campaign.list_files(written)
-    _report_results(RunAnswer, campaign, results, front, written, None, share(tolerance), as_json)
+    _report_results(RunAnswer, campaign, results, front, written, None, share(tolerance))
 
 
 def front_to_draw(results: Results, front: Results) -> Results:
@@ -204,7 +203,6 @@ def _report_results(
     written: Sequence[Path],
     limit: int | None,
     tolerance: float,
-    as_json: bool,
     robust: RobustFront | None = None,
 ) -> None:
     from codesign.answers.uncertainty import FrontUncertainty
@@ -229,8 +227,8 @@ def _report_results(
         )
         return sections + (uncertainty_tables.front_tables(robust, front, limit) if robust else [])
 
-    report(as_json, lambda: record.describe_front(results, front, limit, tolerance, **more), tables)
-    if as_json:  # a table says it below itself
+    report(lambda: record.describe_front(results, front, limit, tolerance, **more), tables)
+    if is_json():  # a table says it below itself
         for words in reference_warnings(results):
             say(f"Warning: {words}.")
     if len(results) and not len(front.front()):
@@ -276,7 +274,6 @@ def pareto(
     samples: Samples = None,
     seed: Seed = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Print the Pareto front and each optimizer's hypervolume.
 
@@ -296,8 +293,7 @@ def pareto(
         robust_analysis = robust_front(front, **draws)
     listed = limit_of(limit, show_all)
     _report_results(
-        ParetoAnswer, campaign, results, front, [], listed, share(tolerance), as_json,
-        robust_analysis,
+        ParetoAnswer, campaign, results, front, [], listed, share(tolerance), robust_analysis,
     )  # fmt: skip
 
 
@@ -307,7 +303,6 @@ def status(
         bool, typer.Option("--verify", help="Check every checksum of the store.")
     ] = False,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show how far a campaign has come."""
     from codesign.search.campaign import Campaign
@@ -318,7 +313,6 @@ def status(
 
     campaign_status, reading = campaign.status(), campaign.reading
     report(
-        as_json,
         lambda: StatusAnswer.describe(campaign_status, evaluator=reading),
         lambda: progress_tables.status_tables(campaign_status, reading),
     )
@@ -338,7 +332,6 @@ def verify(
         ),
     ],
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Check every file that a run left against its manifest: bytes, inputs, code and results."""
     from codesign.answers.campaigns import VerifyAnswer
@@ -352,7 +345,7 @@ def verify(
     place = place or Campaign.load(name, folder).folder
     verdicts = check_folder(place)
     answer = VerifyAnswer(folder=shown_path(place), files=verdicts)
-    report(as_json, lambda: answer, lambda: verdict_tables(verdicts))
+    report(lambda: answer, lambda: verdict_tables(verdicts))
     failed = [verdict for verdict in verdicts if verdict.state in FAILURES]
     if failed:
         raise InputError(

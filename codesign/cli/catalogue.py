@@ -15,7 +15,7 @@ from codesign.base.errors import InputError, UnknownNameError, check_known
 from codesign.base.resources import Kind, listed
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
-from codesign.cli.output import AsJson, report, say
+from codesign.cli.output import report, say
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -64,7 +64,6 @@ def list_(
         int | None, typer.Option(help="memories: only those that can be bought by this year.")
     ] = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """List devices, models, memories, spaces, workloads, metrics, optimizers or campaigns."""
     if group is None:
@@ -80,7 +79,7 @@ def list_(
         answer, tables = _memories(None, [each.value for each in status or ()], year)
     else:
         answer, tables = KINDS[group](None)
-    report(as_json, answer, tables)
+    report(answer, tables)
 
 
 list_.__name__ = "list"
@@ -96,7 +95,6 @@ def show(
             autocompletion=completion.catalogue_names,
         ),
     ],
-    as_json: AsJson = False,
 ) -> None:
     """Show one device, model, memory, space, workload, metric, optimizer or problem in full."""
     *kinds, name = words
@@ -105,7 +103,7 @@ def show(
     for group in kinds:
         check_known("kind", group, KINDS, "list")
     answer, tables = KINDS[kinds[0] if kinds else _kind_of(name)](name)
-    report(as_json, answer, tables)
+    report(answer, tables)
 
 
 def _kind_of(name: str) -> str:

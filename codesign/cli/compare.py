@@ -20,7 +20,7 @@ from codesign.cli.campaigns import (
     Workers,
     execution_of,
 )
-from codesign.cli.output import AsJson, report, say
+from codesign.cli.output import report, say
 
 if TYPE_CHECKING:
     from codesign.insight.comparison import Outcome
@@ -61,7 +61,6 @@ def compare(
         ),
     ] = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Run optimizers on a set of problems, or continue, and say which is better.
 
@@ -96,7 +95,7 @@ def compare(
         wrote = f"{len(paths)} files written to {shown_path(folder)}: tables, CSV, figures"
         return spaced(text_line(head, "bold"), *noted, [*notes, text_line(wrote)])
 
-    report(as_json, lambda: CompareAnswer.describe_all(outcome, paths), tables)
+    report(lambda: CompareAnswer.describe_all(outcome, paths), tables)
 
 
 def _write_all(outcome: Outcome, folder: Path, form: str, width_mm: float | None) -> list[Path]:

@@ -11,7 +11,7 @@ import typer
 from codesign.base.errors import InputError, check_known
 from codesign.base.text import shown_path
 from codesign.cli.campaigns import Folder, Name, Workers
-from codesign.cli.output import AsJson, report
+from codesign.cli.output import report
 from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
@@ -27,7 +27,6 @@ def decide(
     tolerance: Tolerance = None,
     workers: Workers = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Say which decisions of the recommended design hold over the ranges of all constants.
 
@@ -54,15 +53,12 @@ def decide(
     with replacing(path) as unfinished:
         unfinished.write_text(json_text(answer), encoding="utf-8")
     report(
-        as_json,
         lambda: answer,
         lambda: decisions.tables(decided, results, more["seconds"], campaign.reading),
     )
 
 
-def memories(
-    name: Name, tolerance: Tolerance = None, folder: Folder = None, as_json: AsJson = False
-) -> None:
+def memories(name: Name, tolerance: Tolerance = None, folder: Folder = None) -> None:
     """Find the exact front without each family of memories, and the loss from leaving it out.
 
     Families are HBM, LPDDR, flash and others of the space, and stacked SRAM. Fronts are stored.
@@ -82,7 +78,6 @@ def memories(
     kinds = kind_regrets(problem, find, share(tolerance))
     more = _context(campaign, began)
     report(
-        as_json,
         lambda: MemoriesAnswer.describe(kinds, problem, **more),
         lambda: decisions.memory_tables(kinds, problem),
     )
@@ -101,7 +96,6 @@ def breakeven(
     ],
     tolerance: Tolerance = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Find the values of a quantity at which a memory is on the front, on half of it, recommended.
 
@@ -127,7 +121,6 @@ def breakeven(
     )
     more = _context(campaign, began)
     report(
-        as_json,
         lambda: BreakevenAnswer.describe(result, **more),
         lambda: decisions.breakeven_tables(result, more["campaign"], more["seconds"]),
     )
@@ -148,7 +141,6 @@ def map_(
     ] = None,
     workers: Workers = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Map which memories are recommended over the ranges of two constants.
 
@@ -183,7 +175,7 @@ def map_(
         output = output or [campaign.folder / "maps.html"]
     else:
         planes, notes = [plane_of(problem, front, (str(x), str(y)), find)], []
-    _report_maps(campaign, front, planes, notes, output or [], is_page, began, as_json)
+    _report_maps(campaign, front, planes, notes, output or [], is_page, began)
 
 
 def _context(campaign: Campaign, began: float) -> JsonObject:
@@ -203,7 +195,6 @@ def _report_maps(
     output: list[Path],
     is_page: bool,
     began: float,
-    as_json: bool,
 ) -> None:
     from codesign.answers.decisions import MapAnswer, MapsAnswer
     from codesign.base.files import ending_of
@@ -230,7 +221,6 @@ def _report_maps(
         return MapsAnswer(campaign=name, maps=maps, files=files, notes=notes)
 
     report(
-        as_json,
         answer,
         lambda: [
             *(table for plane in planes for table in decisions.plane_tables(plane, name, seconds)),

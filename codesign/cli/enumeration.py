@@ -21,7 +21,7 @@ from codesign.cli.campaigns import (
     limit_of,
     load_with,
 )
-from codesign.cli.output import AsJson, report, terminal_width
+from codesign.cli.output import report, terminal_width
 from codesign.cli.tolerance import Tolerance, share
 
 _OTHER_ENDINGS = {"yml": "yaml", "md": "markdown", "log": "optuna"}
@@ -59,7 +59,6 @@ def enumerate_(
     ] = False,
     tolerance: Tolerance = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Find the exact Pareto front of a campaign's whole space, by proof and not by search.
 
@@ -97,7 +96,6 @@ def enumerate_(
     folding = share(tolerance)
     more = {"files": files} if files else {}
     report(
-        as_json,
         lambda: EnumerateAnswer.describe_exact(
             results, front, seconds, listed, folding, tighter, **more
         ),

@@ -22,7 +22,7 @@ from codesign.cli.flag_records import (
     token_flag,
 )
 from codesign.cli.flags import flag_by_key, naming
-from codesign.cli.output import AsJson, make_console, report, say
+from codesign.cli.output import make_console, report, say
 from codesign.cli.picking import Pick, design_or_pick
 from codesign.cli.sampling import Samples, Seed, sampling
 
@@ -100,7 +100,6 @@ def evaluate(
     samples: Samples = None,
     seed: Seed = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Explain one design: time, bound, traffic, power, metrics."""
     from codesign import api
@@ -121,7 +120,7 @@ def evaluate(
         _refuse(stray, "it is of a --campaign")
         title, result = _flag_evaluation(subject, question)
     distance = None if campaign is None else _distance(loaded, result)
-    _report(result, title, draws if uncertainty else None, distance, as_json)
+    _report(result, title, draws if uncertainty else None, distance)
 
 
 def _refuse(flags: StringList, why: str) -> None:
@@ -226,7 +225,6 @@ def _report(
     title: str,
     draws: Mapping[str, int] | None,
     distance: FrontDistance | None,
-    as_json: bool,
 ) -> None:
     from codesign.answers.designs import EvaluateAnswer
     from codesign.answers.uncertainty import Uncertainty
@@ -244,7 +242,6 @@ def _report(
     if distance is not None:
         more["distance"] = distance
     report(
-        as_json,
         lambda: EvaluateAnswer.describe(result, **more),
         lambda: [
             *explanation.evaluation_tables(title, result, make_console().width),

@@ -14,7 +14,7 @@ from codesign.base.records import frozen
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder, Name
 from codesign.cli.flag_records import flag
-from codesign.cli.output import AsJson, report_files, say
+from codesign.cli.output import report_files, say
 from codesign.cli.picking import Pick, design_or_pick
 
 if TYPE_CHECKING:
@@ -58,7 +58,6 @@ def export(
     ] = None,
     selection: ExportFlags,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Write the results, or one design, to a file that the next tool loads."""
     from codesign import api
@@ -101,7 +100,7 @@ def export(
         notes += [f"the designs of {results.front_words}"] if scope != "all" else []
         write = plugins.load("exports", chosen_format)
         paths = [write(results, output, scope)]
-    report_files(ExportAnswer, as_json, campaign, paths, notes)
+    report_files(ExportAnswer, campaign, paths, notes)
 
 
 def _format(form: str | None, output: Path | None, format_names: list[str]) -> str:

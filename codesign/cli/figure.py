@@ -17,7 +17,7 @@ from codesign.cli.campaigns import Folder, front_to_draw
 from codesign.cli.export import check_ended, check_evaluated, place_notes
 from codesign.cli.flag_records import flag
 from codesign.cli.flags import quantity
-from codesign.cli.output import AsJson, report_files
+from codesign.cli.output import report_files
 from codesign.cli.picking import Pick, design_or_pick
 
 if TYPE_CHECKING:
@@ -67,7 +67,6 @@ def figure(
     ],
     drawing: DrawingFlags,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Draw figures for a paper: fonts embedded, the same bytes every time."""
     from codesign import api
@@ -85,7 +84,7 @@ def figure(
         flags = [*drop_none(options)]
         if flags:
             raise InputError(f"expected a kind of figure before {words[0]!r}", ", ".join(flags))
-        _draw_both(words[0], form or "pdf", output, folder, as_json)
+        _draw_both(words[0], form or "pdf", output, folder)
         return
     check_known("figure", words[0], (*_OF_CAMPAIGN, *_OF_DESIGN, "all"))
     if len(words) > 2:
@@ -123,12 +122,10 @@ def figure(
             if figure_name != "system"
             else (save_design_chart(figure_name, design_shown, path, width_mm),)
         )
-    report_files(FigureAnswer, as_json, campaign, written, notes)
+    report_files(FigureAnswer, campaign, written, notes)
 
 
-def _draw_both(
-    name: str, form: str, output: Path | None, folder: Path | None, as_json: bool
-) -> None:
+def _draw_both(name: str, form: str, output: Path | None, folder: Path | None) -> None:
     """Hypervolume against evaluations, and the front, as far as the campaign has come."""
     from codesign import api
     from codesign.answers.campaigns import FigureAnswer
@@ -144,7 +141,7 @@ def _draw_both(
         save_chart(convergence_chart(results), place / f"convergence.{form}", results),
         _save_front(campaign, results, place / f"front.{form}", None),
     ]
-    report_files(FigureAnswer, as_json, campaign, written)
+    report_files(FigureAnswer, campaign, written)
 
 
 def _check_together(name: str, design: str | None, ending: str, output: Path | None) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 import typer
 
 from codesign.cli.flags import token_count
+from codesign.cli.output import AsJson
 
 if TYPE_CHECKING:
     from codesign.base.columns import JsonObject
@@ -42,7 +43,9 @@ def token_flag(text: str, *, key: str | None = None) -> Any:
     return flag(text, None, key=key, parser=token_count, metavar="N|32K")
 
 
-def spread(command: Callable[..., None], has_help: bool = True) -> Callable[..., None]:
+def spread(
+    command: Callable[..., None], has_help: bool = True, answers: bool = False
+) -> Callable[..., None]:
     """The command with a flag for each field of those parameters that are records of flags.
 
     The flags stand where the record stood. Fields that :func:`flag` did not make are flags by
@@ -50,6 +53,7 @@ def spread(command: Callable[..., None], has_help: bool = True) -> Callable[...,
 
     Args:
         has_help: Whether to load the records that say what options mean.
+        answers: Whether the command has ``--json``; see :func:`~.output.reports_only`.
     """
     parameters = []
     records: JsonObject = {}
@@ -74,6 +78,11 @@ def spread(command: Callable[..., None], has_help: bool = True) -> Callable[...,
             ]
         else:
             parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+
+    if answers:
+        parameters.append(inspect.Parameter(
+            "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson
+        ))  # fmt: skip
 
     @wraps(command)
     def flagged_command(**values: Any) -> None:

@@ -11,7 +11,7 @@ from codesign.base.records import frozen
 from codesign.cli.evaluation import read_pairs
 from codesign.cli.flag_records import filled_keys, flag, flag_names, token_flag
 from codesign.cli.flags import flag_by_key, naming, number, quantity
-from codesign.cli.output import AsJson, make_console, report
+from codesign.cli.output import make_console, report
 from codesign.cli.serving_flags import Convention, Model, Options, settings_by_record
 
 if TYPE_CHECKING:
@@ -84,7 +84,6 @@ def forecast(
             "--heat-map", help="Ratio of compute to memory time for 100 machines around this one."
         ),
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Forecast one device and one user: both times, from peak rates alone."""
     from codesign import api
@@ -127,7 +126,7 @@ def forecast(
         raise InputError(f"expected {missing}, or --on with a device whose datasheet states it")
     machine = ForecastMachine(peak, bandwidth, options.dispatch_latency_s, options.efficiencies)
     answer = _answer(evaluator, machine, timeline, heat_map)
-    report(as_json, lambda: answer, lambda: forecast_tables(answer, make_console().width))
+    report(lambda: answer, lambda: forecast_tables(answer, make_console().width))
 
 
 _SHARES = ("compute_efficiency", "memory_efficiency")

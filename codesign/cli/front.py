@@ -10,7 +10,7 @@ import typer
 from codesign.base.errors import InputError
 from codesign.base.text import shown_path
 from codesign.cli.campaigns import Folder, Name, Workers
-from codesign.cli.output import AsJson, report, say
+from codesign.cli.output import report, say
 from codesign.cli.tolerance import Tolerance, share
 
 
@@ -32,7 +32,6 @@ def explain_front(
         ),
     ] = False,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Say what the exact front of a campaign means for a design.
 
@@ -79,7 +78,6 @@ def explain_front(
         files.append(shown_path(output))
     more = {"files": files} if files else {}
     report(
-        as_json,
         lambda: ExplainFrontAnswer.describe(explanation, title, evaluator=reading, **more),
         lambda: [
             *front_explanation.tables(explanation, title, reading),

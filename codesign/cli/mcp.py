@@ -48,7 +48,7 @@ TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
 """Command of each tool, and the names of the schemas of its answers."""
 _STORING = ("enumerate", "decide")
 """Tools that store what they find."""
-_HIDDEN = ("as_json", "folder", "output", "executor")
+_HIDDEN = ("folder", "output", "executor")
 """Parameters of commands that a tool does not have: they write files or choose machines."""
 
 

@@ -38,6 +38,7 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document an
 
 
 _stdout: ContextVar[TextIO | None] = ContextVar("stdout", default=None)
+_is_json: ContextVar[bool] = ContextVar("is_json", default=False)
 _STANDARD_OUTPUT = Path("-")
 _ENDINGS = {"enumerate": "csv", "explain-front": "md", "export": None, "figure": "pdf",
             "report": "html"}  # fmt: skip
@@ -45,21 +46,22 @@ _ENDINGS = {"enumerate": "csv", "explain-front": "md", "export": None, "figure":
 
 
 def reports_only(command: Callable[..., None]) -> Callable[..., None]:
-    """The command with standard output kept for its report.
+    """The command with standard output kept for its report, which is JSON with ``--json``.
 
     What anybody else prints meanwhile, a plug-in say, goes to stderr, and so does a line every 30 s
     that says how far the command has come.
     """
 
     @wraps(command)
-    def quiet(*arguments: Any, **options: Any) -> None:
-        token = _stdout.set(sys.stdout)
+    def quiet(*arguments: Any, as_json: bool = False, **options: Any) -> None:
+        tokens = _stdout.set(sys.stdout), _is_json.set(as_json)
         name = command.__name__.replace("_", "-").strip("-")
         try:
             with redirect_stdout(sys.stderr), heartbeat(name, say), _stream_report(name, options):
                 command(*arguments, **options)
         finally:
-            _stdout.reset(token)
+            _stdout.reset(tokens[0])
+            _is_json.reset(tokens[1])
 
     return quiet
 
@@ -77,7 +79,7 @@ def _stream_report(name: str, options: JsonObject) -> Iterator[None]:
         yield
         return
     ending = options.get("form") or _ENDINGS.get(name)
-    if name not in _ENDINGS or options.get("as_json"):
+    if name not in _ENDINGS or _is_json.get():
         use = "--json prints there" if name in _ENDINGS else "it is no standard output"
         raise InputError(f"expected a file or folder, got '-': {use}", "--output")
     if ending is None:
@@ -95,24 +97,24 @@ def _stream_report(name: str, options: JsonObject) -> Iterator[None]:
         stream.flush()
 
 
+def is_json() -> bool:
+    """True if the command's report is one JSON document."""
+    return _is_json.get()
+
+
 def report_stream() -> TextIO:
     """Stream of reports."""
     return _stdout.get() or sys.stdout
 
 
-def report(
-    as_json: bool,
-    answer: Callable[[], Answer],
-    tables: Callable[[], Iterable[RenderableType]],
-) -> None:
+def report(answer: Callable[[], Answer], tables: Callable[[], Iterable[RenderableType]]) -> None:
     """Print a command's report in the form that was asked for; only that form is made.
 
     Args:
-        as_json: Print the document of the answer, rather than tables.
         answer: Makes the answer.
         tables: Makes the tables.
     """
-    if as_json:
+    if is_json():
         from codesign.answers import json_values
 
         document = json_values.json_text(json_values.stamped(answer()))
@@ -132,7 +134,6 @@ def print_tables(tables: Iterable[RenderableType]) -> None:
 
 def report_files(
     record: type[ExportAnswer | FigureAnswer],
-    as_json: bool,
     campaign: Campaign | None,
     paths: Sequence[Path],
     notes: Sequence[str] = (),
@@ -145,7 +146,7 @@ def report_files(
     files = list(map(shown_path, paths))
     lines = [*(f"wrote {file}" for file in files), *(f"note: {note}" for note in notes)]
     more = {"notes": notes} if notes else {}
-    report(as_json, lambda: record(files=files, **more), lambda: map(text_line, lines))
+    report(lambda: record(files=files, **more), lambda: map(text_line, lines))
 
 
 def make_console(to_stderr: bool = False) -> Console:

@@ -47,7 +47,7 @@ def _device_of(question: SizeQuestion) -> str:
     return question.on[0]
 
 
-def answer_frontier(question: SizeQuestion, as_json: bool) -> None:
+def answer_frontier(question: SizeQuestion) -> None:
     """Report the frontier of an offer."""
     from codesign.report.economics_tables import economics_tables
 
@@ -64,7 +64,7 @@ def answer_frontier(question: SizeQuestion, as_json: bool) -> None:
         path = str(save_frontier(frontier, words, question.study.figure, title))
         answer = answer.model_copy(update={"files": [path]})
         lines.append(f"wrote {path}")
-    report(as_json, lambda: answer, lambda: economics_tables(title, frontier, _ROWS, lines))
+    report(lambda: answer, lambda: economics_tables(title, frontier, _ROWS, lines))
 
 
 def _answer(

@@ -10,7 +10,7 @@ import typer
 
 from codesign.base.errors import InputError, JobError
 from codesign.cli import completion
-from codesign.cli.output import AsJson, report
+from codesign.cli.output import report
 
 _FILE = "FILE"
 
@@ -46,7 +46,6 @@ def problems(
             "--verify", help="Compute the exact front again and compare; minutes for all."
         ),
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """Evaluate and score on problems whose exact fronts are proven and published.
 
@@ -62,7 +61,7 @@ def problems(
     if len(actions) > 1:
         raise InputError(f"expected one of {', '.join(actions)}, got {len(actions)}")
     if verify:
-        _verify(name, as_json)
+        _verify(name)
     elif name is None:
         raise InputError("expected the name of a problem: see 'codesign list problems'", "problems")
     elif evaluate is not None:
@@ -71,7 +70,6 @@ def problems(
         check_names(rows, list(problem.parameters), "parameter")
         evaluated = problem.evaluate(rows.records, rows.places)
         report(
-            as_json,
             lambda: ProblemEvaluationAnswer.describe(problem, rows.records, evaluated),
             lambda: problem_set.evaluation_tables(problem, evaluated),
         )
@@ -87,7 +85,6 @@ def problems(
             check_names(rows, objectives, "objective")
             shares = problem.score(objectives_in(rows, objectives), rows.places)
         report(
-            as_json,
             lambda: ProblemScoreAnswer.describe(problem, shares),
             lambda: problem_set.score_tables(problem, shares),
         )
@@ -96,7 +93,7 @@ def problems(
         raise InputError(f"{expected}; 'codesign list problems {name}' shows it", "problems")
 
 
-def _verify(name: str | None, as_json: bool) -> None:
+def _verify(name: str | None) -> None:
     from codesign.answers.problems import ProblemProofsAnswer
     from codesign.insight.comparison.published_problems import differences
     from codesign.report.tables import text_line
@@ -107,7 +104,6 @@ def _verify(name: str | None, as_json: bool) -> None:
         differing = {record.label: differences(record, Path(folder)) for record in records}
     lines = [line for several in differing.values() for line in several]
     report(
-        as_json,
         lambda: ProblemProofsAnswer(problems=differing),
         lambda: [
             text_line(f"{label}: proven again") for label in differing if not differing[label]

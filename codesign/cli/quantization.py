@@ -10,7 +10,7 @@ import typer
 
 from codesign.base.errors import needing_extra
 from codesign.cli.flags import numbers
-from codesign.cli.output import AsJson, report
+from codesign.cli.output import report
 
 Model = Annotated[Path, typer.Option(help="Folder with config.json and *.safetensors.")]
 Text = Annotated[Path, typer.Option(help="Text to measure on.")]
@@ -50,7 +50,6 @@ def quantize(
     output: Annotated[
         Path | None, typer.Option(help="Table; accuracy-MODEL.json if not given.")
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Measure what formats do to a local model: perplexity, divergence, agreement, layers.
 
@@ -75,7 +74,7 @@ def quantize(
     from codesign.report.accuracy_tables import measured_tables
 
     answer = QuantizeAnswer(**table, file=str(path))
-    report(as_json, lambda: answer, lambda: measured_tables(answer))
+    report(lambda: answer, lambda: measured_tables(answer))
 
 
 def mix_formats(
@@ -96,7 +95,6 @@ def mix_formats(
     output: Annotated[
         Path | None, typer.Option(help="Table; mixtures-MODEL.json if not given.")
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Choose a format for each product of a local model, few bits where it is insensitive.
 
@@ -117,4 +115,4 @@ def mix_formats(
     from codesign.report.accuracy_tables import mixture_tables
 
     answer = MixFormatsAnswer(**table, file=str(path))
-    report(as_json, lambda: answer, lambda: mixture_tables(answer))
+    report(lambda: answer, lambda: mixture_tables(answer))

@@ -12,7 +12,7 @@ import typer
 from codesign.base.text import shown_path
 from codesign.cli.campaigns import Folder, Name
 from codesign.cli.heartbeat import silence
-from codesign.cli.output import AsJson, report, say
+from codesign.cli.output import report, say
 from codesign.cli.tolerance import Tolerance, share
 
 _LEAST_PERIOD_S = 1.0
@@ -53,7 +53,6 @@ def report_page(
     ] = None,
     tolerance: Tolerance = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Write a campaign as one HTML page that opens offline, or as a meeting sheet."""
     from codesign import api
@@ -78,7 +77,6 @@ def report_page(
         state = write()
     written, size = shown_path(path), path.stat().st_size
     report(
-        as_json,
         lambda: ReportAnswer(files=[written], bytes=size, state=state),
         lambda: [text_line(f"wrote {written} ({size / 1e6:.1f} MB)")],
     )

@@ -9,7 +9,7 @@ import typer
 
 from codesign.base.errors import InputError, check_known
 from codesign.cli.flags import quantity
-from codesign.cli.output import AsJson, report
+from codesign.cli.output import report
 
 _ACTIONS = ("show", "verify", "prune")
 
@@ -29,7 +29,6 @@ def cache(
         Path | None,
         typer.Option(help="Folder of the cache of results. [$XDG_CACHE_HOME/codesign]"),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """Show the cache of results, verify its checksums, or prune it."""
     from codesign.answers.library import CacheAnswer
@@ -61,7 +60,6 @@ def cache(
     }
     fields = "evaluator source=inputs results size_bytes=size oldest_days newest_days"
     report(
-        as_json,
         lambda: answer,
         lambda: spaced(
             pairs_table("Cache of results", facts), record_table("Evaluators", holdings, fields)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from codesign.base.errors import UnknownNameError
-from codesign.cli.output import AsJson, report, report_stream
+from codesign.cli.output import report, report_stream
 
 
 def schema(
@@ -19,7 +19,6 @@ def schema(
             "codesign/evaluate/2."
         ),
     ] = None,
-    as_json: AsJson = False,
 ) -> None:
     """List the documents that --json prints, or print the JSON Schema of one."""
     from codesign.answers.answer import answers, schema_of
@@ -43,7 +42,6 @@ def schema(
         for key, record in records.items()
     ]
     report(
-        as_json,
         lambda: SchemasAnswer(schemas=entries),
         lambda: [plain_table("Documents of --json", ["schema", "content"], rows=rows)],
     )

@@ -16,7 +16,7 @@ from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import flag, set_flags
 from codesign.cli.flags import count, flag_by_key, naming, number
-from codesign.cli.output import AsJson, report, say
+from codesign.cli.output import report, say
 from codesign.cli.picking import Pick, design_or_pick
 from codesign.cli.serving_flags import (
     FLAGS,
@@ -117,7 +117,6 @@ def serve_model(
     power_limit: PowerLimit = None,
     option: Options = None,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Replay requests on a deployment: waiting, first token, output token, goodput, overload."""
     from codesign.answers.serving import ServeModelAnswer
@@ -173,7 +172,6 @@ def serve_model(
     }
     question = {"model": model, **fleet.source, **_words(settings, stream, requests)}
     report(
-        as_json,
         lambda: ServeModelAnswer.describe(inputs, rows, served, level),
         lambda: arrivals_tables(question, rows, served, level, more.get("engine", "graphs")),
     )

@@ -33,7 +33,7 @@ _DEGREES = (1, 2, 4, 8)
 """Tensor parallelism that is tried if none is stated."""
 
 
-def answer_sessions(question: SizeQuestion, as_json: bool) -> None:
+def answer_sessions(question: SizeQuestion) -> None:
     """Report the fewest devices that serve sessions."""
     from codesign.answers.sizing import SizeAnswer
     from codesign.evaluators.platform.engine_settings import EngineSettings
@@ -71,7 +71,7 @@ def answer_sessions(question: SizeQuestion, as_json: bool) -> None:
             "the rent includes the host; caches beyond it are not priced",
         ],
     )
-    report(as_json, lambda: answer, lambda: session_tables(answer, session))
+    report(lambda: answer, lambda: session_tables(answer, session))
 
 
 @frozen

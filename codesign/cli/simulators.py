@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from codesign.cli.output import AsJson, report, say
+from codesign.cli.output import report, say
 
 
 def simulators(
@@ -16,7 +16,6 @@ def simulators(
     install: Annotated[
         bool, typer.Option("--install", help="Install it, in an environment of its own.")
     ] = False,
-    as_json: AsJson = False,
 ) -> None:
     """List the simulators of others that shipped campaigns run, or install one."""
     from codesign.answers.library import SimulatorEntry, SimulatorsAnswer
@@ -50,4 +49,4 @@ def simulators(
         fields = "name title is_installed=installed campaign folder"
         return [record_table("Simulators", answer.simulators, fields)]
 
-    report(as_json, lambda: answer, tables)
+    report(lambda: answer, tables)

@@ -13,7 +13,7 @@ from codesign.base.errors import InputError, check_known, entry_named
 from codesign.base.records import drop_keys, frozen
 from codesign.cli.flag_records import flag_names, set_flags
 from codesign.cli.flags import check_figure, count, naming, numbers
-from codesign.cli.output import AsJson, make_console, report, say
+from codesign.cli.output import make_console, report, say
 from codesign.cli.price_frontier import answer_frontier
 from codesign.cli.serving_flags import (
     FLAGS,
@@ -76,7 +76,6 @@ def size(
     ] = None,
     power_limit: PowerLimit = None,
     option: Options = None,
-    as_json: AsJson = False,
 ) -> None:
     """Size a deployment: machines, watts, dollars per million tokens, what limits, who wins."""
     check_figure("--figure", study.figure)
@@ -99,29 +98,29 @@ def size(
     if strays := [each for each in flags if each not in QUESTIONS[subject]]:
         raise InputError([_stray_words(stray, subject) for stray in strays])
     if subject in ("--convention epoch", "price against speed"):
-        answer_frontier(question, as_json)
+        answer_frontier(question)
         return
     if subject == "--session":
-        answer_sessions(question, as_json)
+        answer_sessions(question)
         return
     searched = _SEARCH_KEYS if stated_demand is not None else ()
     workload, settings, search = question.settings(searched)
     if study.vary is not None:
-        _vary(question, workload, settings, as_json)
+        _vary(question, workload, settings)
         return
     evaluator, others = build(workload, settings, named_devices(on)), formats.formats(model)
     if stated_demand is not None:
         fleet = _Fleet(evaluator, stated_demand, others, degrees_of(split), search)
-        _report_fleet(fleet, study, as_json)
+        _report_fleet(fleet, study)
         return
     if len(evaluator.devices) > 1:
         raise InputError(f"expected one device, got {len(evaluator.devices)}", "--on")
     instance: JsonObject = {"device": next(iter(evaluator.devices)), **others}
     if study.devices is None:
-        _report_instance(evaluator, instance, question, as_json)
+        _report_instance(evaluator, instance, question)
         return
     instance["batch_size"] = _requests(None, instance, batch)
-    _report_choices(evaluator, instance, count("--devices", study.devices), study.best, as_json)
+    _report_choices(evaluator, instance, count("--devices", study.devices), study.best)
 
 
 _REQUEST = {"--use-case", "--prompt-tokens", "--generated-tokens", "--beams"}
@@ -269,7 +268,7 @@ class _Fleet:
         return words | {"convention": self.evaluator.options.profile}
 
 
-def _report_fleet(fleet: _Fleet, study: StudyFlags, as_json: bool) -> None:
+def _report_fleet(fleet: _Fleet, study: StudyFlags) -> None:
     from codesign.answers.sizing import DemandEntry, SizeAnswer
     from codesign.evaluators.platform import requirements as sizing
     from codesign.report import size_tables
@@ -313,7 +312,7 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags, as_json: bool) -> None:
         notes=size_tables.fleet_notes(evaluator, demand.limits, entries),
         **more,
     )
-    report(as_json, lambda: answer, lambda: size_tables.fleet_tables(answer, fleet.question()))
+    report(lambda: answer, lambda: size_tables.fleet_tables(answer, fleet.question()))
 
 
 # One instance.
@@ -335,7 +334,6 @@ def _report_instance(
     evaluator: PlatformEvaluator,
     design: Fields,
     question: SizeQuestion,
-    as_json: bool,
 ) -> None:
     from codesign.answers.sizing import InstanceAccount, SizeAnswer
     from codesign.base.columns import design_columns
@@ -368,9 +366,7 @@ def _report_instance(
         **question_inputs(evaluator, instance),
         instance=InstanceAccount.describe(explanation, *question.request.limits()),
     )
-    report(
-        as_json, lambda: answer, lambda: size_tables.instance_tables(answer, make_console().width)
-    )
+    report(lambda: answer, lambda: size_tables.instance_tables(answer, make_console().width))
 
 
 _RATES = (
@@ -405,7 +401,6 @@ def _report_choices(
     design: Fields,
     n_devices: int,
     best: str | None,
-    as_json: bool,
 ) -> None:
     import numpy as np
 
@@ -449,13 +444,12 @@ def _report_choices(
         choices=Choices(devices=n_devices, ranked_by=best, tried=len(degrees), ways=ways),
     )
     report(
-        as_json,
         lambda: answer,
         lambda: size_tables.choices_table(answer, _MOST_CHOICES, make_console().width),
     )
 
 
-def _vary(question: SizeQuestion, workload: Fields, settings: JsonObject, as_json: bool) -> None:
+def _vary(question: SizeQuestion, workload: Fields, settings: JsonObject) -> None:
     from codesign.answers.sizing import ScalingStudy, SizeAnswer
     from codesign.evaluators.platform import scaling
     from codesign.report import size_tables
@@ -492,7 +486,7 @@ def _vary(question: SizeQuestion, workload: Fields, settings: JsonObject, as_jso
         files=files,
     )
     words = size_tables.scaling_question(evaluator, design, varied.parameter)
-    report(as_json, lambda: answer, lambda: size_tables.scaling_tables(title, words, scaled))
+    report(lambda: answer, lambda: size_tables.scaling_tables(title, words, scaled))
     for name, values in scaled.violations.items():
         if n_broken := int((values > 0).sum()):
             say(f"warning: {n_broken} of {len(values)} values break the limit {name!r}")

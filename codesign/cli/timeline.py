@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from codesign.cli.flags import token_count
-from codesign.cli.output import AsJson, report
+from codesign.cli.output import report
 
 if TYPE_CHECKING:
     from codesign.evaluators.simulation import SimulationEvaluator
@@ -30,7 +30,6 @@ def timeline(
         typer.Option(metavar="KEY=VALUE", help="An option of the simulation; may be repeated."),
     ] = None,
     output: Annotated[Path, typer.Option(help="Folder for the files.")] = Path(),
-    as_json: AsJson = False,
 ) -> None:
     """Simulate one layer: a chart of what is busy when, and a trace for Perfetto."""
     from codesign import api
@@ -75,4 +74,4 @@ def timeline(
         "chart": str(chart),
         "trace (ui.perfetto.dev)": str(trace),
     }
-    report(as_json, lambda: answer, lambda: [pairs_table(layer, summary)])
+    report(lambda: answer, lambda: [pairs_table(layer, summary)])

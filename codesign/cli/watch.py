@@ -10,7 +10,7 @@ import typer
 from codesign.base.errors import InputError
 from codesign.cli.campaigns import Folder, Name
 from codesign.cli.heartbeat import silence
-from codesign.cli.output import AsJson, make_console, report, report_stream, say
+from codesign.cli.output import is_json, make_console, report, report_stream, say
 
 if TYPE_CHECKING:
     from codesign.report.watch_frame import Frame
@@ -25,19 +25,18 @@ def watch(
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two frames.")] = 2.0,
     once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
     folder: Folder = None,
-    as_json: AsJson = False,
 ) -> None:
     """Follow a running campaign: front, hypervolume, rates, time left."""
     from codesign.report.watch_frame import frame_tables, watch_answer
     from codesign.search.campaign import Campaign
 
-    if as_json and not once:
+    if is_json() and not once:
         raise InputError("one document is one frame; expected --once as well", "--json")
     campaign = Campaign.load(name, folder)
     look = _Look(campaign)
     if once:
         frame = look.frame()
-        report(as_json, lambda: watch_answer(frame), lambda: frame_tables(frame))
+        report(lambda: watch_answer(frame), lambda: frame_tables(frame))
     else:
         silence()  # the frames say it
         frame = _live(look, interval)

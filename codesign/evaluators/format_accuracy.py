@@ -125,7 +125,14 @@ class FormatAccuracy:
         required = [name for name in names if name in self.declared]
         if not required:
             return {}
-        tables = self._costs([self._values(name, designs, undecided) for name in PARAMETERS])
+        tables = self._costs(
+            [
+                designs[name].values
+                if name in designs
+                else undecided.get(name, (self._defaults[name],))
+                for name in PARAMETERS
+            ]
+        )
         n = n_designs(designs)
         open_axes = tuple(i for i, name in enumerate(PARAMETERS) if name not in designs)
         codes = tuple(designs[name].codes for name in PARAMETERS if name in designs)
@@ -134,11 +141,6 @@ class FormatAccuracy:
             costs = np.fmin.reduce(tables[name], axis=open_axes) if open_axes else tables[name]
             best[name] = np.broadcast_to(self.declared[name].flipped(costs[codes]), (n,)).copy()
         return best
-
-    def _values(self, name: str, designs: Columns, undecided: Domains) -> Sequence[Value]:
-        if name in designs:
-            return designs[name].values
-        return undecided.get(name, (self._defaults[name],))
 
     def _costs(self, axes: Sequence[Sequence[Value]]) -> Arrays:
         """Every metric over the product of the axes, as numbers to minimize."""

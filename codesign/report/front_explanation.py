@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -236,22 +236,6 @@ def _shared(explanation: FrontExplanation) -> Iterator[str]:
 # Absences, prices and knees share the words for values and designs.
 
 
-def _not_told_by_parts(shared_values: Sequence[Absence]) -> list[Absence]:
-    """Without values of one repetition of a part that its repetitions have together."""
-    wholes = {
-        (entry.choice.part, int(column), entry.value)
-        for entry in shared_values
-        if len(entry.choice.columns) > 1
-        for column in entry.choice.columns
-    }
-    return [
-        entry
-        for entry in shared_values
-        if len(entry.choice.columns) > 1
-        or (entry.choice.part, int(entry.choice.columns[0]), entry.value) not in wholes
-    ]
-
-
 class _Words:
     """Numbers and designs of one explanation in words."""
 
@@ -303,7 +287,16 @@ class _Words:
             f"{f', up to {100 * tolerance:g} %' if tolerance else ''}."
         )
         even = []
-        for absence in _not_told_by_parts(explanation.absences):
+        wholes = {
+            (entry.choice.part, int(column), entry.value)
+            for entry in explanation.absences
+            if len(entry.choice.columns) > 1
+            for column in entry.choice.columns
+        }
+        for absence in explanation.absences:
+            first = (absence.choice.part, int(absence.choice.columns[0]), absence.value)
+            if len(absence.choice.columns) == 1 and first in wholes:
+                continue
             if absence.miss is None:
                 yield f"{self._setting(absence)}: {self._infeasible(absence)}"
             elif explanation.measure.matters(absence.miss.regret):

@@ -43,15 +43,13 @@ def _interval(node: Node, names: Mapping[str, Interval]) -> Interval:
         low, high = names[node.key]
         return low * node.scale, high * node.scale
     operands = [_interval(operand, names) for operand in node.operands]
-    if isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function in FUNCTIONS):
-        return _fold(node, operands)
     if isinstance(node, Product):
         return _product(node.are_divisors, operands)
-    return _ANYTHING
-
-
-def _fold(node: Sum | FoldedCall, operands: Sequence[Interval]) -> Interval:
-    """Sums, minima and maxima grow with each operand; a sum shrinks with what it subtracts."""
+    if not isinstance(node, Sum | FoldedCall) or (
+        isinstance(node, FoldedCall) and node.function not in FUNCTIONS
+    ):
+        return _ANYTHING
+    # Sums, minima and maxima grow with each operand; a sum shrinks with what it subtracts.
     low = high = np.asarray(node.start)
     for position, (lowest, highest) in enumerate(operands):
         is_subtracted = isinstance(node, Sum) and node.signs[position] < 0

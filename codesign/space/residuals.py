@@ -96,17 +96,17 @@ class Terms:
 
     def places(self, node: Node) -> frozenset[int]:
         """The choices that a node depends on."""
-        if node not in self._places:
-            self._places[node] = self._places_of(node)
-        return self._places[node]
-
-    def _places_of(self, node: Node) -> frozenset[int]:
-        if isinstance(node, ChoiceTable):
-            return frozenset({node.place})
-        if isinstance(node, Name):
-            columns = self._structure.roots(frozenset({node.key}))
-            return frozenset(self._place_of[column] for column in columns)
-        return frozenset().union(*(self.places(operand) for operand in node.operands))
+        places = self._places.get(node)
+        if places is None:
+            if isinstance(node, ChoiceTable):
+                places = frozenset({node.place})
+            elif isinstance(node, Name):
+                columns = self._structure.roots(frozenset({node.key}))
+                places = frozenset(self._place_of[column] for column in columns)
+            else:
+                places = frozenset().union(*(self.places(operand) for operand in node.operands))
+            self._places[node] = places
+        return places
 
     def term(self, node: Node) -> Term:
         """The term of a node."""

@@ -229,30 +229,25 @@ class Structure:
         for column in np.flatnonzero((rows < 0).any(axis=0)).tolist():
             if column not in self.columns_in_parts:
                 complete &= ~self.is_lacking(rows, column)
-        for repeated_part in self.parts:
-            complete &= self._has_its_repetitions(rows, repeated_part)
+        for part in self.parts:
+            is_there = rows[:, part.columns[:, 0]] >= 0
+            complete &= is_there.sum(axis=1) >= part.minimum
+            for member, first in enumerate(part.columns[0]):
+                if member == 0 or self.parameters[int(first)].optional:
+                    continue
+                for repetition, place in enumerate(part.columns[:, member].tolist()):
+                    lacking = is_there[:, repetition] & (rows[:, place] < 0)
+                    if place in self.conditions and lacking.any():
+                        lacking &= self._is_active(rows, place)
+                    complete &= ~lacking
         return complete
 
     def is_lacking(self, rows: IntArray, column: int) -> BoolArray:
         """(n,) whether a parameter outside the parts is absent and must not be."""
-        lacking = rows[:, column] < 0
-        if self.has_absence[column] or not lacking.any():
-            return lacking & (not self.has_absence[column])
-        return lacking & self._is_active(rows, column) if column in self.conditions else lacking
-
-    def _has_its_repetitions(self, rows: IntArray, part: RepeatedPart) -> BoolArray:
-        is_there = rows[:, part.columns[:, 0]] >= 0
-        complete: BoolArray = is_there.sum(axis=1) >= part.minimum
-        for member, first in enumerate(part.columns[0]):
-            parameter = self.parameters[int(first)]
-            if member == 0 or parameter.optional:
-                continue
-            for repetition, column in enumerate(part.columns[:, member]):
-                lacking = is_there[:, repetition] & (rows[:, column] < 0)
-                if int(column) in self.conditions and lacking.any():
-                    lacking &= self._is_active(rows, int(column))
-                complete &= ~lacking
-        return complete
+        lacking = (rows[:, column] < 0) & (not self.has_absence[column])
+        if column in self.conditions and lacking.any():
+            lacking &= self._is_active(rows, column)
+        return lacking
 
     def violations(self, rows: IntArray) -> ArrayDict:
         """(n,) violation of each constraint by its text."""
@@ -261,13 +256,9 @@ class Structure:
             rule.text: np.broadcast_to(rule.violation(batch), shape) for rule in self.constraints
         }
 
-    def has_valid_levels(self, rows: IntArray) -> BoolArray:
-        """(n,) whether every code is -1 or a level."""
-        return np.asarray(((rows >= -1) & (rows < self.n_levels)).all(axis=1))
-
     def contains(self, rows: IntArray) -> BoolArray:
         """(n,) whether a row is a design of the space, in canonical form."""
-        is_valid = self.has_valid_levels(rows)
+        is_valid = np.asarray(((rows >= -1) & (rows < self.n_levels)).all(axis=1))
         valid = np.where(is_valid[:, None], rows, -1)
         is_valid &= (self.canonical(valid) == valid).all(axis=1)
         is_valid &= self.is_complete(valid)

@@ -185,7 +185,7 @@ def _changes(results: Results, position: int, metrics: Strings) -> JsonRows:
         changes.append(
             {
                 "subject": " + ".join(subject for subject, _, _ in moved),
-                "words": _change_words(moved),
+                "words": "; ".join(f"{name} {old} → {new}" for name, old, new in moved),
                 "change": {
                     name: float(near.metrics[name][place]) / ours[name] - 1.0
                     for name in metrics
@@ -199,7 +199,3 @@ def _changes(results: Results, position: int, metrics: Strings) -> JsonRows:
             }
         )
     return changes
-
-
-def _change_words(changes: Sequence[tuple[str, str, str]]) -> str:
-    return "; ".join(f"{name} {old} → {new}" for name, old, new in changes)

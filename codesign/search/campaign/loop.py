@@ -86,7 +86,12 @@ def explained(run: Run) -> Iterator[None]:
     except CodesignError:
         raise
     except Exception as error:  # third-party optimizer may fail in any way
-        raise JobError(f"the optimizer of run {run} failed: {_located(error)}") from error
+        trace = error.__traceback__
+        while trace and trace.tb_next:
+            trace = trace.tb_next
+        place = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})" if trace else ""
+        words = f"failed: {type(error).__name__}: {' '.join(str(error).split())}{place}"
+        raise JobError(f"the optimizer of run {run} {words}") from error
 
 
 class Search:
@@ -334,13 +339,3 @@ def search_space(
         model.predicted_violations if model.is_predicted else None,
         terms,
     )
-
-
-def _located(error: Exception) -> str:
-    """The error and where it was raised, in one line."""
-    words = " ".join(str(error).split())
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    place = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})" if trace else ""
-    return f"{type(error).__name__}: {words}{place}"

@@ -86,7 +86,18 @@ def compose_front(
     archive, n_evaluated = composition.search()
     if not len(archive):
         raise UnattainableError(*nearest_miss(problem, pools, composition))
-    front = _front_of(problem, archive, composition, n_evaluated)
+    size = problem.space.size
+    front = ExactFront(
+        objectives=archive.points,
+        counts=archive.counts,
+        rows=composition.rows_of(np.concatenate(archive.members)),
+        point=np.repeat(np.arange(len(archive)), [len(group) for group in archive.members]),
+        n_designs=size,
+        n_evaluated=n_evaluated,
+        n_repeated=0,
+        n_excluded=size - n_evaluated,
+        n_failed=0,
+    )
     evaluated = problem.evaluate(front.representatives(), problem.deciding_metrics)
     if not evaluated.feasible.all() or not (evaluated.objectives == front.objectives).all():
         worst = int(np.argmax(np.abs(evaluated.objectives - front.objectives).max(axis=1)))
@@ -472,21 +483,3 @@ class SystemSearch:
         for pool, place in zip(self._pools, places, strict=True):
             rows[:, pool.columns] = pool.rows[place]
         return rows
-
-
-def _front_of(
-    problem: Problem, archive: Archive, composition: SystemSearch, n_evaluated: int
-) -> ExactFront:
-    point = np.repeat(np.arange(len(archive)), [len(group) for group in archive.members])
-    size = problem.space.size
-    return ExactFront(
-        objectives=archive.points,
-        counts=archive.counts,
-        rows=composition.rows_of(np.concatenate(archive.members)),
-        point=point,
-        n_designs=size,
-        n_evaluated=n_evaluated,
-        n_repeated=0,
-        n_excluded=size - n_evaluated,
-        n_failed=0,
-    )

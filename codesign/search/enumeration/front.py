@@ -124,26 +124,24 @@ class Archive:
         if not len(points):
             return
         survives = np.flatnonzero(~dominated_by(points, self.points))
-        held = [self.members[i] for i in survives]
         union = np.concatenate([self.points[survives], points])
         union_counts = np.concatenate([self.counts[survives], counts])
-        union_members = [*held, *members]
+        union_members = [*[self.members[i] for i in survives], *members]
         order = np.lexsort(union.T[::-1])
         starts = np.flatnonzero(_is_first(union[order]))
         self.points = union[order[starts]]
         self.counts = np.add.reduceat(union_counts[order], starts)
         self.members = [
-            _first_of([union_members[i] for i in group]) for group in np.split(order, starts[1:])
+            union_members[group[0]]
+            if len(group) == 1
+            else np.sort(np.concatenate([union_members[i] for i in group]))[:MOST_LISTED]
+            for group in np.split(order, starts[1:])
         ]
 
 
 def _is_first(points: FloatArray) -> BoolArray:
     """(n,) whether each of the sorted points differs from the one before."""
     return np.concatenate([[True], (np.diff(points, axis=0) != 0).any(axis=1)])
-
-
-def _first_of(groups: list[IntArray]) -> IntArray:
-    return groups[0] if len(groups) == 1 else np.sort(np.concatenate(groups))[:MOST_LISTED]
 
 
 def dominated_by(
@@ -165,7 +163,12 @@ def dominated_by(
     if varies.any():
         front, points = front[:, varies], points[:, varies]
     if points.shape[1] <= 2:
-        return _dominated_by_staircase(front, points)
+        first, second = front[:, 0], front[:, -1]
+        # Of the front's points with no larger first coordinate, the last has the least second one.
+        before = np.searchsorted(first, points[:, 0], side="right") - 1
+        last = np.maximum(before, 0)
+        is_better = (second[last] < points[:, -1]) | (first[last] < points[:, 0])
+        return (before >= 0) & (second[last] <= points[:, -1]) & is_better
     if table is None and len(points) < _WORTH_A_TABLE:
         is_as_good = np.ones((len(front), len(points)), bool)
         is_equal = np.ones_like(is_as_good)
@@ -174,13 +177,3 @@ def dominated_by(
             is_equal &= of_front[:, None] == of_points
         return np.asarray((is_as_good & ~is_equal).any(axis=0))
     return (table or DominanceTable(front)).dominates(points)
-
-
-def _dominated_by_staircase(front: FloatArray, points: FloatArray) -> BoolArray:
-    first, second = front[:, 0], front[:, -1]
-    # Of the front's points with no larger first coordinate, the last has the least second one.
-    before = np.searchsorted(first, points[:, 0], side="right") - 1
-    last = np.maximum(before, 0)
-    is_as_good = second[last] <= points[:, -1]
-    is_better = (second[last] < points[:, -1]) | (first[last] < points[:, 0])
-    return (before >= 0) & is_as_good & is_better

@@ -135,7 +135,9 @@ def describe_expected_error(device: Device, engine: str = "graphs") -> StringLis
         return [SCHEDULED_ERROR]
     errors = measured_errors()
     key, chip, calibration = device.key, device.measured_name, device.calibration_error
-    kernels = _device_errors(key, errors.kernels)
+    kernels = {
+        name: by_device[key] for name, by_device in errors.kernels.items() if key in by_device
+    }
     identity = {"vendor": device.vendor, "device": key, "engine": engine}
     unseen = [name for name, value in identity.items() if value not in errors.seen[name]]
     scope = unseen[0] if unseen else "model"
@@ -217,10 +219,6 @@ def energy_range(device: str, joules: float) -> FloatPair:
     """
     error = energy_error(device)
     return error.low * joules, error.high * joules
-
-
-def _device_errors(device: str, errors: Mapping[str, Mapping[str, MeasuredError]]) -> _Errors:
-    return {name: by_device[device] for name, by_device in errors.items() if device in by_device}
 
 
 def _kernel_errors(errors: Mapping[str, MeasuredError]) -> str:

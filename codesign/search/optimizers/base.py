@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Protocol, runtime_checkable
+from typing import Annotated, ClassVar, Literal, Protocol, runtime_checkable
 
 import numpy as np
 from pydantic import Field
@@ -17,10 +17,8 @@ from pydantic import Field
 from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
 from codesign.base.records import frozen
 from codesign.base.schema import Record
+from codesign.search.optimizers.sobol import sobol_points
 from codesign.space import DesignSpace
-
-if TYPE_CHECKING:
-    from scipy.stats import qmc
 
 WholeNumber = Annotated[int, Field(ge=0, le=10**6)]
 Count = Annotated[int, Field(ge=1, le=10**6)]
@@ -39,8 +37,6 @@ _LIST_CHUNK = 1 << 16
 _SOBOL_BLOCK = 1 << 9
 _SOBOL_STALL = 1 << 17
 """Sobol points without a new admissible design before the sequence counts as exhausted."""
-_SOBOL_POINTS = 1 << 30
-"""Length of SciPy's sequence."""
 _DESCRIBED = 1 << 12
 """Designs from which the range of a described number is read."""
 
@@ -350,7 +346,6 @@ class SobolSequence:
 
     def __init__(self, search: SearchSpace, seed: int) -> None:
         self._search, self._seed = search, seed
-        self._engine: qmc.Sobol | None = None
         self._met = KeySet()
         self._rows = search.no_rows
         self._drawn = self._fruitless = 0
@@ -361,22 +356,14 @@ class SobolSequence:
         What is seen must only grow from call to call.
         """
         self._rows = self._search.distinct(self._rows, seen)
-        while (
-            len(self._rows) < n and self._fruitless < _SOBOL_STALL and self._drawn < _SOBOL_POINTS
-        ):
+        while len(self._rows) < n and self._fruitless < _SOBOL_STALL and self._drawn < 1 << 30:
             space = self._search.space
-            if self._engine is None:
-                from scipy.stats import qmc
-
-                rng = np.random.default_rng(self._seed)
-                self._engine = qmc.Sobol(max(space.n_coordinates, 1), scramble=True, seed=rng)
-            points = self._engine.random(_SOBOL_BLOCK)[:, : space.n_coordinates]
+            points = sobol_points(space.n_coordinates, self._seed, self._drawn, _SOBOL_BLOCK)
             rows = self._search.unseen(space.sobol_rows(points), self._met)
             self._met.add(space.keys(rows))
             self._drawn += _SOBOL_BLOCK
             self._fruitless = 0 if len(rows) else self._fruitless + _SOBOL_BLOCK
-            fresh = self._search.distinct(rows, seen)
-            self._rows = np.concatenate([self._rows, fresh])
+            self._rows = np.concatenate([self._rows, self._search.distinct(rows, seen)])
         return self._rows[:n].copy()
 
 
@@ -388,7 +375,6 @@ def initial_designs(search: SearchSpace, n: int, seed: int) -> IntArray:
     """
     rows = SobolSequence(search, seed).first_unseen(n, KeySet())
     if len(rows) < n:
-        seen = KeySet(search.space.keys(rows))
-        rng = np.random.default_rng([seed, 0])
-        rows = np.concatenate([rows, search.sample_unseen(rng, n - len(rows), seen)])
+        rng, seen = np.random.default_rng([seed, 0]), KeySet(search.space.keys(rows))
+        return np.concatenate([rows, search.sample_unseen(rng, n - len(rows), seen)])
     return rows

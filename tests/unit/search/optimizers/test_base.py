@@ -4,7 +4,6 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from scipy.stats import chisquare
 
 from codesign.search.optimizers import KeySet, SearchSpace, initial_designs
 from codesign.search.optimizers.base import SobolSequence
@@ -26,9 +25,15 @@ def test_a_million_keys_take_less_than_40_megabytes_and_are_all_found():
     assert peak < 40e6
 
 
-def test_unseen_designs_are_drawn_uniformly(tiered):
-    everything = tiered.space.rows(np.arange(tiered.space.size))
-    everything = everything[tiered.admits(everything)]
+@pytest.fixture(scope="module")
+def everything(tiered):
+    rows = tiered.space.rows(np.arange(tiered.space.size))
+    return rows[tiered.admits(rows)]
+
+
+def test_unseen_designs_are_drawn_uniformly(tiered, everything):
+    from scipy.stats import chisquare
+
     seen = KeySet(tiered.space.keys(everything[::2]))
     left = np.sort(tiered.space.keys(everything[1::2]))
     rng = np.random.default_rng(5)
@@ -39,9 +44,7 @@ def test_unseen_designs_are_drawn_uniformly(tiered):
 
 
 @pytest.mark.parametrize("n_left", [0, 1, 5])
-def test_the_last_designs_of_a_space_are_found(tiered, n_left):
-    everything = tiered.space.rows(np.arange(tiered.space.size))
-    everything = everything[tiered.admits(everything)]
+def test_the_last_designs_of_a_space_are_found(tiered, everything, n_left):
     seen = KeySet(tiered.space.keys(everything[n_left:]))
     rows = tiered.sample_unseen(np.random.default_rng(0), 8, seen)
     assert sorted(map(tuple, rows)) == sorted(map(tuple, everything[:n_left]))

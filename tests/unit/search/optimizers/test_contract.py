@@ -89,14 +89,14 @@ import codesign.testing
 from codesign.base import plugins
 for name in plugins.names("optimizers"):
     plugins.load("optimizers", name).Options()
-heavy = {"torch", "botorch", "gpytorch", "pymoo", "optuna", "scipy.stats", "matplotlib"}
-heavy = sorted(heavy & set(sys.modules))
 import numpy as np
 from codesign.search.optimizers import SearchSpace, initial_designs
 from codesign.space import parse_space
 space = parse_space("parameters: {a: {low: 0, high: 30}, b: {low: 0, high: 30}, c: [x, y, z]}", {})
 search = SearchSpace(space, space.contains)
 rows = initial_designs(search, 20, 0)
+heavy = {"torch", "botorch", "gpytorch", "pymoo", "optuna", "scipy.stats", "matplotlib"}
+heavy = sorted(heavy & set(sys.modules))
 points = space.points(rows)
 values = np.column_stack([points.sum(axis=1), (1 - points).prod(axis=1)])
 def suggest(options_by_name):

@@ -1,4 +1,4 @@
-"""What operators declare of their operands and of what they store in memory."""
+"""Operands of operators, and what operators store in memory."""
 
 from dataclasses import replace
 
@@ -7,8 +7,7 @@ import pytest
 
 from codesign.base.errors import InputError
 from codesign.models.workload import list_models, load_model, lower
-from codesign.models.workload.operands import operands
-from codesign.models.workload.operators import NUMERIC_COLUMNS, Operator, build_table
+from codesign.models.workload.operators import Operator, build_table
 from codesign.models.workload.storage import stored_kv_elements, stored_state_bytes
 
 EVERY_MODEL = pytest.mark.parametrize("name", list_models())
@@ -32,28 +31,19 @@ def test_every_pass_stores_the_same(name):
 
 @EVERY_MODEL
 @pytest.mark.parametrize("phase", ["prefill", "decode"])
-def test_the_operands_are_all_that_an_operator_moves(name, phase):
+def test_products_with_the_cache_use_as_many_elements_at_a_port_as_their_shapes_have(name, phase):
     table = lower(load_model(name), phase, 5000, 7)
-    listed = {operand.name: operand for operand in operands(table, 3.0)}
-    for column in NUMERIC_COLUMNS:
-        word = column.partition("_elements_per_request")[0].partition("_bytes_per_request")[0]
-        if word == column or word.startswith(("stored", "lookup")):
-            continue
-        word = {"input": "input_read", "output": "output_written"}.get(word, word)
-        np.testing.assert_array_equal(listed[word].elements, 3.0 * getattr(table, column))
-    # Products with the cache use as many elements of it at a port as their shapes have.
-    used = listed["kv_read"].elements + listed["kv_reused"].elements
-    used += listed["input_read"].elements  # keys and values of this pass, where MLA expands them
+    used = table.kv_read_elements_per_request + table.kv_reused_elements_per_request
+    used += table.input_elements_per_request  # keys and values of this pass, where MLA expands them
     is_product = table.is_kind("attention_qk", "attention_pv")
     is_product &= np.array([rule.kernel == "attention" for rule in table.rules])
-    shapes = 3.0 * table.products_per_request * table.k * table.n
+    shapes = table.products_per_request * table.k * table.n
     assert (used >= shapes * (1 - 1e-12))[is_product].all()
 
 
 def test_chosen_tokens_are_gathered():
     table = lower(load_model("deepseek-v3.2"), "decode", 9000, 7)
-    (read,) = (operand for operand in operands(table, 1.0) if operand.name == "kv_read")
-    access = dict(zip(table.names, read.access, strict=True))
+    access = {name: rule.access for name, rule in zip(table.names, table.rules, strict=True)}
     assert access["attention_qk"] == "gathered" and access["index_scores"] == "paged"
     dense = lower(load_model("deepseek-v3"), "decode", 9000, 7)
     assert "gathered" not in {rule.access for rule in dense.rules if rule.kernel == "attention"}

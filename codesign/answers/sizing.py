@@ -107,7 +107,7 @@ class DeploymentEntry(Entry):
         prompt, generated = tokens
         rate, n_devices = deployment.requests_per_s, deployment.n_devices
         watts: float | None = 0.0
-        machines = racks = 0
+        machines, racks = 0, 0.0
         for pool in deployment.pools:
             device = devices[pool.device]
             n_machines = math.ceil(pool.devices / device.n_linked)
@@ -118,7 +118,7 @@ class DeploymentEntry(Entry):
                 continue
             watts += pool.devices * device.power
             each = max(int(RACK_WATTS / (device.n_linked * device.power * HOST_FACTOR)), 1)
-            racks += math.ceil(n_machines / each)
+            racks += n_machines / each
         rent = deployment.usd_per_hour(usd)
         joules = deployment.joules_per_request
         per_hour = rate * 3600.0 / 1e6
@@ -126,7 +126,7 @@ class DeploymentEntry(Entry):
             policy=deployment.policy,
             devices=n_devices,
             machines=machines,
-            racks=racks,
+            racks=math.ceil(racks - 1e-9),
             board_power_watts=watts,
             usd_per_hour=_finite(rent),
             usd_per_million_tokens=_finite(rent / (per_hour * (prompt + generated))),

@@ -14,7 +14,7 @@ from codesign.base.errors import InputError, mistakes_at
 from codesign.base.records import drop_none, frozen
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
-from codesign.cli.flag_records import flag, set_flags
+from codesign.cli.flag_records import filled_keys, flag, set_flags
 from codesign.cli.flags import count, flag_by_key, naming, number
 from codesign.cli.output import report, say
 from codesign.cli.picking import Pick, design_or_pick
@@ -22,6 +22,7 @@ from codesign.cli.serving_flags import (
     FLAGS,
     Convention,
     Device_,
+    DraftFlags,
     FormatFlags,
     GroupFlags,
     OptionalModel,
@@ -112,6 +113,7 @@ def serve_model(
     cache: Stores = None,
     requests: StreamFlags,
     request: RequestFlags,
+    draft: DraftFlags,
     formats: FormatFlags,
     convention: Convention = None,
     power_limit: PowerLimit = None,
@@ -132,7 +134,7 @@ def serve_model(
         _refuse({"--design": design, "--pick": pick, "--folder": folder}, "--campaign")
         if model is None or not on:
             raise InputError("expected MODEL and --on, or --campaign and --design")
-        stream, workload = _stream(model, request, requests, lengths)
+        stream, workload = _stream(model, request, requests, lengths | filled_keys(draft))
         more |= {"power_limit": f"{power_limit} W"} if power_limit else {}
         more |= {"profile": convention} if convention else {}
         if len(on) > 1 or on == ["all"]:
@@ -142,7 +144,7 @@ def serve_model(
     else:
         device_flags = {"MODEL": model, "--on": on, "--power-limit": power_limit}
         device_flags["--convention"] = convention
-        strays = [flag for record in (split, formats, prefill) for flag in set_flags(record)]
+        strays = [flag for record in (split, formats, prefill, draft) for flag in set_flags(record)]
         strays += [f"--option {name}" for name in more]
         _refuse({**device_flags, **dict.fromkeys(strays, "")}, "no --campaign")
         named = design_or_pick(design, pick)

@@ -56,8 +56,8 @@ Options = Annotated[
     typer.Option(
         "--option",
         metavar="KEY=VALUE",
-        help="A setting without a flag, such as engine=eager or memory_fraction=0.8; repeatable. "
-        "An unknown key lists all.",
+        help="A setting without a flag, such as engine=eager; repeatable. An "
+        "unknown key lists all.",
     ),
 ]
 PowerLimit = Annotated[

@@ -129,7 +129,7 @@ _FLEET = {*_REQUEST, *_LIMITS, "--best", "--launch", "--tp", "--pp", "--ep"}
 _INSTANCE = {*SPLIT.values(), "--batch"}
 _DRAFT = {*flag_names(DraftFlags).values()}
 QUESTIONS = {
-    "--requests-per-s": {*_FLEET, "--requests-per-s", "--attainment", "--seed"},
+    "--requests-per-s": {*_FLEET, *_DRAFT, "--requests-per-s", "--attainment", "--seed"},
     "--users": {*_FLEET, *_DRAFT, "--users"},
     "--burst": {*_FLEET, *_DRAFT, "--burst"},
     "--session": {*_LIMITS, "--session", "--sessions-per-s", "--cache", "--tp"},

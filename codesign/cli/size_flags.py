@@ -128,10 +128,13 @@ class SizeQuestion:
             request: Tokens of a request, in place of those of the command line.
         """
         from codesign.evaluators.platform import PlatformOptions, PlatformRequest
+        from codesign.evaluators.platform.machine_pools import MEMORY_FRACTION
 
         keys, settings, *further = settings_by_record(
             self.option, PlatformRequest, PlatformOptions, *more
         )
+        if self.convention in (None, "fitted") and self.demand.session is None:
+            settings.setdefault("usable_memory", MEMORY_FRACTION)
         if self.convention is not None:
             settings["profile"] = self.convention
         if self.price_per_hour is not None:

@@ -238,6 +238,7 @@ def test_a_varied_number_is_a_table_a_document_and_a_figure(tmp_path, capsys):
 
 def test_offload_serves_what_does_not_fit_and_slows_it(capsys):
     words = [*LLAMA, "--vary", "offload", "--on", "a100-sxm-40gb", "--tp", "4", "--beams", "4"]
+    words += ["--option", "usable_memory=1"]
     tokens = ["--prompt-tokens", "8000", "--generated-tokens", "256"]
     rows = answer(capsys, *words, *tokens)["scaling"]["rows"]
     shares = [row["offloaded_share"] for row in rows]
@@ -277,7 +278,7 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
         ([*RAG, "--tp", "8"], "--on: expected a device, such as h200, or all"),
         ([*RAG, *H100, "--on", "l4", "--tp", "8"], "--on: expected one device, got 2"),
         ([*RAG, *H100, "--tp", "3"], "error: --tp: expected a divisor of the 64 attention heads"),
-        ([*RAG, *H100, "--batch", "1"], "GB too much; would fit: 2 times as many devices"),
+        ([*RAG, *H100, "--batch", "1"], "GB too much; would fit: 3 times as many devices"),
         ([*RAG, *H100, "--tp", "0"], "--tp: expected a whole number from 1, got 0"),
         (
             [*RAG, *H100, "--tp", "2", "--devices", "8"],

@@ -186,8 +186,6 @@ class DeploymentSearch:
         self._policies = [
             policy for policy in policies if policy != "chunked" or rules.has_mixed_passes
         ]
-        if demand.requests_per_s is not None:
-            self._request.check_random_arrivals()
         if self._request.generated < 1 and demand.burst is None:
             raise InputError("expected at least 1 where requests are served", "generated_tokens")
         self.variants = list(self._list_variants())
@@ -260,11 +258,11 @@ class DeploymentSearch:
         self, device: str, update: Fields, *, overlap: bool = False
     ) -> PlatformEvaluator:
         """The evaluator of one device, with other keys of the request."""
-        request = {**self._request.model_dump(exclude_none=True), **update, "beyond_context": True}
+        request = self._request.updated({**update, "beyond_context": True})
         options = self.evaluator.options
         options = options.model_copy(update={"overlap": overlap or options.overlap})
         devices = {device: self.evaluator.devices[device]}
-        return PlatformEvaluator(type(self._request)(**request), options, devices=devices)
+        return PlatformEvaluator(request, options, devices=devices)
 
     def _splits(self, devices: Sequence[Device]) -> IntArray:
         model = self._request.language_model

@@ -14,6 +14,7 @@ from codesign.evaluators.platform.deployments import Deployment
 from codesign.evaluators.platform.instances import Demand
 from codesign.evaluators.platform.machine_pools import cache_link, serving_machine
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.evaluators.platform.platform_request import UNDRAFTED
 from codesign.models.deployments.queueing import (
     Arrivals,
     CacheLink,
@@ -66,8 +67,10 @@ def simulated_fleet(
     arrivals = poisson_arrivals(
         rate, max(LEAST_REQUESTS, n_requests), request.prompt, request.generated, demand.seed
     )
-    machines, link = _machines(evaluator, deployment, formats, arrivals)
     last = deployment.pools[-1]
+    if last.draft is None:
+        evaluator = evaluator.asking(request.updated(UNDRAFTED))
+    machines, link = _machines(evaluator, deployment, formats, arrivals)
 
     def counts(n_last: int) -> IntegerList:
         """Instances of each pool, for so many of the last."""
@@ -130,7 +133,7 @@ def _machines(
             max_batched_tokens=pool.batch_size + tokens,
         )
         design = {**formats, "device": pool.device, **degrees}
-        machines.append(serving_machine(evaluator, design, limits, arrivals))
+        machines.append(serving_machine(evaluator, design, limits, arrivals, 1.0))
     if len(machines) == 1:
         return machines, CacheLink()
     return machines, cache_link(evaluator, machines[0], None, LINK_LATENCY_S)

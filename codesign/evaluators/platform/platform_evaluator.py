@@ -119,6 +119,10 @@ class PlatformEvaluator(Evaluator):
             self.accuracy = FormatAccuracy(workload.language_model, self.options)
             self.metrics += tuple(self.accuracy.declared.values())
 
+    def asking(self, workload: PlatformRequest) -> PlatformEvaluator:
+        """The evaluator of another request."""
+        return PlatformEvaluator(workload, self.options, devices=self.devices)
+
     def provenance(self) -> Fields:
         """Workload, model, options and devices, as plain JSON values."""
         model = self.workload.language_model

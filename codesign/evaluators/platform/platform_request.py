@@ -9,6 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated
 
+from codesign.base.columns import Fields
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.schema import Natural, Positive, Share, accepted_by, unstored_at
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
@@ -103,18 +104,11 @@ class PlatformRequest(SequenceRecord):
         """The same tokens of the draft model."""
         if self.draft is None:
             return None
-        keys = {**self.model_dump(exclude_none=True), **UNDRAFTED}
-        return PlatformRequest(**{**keys, "model": self.draft, "expert_copies": 0})
+        return self.updated({**UNDRAFTED, "model": self.draft, "expert_copies": 0})
 
-    def check_random_arrivals(self) -> None:
-        """Refuse a draft model.
-
-        Raises:
-            InputError: There is one.
-        """
-        if self.draft:
-            message = "expected none: drafts are not modeled with random arrivals, got "
-            raise InputError(message + self.draft, "draft")
+    def updated(self, keys: Fields) -> PlatformRequest:
+        """The request with other values of some keys."""
+        return PlatformRequest(**{**self.model_dump(exclude_none=True), **keys})
 
     @property
     def n_drafted(self) -> int:

@@ -13,11 +13,13 @@ Between the points of a grid times are interpolated linearly: ``tests`` bound th
 
 Limiting assumptions: each sort runs at the sustained clock of its own pass; contexts of requests
 that decode together are alike; chunks of several prompts run one after the other; groups of devices
-with requests of their own are in step.
+with requests of their own are in step. With a draft model every verification yields the mean
+number of tokens, spread over as many steps.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property, partial
 from math import ceil
 
@@ -75,7 +77,12 @@ class DeviceStepTimes:
         _check(evaluator, design)
         self._evaluator = evaluator
         self._design = dict(design)
-        self._model = evaluator.workload.language_model
+        request = evaluator.workload
+        self._model, self._n_new = request.language_model, request.n_drafted + 1
+        self._draft: DeviceStepTimes | None = None
+        if request.draft_request is not None:
+            draft = evaluator.asking(request.draft_request)
+            self._draft = DeviceStepTimes(draft, design, limits, max_context_tokens)
         self._rules = rules_of(evaluator.options)
         self._limits = limits
         engine = evaluator.options.engine_record
@@ -88,15 +95,29 @@ class DeviceStepTimes:
         self._chunk_times: dict[IntegerPair, float] = {}
 
     def step_s(self, step: EngineStep) -> float:
+        if self._draft is None:
+            return self._whole_s(step)
+        # A request's tokens come at the mean pace of its verifications.
+        prompts = replace(step, n_decoding=0, context_tokens=0)
+        prompts_s = self._whole_s(prompts)
+        drafts_s = (self._n_new - 1) * self._draft.step_s(replace(step, chunks=()))
+        tokens_s = self._whole_s(step) - prompts_s + drafts_s
+        n_tokens = self._evaluator.workload.tokens_per_verification
+        return prompts_s + self._draft.step_s(prompts) + tokens_s / n_tokens
+
+    def _whole_s(self, step: EngineStep) -> float:
+        """Seconds of a step that verifies, if there is a draft, its tokens."""
+        if not step.chunks and not step.n_decoding:
+            return 0.0
         n_prefilled, n_chunks, seconds = 0, len(step.chunks), 0.0
         for chunk in step.chunks:
             n_prefilled += chunk.tokens
             seconds += interpolated(
                 self._chunks, chunk.tokens, partial(self._chunk_after, past=chunk.past_tokens)
             )
-        n_tokens = fullest = step.n_decoding + n_prefilled
+        n_tokens = fullest = step.n_decoding * self._n_new + n_prefilled
         if self._n_groups > 1:
-            fullest = ceil(step.n_decoding / self._n_groups)
+            fullest = ceil(step.n_decoding / self._n_groups) * self._n_new
             if n_chunks:
                 longest = max(chunk.tokens for chunk in step.chunks)
                 share = max(longest / n_prefilled, 1.0 / self._n_groups)
@@ -113,7 +134,7 @@ class DeviceStepTimes:
             shared, decoding, chunk_s = self._starts_s
             layers = max(layers, shared + decoding * (step.n_decoding > 0) + chunk_s * n_chunks)
             layers += self._host_own_s[n_chunks > 0][ceil(step.n_decoding / self._n_groups)]
-        return layers + requests_s[step.n_decoding + n_chunks]
+        return layers + requests_s[step.n_decoding * self._n_new + n_chunks]
 
     # Tables of passes.
 
@@ -127,9 +148,9 @@ class DeviceStepTimes:
         serving = self._serving(n)
         return serving.time([stream], serving.decode_footprint)
 
-    def _decoding(self, requests: FloatArray, context: float) -> Stream:
+    def _decoding(self, requests: FloatArray, context: float, n_new: int = 1) -> Stream:
         """Decoding requests whose newest token is the last of a context."""
-        table = self._rules.decode_table(self._model, context, 0.0)
+        table = self._rules.decode_table(self._model, context, 0.0, n_new)
         return Stream("", table, max(context - 1.0, 0.0), requests, requests, requests, False)
 
     def _chunk(self, tokens: int, past: int) -> Stream:
@@ -154,7 +175,7 @@ class DeviceStepTimes:
         Kernels and messages by tokens of the fullest group, experts by tokens of all groups, logits
         by requests. A pass of each number of tokens is taken as if all were decoding.
         """
-        n = self._limits.max_batched_tokens
+        n = self._limits.max_batched_tokens + (self._n_new - 1) * self._limits.max_sequences
         passes = {
             n_groups: self._time(self._decoding(np.arange(1.0, n + 1.0) * n_groups, 1.0), n)
             for n_groups in {1, self._n_groups}
@@ -207,7 +228,8 @@ class DeviceStepTimes:
         """Seconds by decoding requests at a point of the grid of contexts."""
         if i not in self._decode_rows:
             n = self._limits.max_sequences
-            stream = self._decoding(np.arange(1.0, n + 1.0), float(self._contexts[i]))
+            requests = np.arange(1.0, n + 1.0)
+            stream = self._decoding(requests, float(self._contexts[i]), self._n_new)
             self._decode_rows[i] = [0.0, *self._own_s(stream, n).tolist()]
         return self._decode_rows[i]
 
@@ -227,7 +249,6 @@ def _check(evaluator: PlatformEvaluator, design: Fields) -> None:
     stray = [name for name in _UNSUPPORTED if design.get(name, 1) != 1]
     if stray:
         raise InputError(f"expected 1 in a machine of a fleet, got {design[stray[0]]}", stray[0])
-    evaluator.workload.check_random_arrivals()
     options = evaluator.options
     if not rules_of(options).has_mixed_passes:
         raise InputError(f"expected profile fitted or ideal, got {options.profile}", "profile")
@@ -268,7 +289,10 @@ def cache_tokens(
     sequences = -(-limits.max_sequences // groups)
     stored = rank_storage(serving.sharding)
     room -= sequences * float(stored.request_bytes[0])
-    tokens = int(room // float(stored.token_bytes[0])) if room > 0 else 0
+    token_bytes = float(stored.token_bytes[0])
+    if serving.draft is not None:
+        token_bytes += float(rank_storage(serving.draft.sharding).token_bytes[0])
+    tokens = int(room // token_bytes) if room > 0 else 0
     if tokens < BLOCK_TOKENS:
         raise InputError(
             f"memory: weights of {format_engineering(weights, 'B')} leave no room for a cache in "

@@ -6,12 +6,15 @@ from functools import cache
 import numpy as np
 import pytest
 
+from codesign.base.columns import design_columns
 from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.deployments import DeploymentSearch
 from codesign.evaluators.platform.fleet_sizing import simulated_fleet
 from codesign.evaluators.platform.instances import Demand, columns_of, fitting, splits
+from codesign.evaluators.platform.serving_steps import DeviceStepTimes
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
+from codesign.models.deployments.queueing import EngineLimits, EngineStep
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import load_device
 from codesign.models.workload import load_model
@@ -163,8 +166,10 @@ def test_a_draft_is_tried_beside_none_and_serves_fast_users_with_fewer_devices()
     assert plain.n_devices == best(evaluator_of(), demand, most_devices=4)["co-located"].n_devices
     assert drafted.n_devices < plain.n_devices
     assert drafted.pools[-1].draft_tokens == 4 and plain.pools[-1].draft_tokens == 0
-    with pytest.raises(InputError, match="not modeled with random arrivals, got llama"):
-        DeploymentSearch(evaluator_of(**drafts), FP8, Demand(LIMITS, requests_per_s=1.0))
+    design = {**FP8, "device": "h100-sxm", "batch_size": 8}
+    steps = DeviceStepTimes(search.evaluator, design, EngineLimits(8), 1200)
+    step_s = search.evaluator.serving(design_columns(design)).time_per_output_token_s[0]
+    assert steps.step_s(EngineStep([], 8, 8 * 1100)) == pytest.approx(step_s, rel=0.01)
 
 
 def test_a_demand_that_nothing_serves_is_refused_with_the_nearest_times():

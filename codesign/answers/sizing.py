@@ -106,19 +106,14 @@ class DeploymentEntry(Entry):
         """
         prompt, generated = tokens
         rate, n_devices = deployment.requests_per_s, deployment.n_devices
-        watts: float | None = 0.0
-        machines, racks = 0, 0.0
+        machines, watts, racks = 0, 0.0, 0.0
         for pool in deployment.pools:
             device = devices[pool.device]
             n_machines = math.ceil(pool.devices / device.n_linked)
             machines += n_machines
-            if device.power is None or watts is None:
-                watts = None
-                racks += n_machines
-                continue
-            watts += pool.devices * device.power
-            each = max(int(RACK_WATTS / (device.n_linked * device.power * HOST_FACTOR)), 1)
-            racks += n_machines / each
+            power = device.power or math.nan
+            watts += pool.devices * power
+            racks += n_machines / max(1, RACK_WATTS // (device.n_linked * power * HOST_FACTOR))
         rent = deployment.usd_per_hour(usd)
         joules = deployment.joules_per_request
         per_hour = rate * 3600.0 / 1e6
@@ -127,7 +122,7 @@ class DeploymentEntry(Entry):
             devices=n_devices,
             machines=machines,
             racks=math.ceil(racks - 1e-9),
-            board_power_watts=watts,
+            board_power_watts=_finite(watts),
             usd_per_hour=_finite(rent),
             usd_per_million_tokens=_finite(rent / (per_hour * (prompt + generated))),
             usd_per_million_output_tokens=_finite(rent / (per_hour * (generated or math.nan))),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.base.errors import InputError, check_known, entry_named
-from codesign.base.records import drop_keys, frozen
+from codesign.base.records import drop_keys, drop_none, frozen
 from codesign.cli.flag_records import flag_names, set_flags
 from codesign.cli.flags import check_figure, count, naming, numbers
 from codesign.cli.output import make_console, report, say
@@ -96,7 +96,11 @@ def size(
     stated_demand = None if is_paper else demand.demand(limits)
     subject = "--convention epoch" if is_paper else _question_of(flags)
     if strays := [each for each in flags if each not in QUESTIONS[subject]]:
-        raise InputError([_stray_words(stray, subject) for stray in strays])
+        usable = [", ".join(name for name in QUESTIONS if x in QUESTIONS[name]) for x in strays]
+        raise InputError([
+            f"{stray}: expected it with one of {names}, got {subject}"
+            for stray, names in zip(strays, usable, strict=True)
+        ])  # fmt: skip
     if subject in ("--convention epoch", "price against speed"):
         answer_frontier(question)
         return
@@ -147,12 +151,6 @@ def _question_of(flags: Sequence[str]) -> str:
     if marked := [name for name in QUESTIONS if name in flags]:
         return marked[0]
     return "one instance" if _INSTANCE & {*flags} else "price against speed"
-
-
-def _stray_words(flag_name: str, question: str) -> str:
-    """The questions in which a flag has an effect."""
-    named = [name for name, flags in QUESTIONS.items() if flag_name in flags]
-    return f"{flag_name}: expected it with one of {', '.join(named)}, got {question}"
 
 
 # A demand.
@@ -296,13 +294,8 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags) -> None:
     limits = {
         name: None if math.isinf(value) else value for name, value in vars(demand.limits).items()
     }
-    stated = {
-        name: value
-        for name in ("users", "requests_per_s", "burst")
-        if (value := getattr(demand, name)) is not None
-    }
-    if demand.requests_per_s is not None:
-        stated["attainment"] = demand.attainment
+    names = ["users", "requests_per_s", "burst", *["attainment"] * bool(demand.requests_per_s)]
+    stated = drop_none({name: getattr(demand, name) for name in names})
     answer = SizeAnswer(
         model=evaluator.workload.model,
         **question_inputs(evaluator, {**fleet.formats, **fleet.fixed}),

@@ -133,7 +133,7 @@ class SizeQuestion:
         keys, settings, *further = settings_by_record(
             self.option, PlatformRequest, PlatformOptions, *more
         )
-        if self.convention in (None, "fitted") and self.demand.session is None:
+        if self.convention in (None, "fitted") and not (self.demand.session or self.study.vary):
             settings.setdefault("usable_memory", MEMORY_FRACTION)
         if self.convention is not None:
             settings["profile"] = self.convention

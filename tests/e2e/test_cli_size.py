@@ -238,7 +238,6 @@ def test_a_varied_number_is_a_table_a_document_and_a_figure(tmp_path, capsys):
 
 def test_offload_serves_what_does_not_fit_and_slows_it(capsys):
     words = [*LLAMA, "--vary", "offload", "--on", "a100-sxm-40gb", "--tp", "4", "--beams", "4"]
-    words += ["--option", "usable_memory=1"]
     tokens = ["--prompt-tokens", "8000", "--generated-tokens", "256"]
     rows = answer(capsys, *words, *tokens)["scaling"]["rows"]
     shares = [row["offloaded_share"] for row in rows]

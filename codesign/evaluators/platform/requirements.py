@@ -19,7 +19,6 @@ from codesign.base.columns import Fields, design_columns
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
-from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 
 
@@ -63,7 +62,9 @@ def size_requirements(
     )
     footprint = serving.decode_footprint
     weights, kv = float(footprint.weight_bytes[0]), float(footprint.kv_bytes[0])
-    step = _weights_read(serving) + kv
+    streams = serving.passes.decode(serving.micro_batch)
+    # Of experts, a step reads those that it touches.
+    step = kv + sum(float(each.weight_bytes[0]) * each.count for each in serving.work(streams))
     return Requirements(
         flop=flop,
         step_bytes=step,
@@ -92,19 +93,11 @@ def size_steady_state(
     if generated < 1:
         problem = "expected at least 1 with users in a steady state, got 0"
         raise InputError(problem, "generated_tokens")
-    needed = size_requirements(evaluator, limits, {**formats, "batch_size": users})
     design = {**formats, "device": next(iter(evaluator.devices)), "batch_size": users}
+    needed = size_requirements(evaluator, limits, design)
     serving = evaluator.serving(design_columns(design))
     step_flop = 2.0 * float(sum(operator.mac[0] for operator in serving.decode_pass.operators))
     prompt_flop = needed.flop / users
     rate = (step_flop + needed.flop / generated) / limits.time_per_output_token_s
     least = prompt_flop / limits.time_to_first_token_s
     return replace(needed, flop=prompt_flop, flop_per_s=max(rate, least))
-
-
-def _weights_read(serving: PlatformServing) -> float:
-    """Bytes of weights that a decode step reads: of experts, those it touches."""
-    streams = serving.passes.decode(serving.micro_batch)
-    return sum(
-        float(operator.weight_bytes[0]) * operator.count for operator in serving.work(streams)
-    )

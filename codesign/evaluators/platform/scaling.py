@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -28,7 +29,7 @@ class ScalingAxis:
 
     Attributes:
         parameter: Parameter of the design that the study sets.
-        field: The device's number that factors multiply; empty if they are values themselves.
+        field: The platform's number that factors multiply; empty if they are values themselves.
         factors: Factors of the paper.
         words: Name for tables and figures.
         section: Section of the paper that varies it.
@@ -43,13 +44,13 @@ class ScalingAxis:
 
 
 AXES: dict[str, ScalingAxis] = {
-    "flops": ScalingAxis("compute_flop_per_s", "compute", (1, 2, 4, 8, 12),
+    "flops": ScalingAxis("compute_flop_per_s", "rates.peak_16bit_flop_per_s", (1, 2, 4, 8, 12),
                   "arithmetic rate", "FLOP/s", "VI-A, Fig. 10"),
-    "bandwidth": ScalingAxis("fast_bandwidth_bytes_per_s", "bandwidth", (1, 2, 4, 8, 12),
+    "bandwidth": ScalingAxis("fast_bandwidth_bytes_per_s", "fast_bandwidth", (1, 2, 4, 8, 12),
                       "memory bandwidth", "B/s", "VI-B, Fig. 11"),
-    "link-bandwidth": ScalingAxis("link_bandwidth_bytes_per_s", "link_bandwidth", (1, 2, 3, 6),
-                           "link bandwidth", "B/s", "VI-C, Fig. 12"),
-    "link-latency": ScalingAxis("link_latency_s", "link_latency", (1, 0.5, 0.25, 0.05),
+    "link-bandwidth": ScalingAxis("link_bandwidth_bytes_per_s", "link.bandwidth_bytes_per_s",
+                           (1, 2, 3, 6), "link bandwidth", "B/s", "VI-C, Fig. 12"),
+    "link-latency": ScalingAxis("link_latency_s", "link.latency_s", (1, 0.5, 0.25, 0.05),
                          "link latency", "s", "VI-D, Fig. 13"),
     "offload": ScalingAxis("batch_size", "", (1, 2, 4, 8, 16, 32, 64),
                     "batch size", "", "VI-E, Fig. 14"),
@@ -128,11 +129,4 @@ def _base(evaluator: PlatformEvaluator, design: Fields, axis: ScalingAxis) -> fl
     if not axis.field:
         return 1.0
     platform = evaluator.platform(design_columns(design))
-    link = platform.link
-    numbers = {
-        "compute": platform.rates.peak_16bit_flop_per_s,  # as the parameter is
-        "bandwidth": platform.fast_bandwidth,
-        "link_bandwidth": link.bandwidth_bytes_per_s,
-        "link_latency": link.latency_s,
-    }
-    return float(np.asarray(numbers[axis.field])[0])
+    return float(np.asarray(attrgetter(axis.field)(platform))[0])

@@ -54,7 +54,6 @@ from codesign.evaluators.platform.platform_request import UNDRAFTED
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.models.accounts.rents import rent_usd_per_hour
 from codesign.models.deployments.parallelism import REPLICA_DEGREES, SEARCHED_DEGREES
-from codesign.models.hardware.device import Device
 
 POLICIES: tuple[Policy, ...] = ("co-located", "chunked", "disaggregated")
 """Policies that serve requests which begin one by one."""
@@ -173,7 +172,7 @@ class DeploymentSearch:
         self._fixed = dict(fixed or {})
         self._most_devices = most_devices
         self._most_stages = MOST_STAGES if has_stages else 1
-        degrees = self._splits(list(evaluator.devices.values()))
+        degrees = self._splits(evaluator)
         for name, degree in self._fixed.items():
             column = degrees[:, SEARCHED_DEGREES.index(name)]
             if degree not in column:
@@ -264,8 +263,8 @@ class DeploymentSearch:
         devices = {device: self.evaluator.devices[device]}
         return PlatformEvaluator(request, options, devices=devices)
 
-    def _splits(self, devices: Sequence[Device]) -> IntArray:
-        model = self._request.language_model
+    def _splits(self, evaluator: PlatformEvaluator) -> IntArray:
+        model, devices = evaluator.workload.language_model, evaluator.devices.values()
         most_stages = min(self._most_stages, model.num_hidden_layers)
         if most_stages > 1 and any(device.device_class == "scheduled" for device in devices):
             most_stages = model.num_hidden_layers
@@ -276,7 +275,7 @@ class DeploymentSearch:
         variant = self.variants[position]
         request = self._request
         # Copies let more devices share the experts.
-        degrees = self._splits([variant.device])
+        degrees = self._splits(variant.evaluator)
         for name, degree in self._fixed.items():
             degrees = degrees[degrees[:, SEARCHED_DEGREES.index(name)] == degree]
         if variant.copies:

@@ -124,7 +124,6 @@ def serve_model(
     from codesign.answers.serving import ServeModelAnswer
     from codesign.evaluators.platform import PlatformOptions
     from codesign.evaluators.platform.engine_settings import EngineSettings
-    from codesign.models.deployments.queueing import Fleet, simulate
     from codesign.report.arrival_tables import arrivals_tables
 
     stated, more, lengths = settings_by_record(option, EngineSettings, PlatformOptions, _LENGTHS)
@@ -155,11 +154,7 @@ def serve_model(
         stores = stores or cached
     level = _service_level(request)
     fleet = _fleet_with_stores(fleet, model, settings, stores)
-    drawn = "--at-once" if requests.at_once else "--requests-per-s"
-    stream = stream if settings.caches_prompts else replace(stream, blocks=None)
-    pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
-    with mistakes_at(str(requests.trace or requests.session or drawn)):
-        served = simulate(Fleet(pools, fleet.link, settings.routing), stream)
+    served = _simulated(fleet, settings, stream, requests)
     if level is not None:
         level.check_that_any_meets(served)
     has_rate = requests.requests_per_s is not None or requests.session is not None
@@ -191,6 +186,19 @@ _LENGTHS = ["beyond_context"]
 _ENGINE_KEYS = (
     "policy", "max_sequences", "max_batched_tokens", "plans_ahead", "reserves_answers", "routing",
 )  # fmt: skip
+
+
+def _simulated(
+    fleet: _Members, settings: EngineSettings, stream: Arrivals, requests: StreamFlags
+) -> ServedRequests:
+    """The requests, each served by the machine of its route."""
+    from codesign.models.deployments.queueing import Fleet, simulate
+
+    stream = stream if settings.caches_prompts else replace(stream, blocks=None)
+    pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
+    drawn = "--at-once" if requests.at_once else "--requests-per-s"
+    with mistakes_at(str(requests.trace or requests.session or drawn)):
+        return simulate(Fleet(pools, fleet.link, settings.routing), stream)
 
 
 _LEAST_REQUESTS = 32

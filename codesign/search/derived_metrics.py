@@ -6,12 +6,12 @@ no finite number is NaN.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Annotated
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray, JsonObject, StringMap
+from codesign.base.columns import Arrays, FloatArray, JsonObject
 from codesign.base.errors import InputError, ProblemList, mistakes_at
 from codesign.base.metrics import AMOUNTS, Metric, Sense
 from codesign.base.records import frozen
@@ -24,6 +24,15 @@ from codesign.space.intervals import Interval, interval_of, trend_of
 
 _FAR = 1e300
 """Stand-in for no bound: with infinity, the relative excess over a limit would be undefined."""
+
+
+Place = Callable[..., str]
+"""Place of a key in a file, as :meth:`Document.where` gives it."""
+
+
+def default_place(*path: str | int) -> str:
+    """Place of a key that is in no file."""
+    return ".".join(map(str, path))
 
 
 class MetricDefinition(Record):
@@ -128,21 +137,21 @@ def read_metrics(
     definitions: Mapping[str, MetricDefinition],
     reported: Sequence[Metric],
     reserved: Collection[str],
-    places: StringMap,
+    where: Place,
 ) -> tuple[DerivedMetric, ...]:
     """Derived metrics from their definitions.
 
     Args:
         reported: The metrics of the evaluator.
         reserved: Names that stand for something else in constraints, such as parameters.
-        places: ``file:line: key`` of ``metrics.NAME`` and ``metrics.NAME.value``, ...
+        where: ``file:line: key`` of ``("metrics", NAME)``, ``("metrics", NAME, "value")``, ...
 
     Raises:
         InputError: A definition is invalid; the message lists every problem, with near names.
     """
     problems, derived = ProblemList(), []
     for name, definition in definitions.items():
-        with problems.caught(), mistakes_at(places.get(f"metrics.{name}")):
+        with problems.caught(), mistakes_at(where("metrics", name)):
             if not (name.isascii() and name.isidentifier()) or name in KEYWORDS:
                 expected = "a name of letters, digits and '_' that is no word of expressions"
                 raise InputError(f"expected {expected}, got {name!r}")
@@ -151,22 +160,22 @@ def read_metrics(
             if name in reserved:
                 raise InputError(f"the space has a quantity {name!r}; expected another name")
         with problems.caught():
-            derived.append(_read(name, definition, reported, places))
+            derived.append(_read(name, definition, reported, where))
     problems.raise_any()
     return tuple(derived)
 
 
 def _read(
-    name: str, definition: MetricDefinition, reported: Sequence[Metric], places: StringMap
+    name: str, definition: MetricDefinition, reported: Sequence[Metric], where: Place
 ) -> DerivedMetric:
-    where = places.get(f"metrics.{name}.value")
+    place = where("metrics", name, "value")
     units = {metric.name: parse_unit(metric.unit) for metric in reported}
-    expression = parse_expression(definition.value, units, where)
+    expression = parse_expression(definition.value, units, place)
     if expression.unit is None or not expression.names:
         raise InputError(
-            f"expected a number computed from metrics, got {definition.value!r}", where
+            f"expected a number computed from metrics, got {definition.value!r}", place
         )
-    with mistakes_at(places.get(f"metrics.{name}.unit", where)):
+    with mistakes_at(where("metrics", name, "unit")):
         unit = parse_unit(definition.unit)
         if unit.exponents != expression.unit.exponents:
             raise InputError(

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from codesign.base.columns import StringList, StringMap, StringPair, Strings
+from codesign.base.columns import StringList, StringPair, Strings
 from codesign.base.errors import (
     InputError,
     ProblemList,
@@ -21,7 +21,13 @@ from codesign.base.errors import (
 from codesign.base.evaluator import Evaluator, LinkDescription, PoolDescription, checked_evaluator
 from codesign.base.metrics import Metric
 from codesign.base.units import parse_unit
-from codesign.search.derived_metrics import DerivedMetric, MetricDefinition, read_metrics
+from codesign.search.derived_metrics import (
+    DerivedMetric,
+    MetricDefinition,
+    Place,
+    default_place,
+    read_metrics,
+)
 from codesign.search.problem import Constraint, Objective, Problem, bound_on, located_error
 from codesign.space import DesignSpace
 
@@ -34,8 +40,9 @@ def build_problem(
     objectives: Strings,
     constraints: Strings = (),
     evaluator_name: str = "evaluator",
-    where: StringMap | None = None,
+    where: Place = default_place,
     metrics: Mapping[str, MetricDefinition] | None = None,
+    earlier: Strings | None = None,
 ) -> Problem:
     """A checked problem from its parts.
 
@@ -45,39 +52,48 @@ def build_problem(
         objectives: Such as ``maximize throughput_tokens_per_s``.
         constraints: Such as ``tdp_watts <= 700``, over metrics, parameters, derived quantities.
         evaluator_name: For messages and provenance.
-        where: ``file:line: key`` of ``space``, ``objectives.0``, ``constraints.0``,
-            ``evaluator.OPTION``, ``metrics.NAME.value``, ...
+        where: ``file:line: key`` of ``("space",)``, ``("objectives", 0)``,
+            ``("constraints", 0)``, ``("evaluator", OPTION)``, ``("metrics", NAME, "value")``, ...
         metrics: Further metrics by name, computed from those of the evaluator.
+        earlier: Problems of the inputs, raised with those of the problem. Set if an input is
+            incomplete; checks that need all of it are then left out.
 
     Raises:
         InputError: With every problem found, the nearest valid choice where there is one.
     """
-    places = where or {}
     evaluator = checked_evaluator(evaluator, evaluator_name)
-    evaluator = _parametrized(evaluator, space.names, places)
-    evaluator = share_pools(space, evaluator, evaluator_name, places.get("space"))
-    problems = ProblemList(
-        _parameter_problems(space, evaluator, evaluator_name, places.get("space"))
-    )
+    problems = ProblemList(earlier or ())
+    with problems.caught():
+        evaluator = _parametrized(evaluator, space.names, where)
+    try:
+        evaluator = share_pools(space, evaluator, evaluator_name, where("space"))
+    except InputError as error:  # all else depends on the pools
+        raise InputError([*problems, *error.mistakes]) from None
+    problems += _parameter_problems(space, evaluator, evaluator_name, where("space"))
     derived: tuple[DerivedMetric, ...] = ()
     with problems.caught():
         names = {*space.units, *space.categories}
-        derived = read_metrics(metrics or {}, evaluator.metrics, names, places)
-    if metrics:
-        problems.raise_any()  # what follows would call them unknown
-    is_known = (*evaluator.metrics, *(derived_metric.metric for derived_metric in derived))
+        derived = read_metrics(metrics or {}, evaluator.metrics, names, where)
+    metrics_read = (*evaluator.metrics, *(derived_metric.metric for derived_metric in derived))
+    unread = {*(metrics or {})} - {metric.name for metric in metrics_read}
     problem_objectives = []
     conditions = []
     for i, text in enumerate(objectives):
-        with problems.caught():
-            problem_objectives.append(
-                _read_objective(text, is_known, places.get(f"objectives.{i}", f"objectives.{i}"))
-            )
+        if not any(name in text for name in unread):
+            with problems.caught():
+                problem_objectives.append(
+                    _read_objective(text, metrics_read, where("objectives", i))
+                )
     for i, text in enumerate(constraints):
-        place = places.get(f"constraints.{i}", f"constraints.{i}")
-        with problems.caught():
-            conditions.append(read_constraint(text, space, is_known, place))
-    problems += _objective_problems(objectives, problem_objectives, places)
+        if not any(name in text for name in unread):
+            with problems.caught():
+                conditions.append(
+                    read_constraint(text, space, metrics_read, where("constraints", i))
+                )
+    if objectives or earlier is None:
+        problems += _objective_problems(objectives, problem_objectives, where("objectives"))
+    if earlier is not None:
+        raise InputError(problems)
     problems += absent_problems(space, evaluator, problem_objectives, conditions, derived)
     problems.raise_any()
     problem = Problem(
@@ -93,22 +109,21 @@ def build_problem(
     return problem
 
 
-def _parametrized(evaluator: Evaluator, names: Strings, places: StringMap) -> Evaluator:
+def _parametrized(evaluator: Evaluator, names: Strings, where: Place) -> Evaluator:
     """The evaluator for a space's parameters; its problems with the places of its options."""
     try:
         return evaluator.use_parameters(names)
     except InputError as error:
         mistakes = []
         for mistake in error.mistakes:
-            path = ((mistake.place,) if mistake.place else ()) + mistake.key
-            place = places.get(f"evaluator.{path[0]}") if path else None
-            located = mistake if place is None else replace(mistake, key=path[1:], place=place)
-            mistakes.append(located)
+            path = (*filter(None, [mistake.place]), *mistake.key)
+            place = where("evaluator", *path[:1])
+            mistakes.append(replace(mistake, key=path[1:], place=place))
         raise InputError(mistakes) from None
 
 
 def share_pools(
-    space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str | None = None
+    space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str
 ) -> Evaluator:
     """The evaluator for the pools of a space; the evaluator itself for a space of machines.
 
@@ -147,13 +162,13 @@ def share_pools(
 
 
 def _parameter_problems(
-    space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str | None
+    space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str
 ) -> StringList:
     def prefix(name: str) -> str:
         for pool in space.pools:
             if name.startswith(f"{pool}_"):
                 return f"{space.where('pools', pool)}: "
-        return f"{where}: " if where else ""
+        return f"{where}: "
 
     known_required_parameters = evaluator.required_parameters | evaluator.optional_parameters
     missing = sorted(evaluator.required_parameters - set(space.names))
@@ -201,14 +216,13 @@ def _read_objective(text: str, is_known: Iterable[Metric], where: str | None) ->
 
 
 def _objective_problems(
-    objectives: Strings, problem_objectives: Iterable[Objective], places: StringMap
+    objectives: Strings, problem_objectives: Iterable[Objective], where: str
 ) -> StringList:
-    where = f"{places['objectives']}: " if "objectives" in places else ""
     if not objectives:
-        return [f"{where}expected at least one objective, got none"]
+        return [f"{where}: expected at least one objective, got none"]
     names = [objective.metric.name for objective in problem_objectives]
     return [
-        f"{where}the metric {name!r} is an objective more than once"
+        f"{where}: the metric {name!r} is an objective more than once"
         for name in dict.fromkeys(names)
         if names.count(name) > 1
     ]

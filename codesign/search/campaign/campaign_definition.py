@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -21,9 +21,15 @@ from codesign.base.columns import (
     StringTuple,
     plain_value,
 )
-from codesign.base.errors import InputError, ProblemList, describe_unknown, mistakes_at
+from codesign.base.errors import (
+    InputError,
+    ProblemList,
+    check_known,
+    describe_unknown,
+    mistakes_at,
+)
 from codesign.base.evaluator import Evaluator, reading_of
-from codesign.base.records import drop_keys, frozen
+from codesign.base.records import drop_keys, frozen, select_keys
 from codesign.base.schema import (
     Document,
     KeyPath,
@@ -37,13 +43,13 @@ from codesign.base.units import parse_quantity
 from codesign.search.campaign.execution_settings import Execution
 from codesign.search.campaign.observations import Run
 from codesign.search.campaign.screening import Screening, screening_problem
-from codesign.search.campaign.settings import read_campaign
+from codesign.search.campaign.settings import FLAG, read_campaign
 from codesign.search.derived_metrics import MetricDefinition
 from codesign.search.execution.guard import is_foreign
 from codesign.search.optimizers.base import HintUse, Optimizer, SearchSpace
 from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem, read_sense
-from codesign.space import load_space
+from codesign.space import DesignSpace, load_space
 
 SAMPLE_SIZE = 512
 """Designs of the reference sample of an evaluator of this package."""
@@ -118,17 +124,15 @@ class OptimizerChoice(PluginChoice):
 
 EvaluatorChoice = Annotated[PluginChoice, _choice_of("name", "label")]
 _OPTIMIZER_KEYS = ("name", "label", "hints", "start")
-_INDEPENDENT = {
-    "optimizers",
-    "hints",
-    "initial",
-    "budget",
-    "seeds",
-    "batch",
-    "workers",
-    "execution",
+_STAND_INS: Fields = {
+    "optimizers": ["random"],
+    "initial": 1,
+    "budget": 10**9,
+    "space": "",
+    "evaluator": "",
+    "objectives": [""],
 }
-"""Keys on which the meaning of no other key depends: their mistakes do not hide those of others."""
+"""Values in place of those that cannot be read, so that the rest of the file is checked too."""
 
 
 class SearchSettings(Record):
@@ -318,25 +322,23 @@ def load_definition(name_or_path: str | Path, settings: Fields | None = None) ->
     """
     path = resources.find("runs", str(name_or_path))
     problems = ProblemList()
-    try:
-        document, definition = read_definition(path, settings)
-    except InputError as error:
-        problems += error.problems
-        keys = {mistake.key[0] if mistake.key else "" for mistake in error.mistakes}
-        if keys - _INDEPENDENT or not keys:
-            raise
-        document = read_campaign(path, settings)
-        rest = drop_keys(document.data, keys)
-        stand_ins = {"name": path.stem, "optimizers": ["random"], "budget": 10**9}
-        definition = parse_record(document, Definition, {**stand_ins, **rest})
+    document, definition, unread = _read_keys(path, settings, problems)
     optimizers: tuple[ConfiguredOptimizer, ...] = ()
     with problems.caught():
         optimizers = tuple(configured_optimizers(document, definition))
+    problem = reference_point = screening = None
     with problems.caught():
-        problem = _problem(document, definition)
-        reference_point = _reference_point(document, definition, problem)
-        screening = _screening(document, definition, problem)
-    problems.raise_any()
+        problem = _problem(document, definition, unread)
+    if definition.reference_point is not None and "objectives" not in unread:
+        with problems.caught():
+            reference_point = _reference_point(document, definition, problem)
+    if definition.screening is not None:
+        with problems.caught():
+            screening = screening_problem(
+                document, definition.screening, definition.workload, problem
+            )
+    ProblemList(dict.fromkeys(problems)).raise_any()
+    assert problem is not None  # or there would be a mistake
     return ResolvedDefinition(
         path.resolve(), definition, problem, optimizers, reference_point, screening, settings or {}
     )
@@ -355,19 +357,11 @@ def load_screening(name_or_path: str | Path) -> Problem:
     """The problem of a campaign's cheaper evaluator.
 
     Raises:
-        InputError: As :func:`load_definition`; the file has no ``screening``.
+        InputError: As :func:`load_definition`.
     """
-    document, definition = read_definition(resources.find("runs", str(name_or_path)))
-    problem = _screening(document, definition, _problem(document, definition))
-    if problem is None:
-        raise InputError("the key is required", document.where("screening"))
-    return problem
-
-
-def _screening(document: Document, definition: Definition, problem: Problem) -> Problem | None:
-    if definition.screening is None:
-        return None
-    return screening_problem(document, definition.screening, definition.workload, problem)
+    screening = load_definition(name_or_path).screening
+    assert screening is not None  # nothing else asks for it
+    return screening
 
 
 def read_definition(path: Path, settings: Fields | None = None) -> tuple[Document, Definition]:
@@ -380,19 +374,45 @@ def read_definition(path: Path, settings: Fields | None = None) -> tuple[Documen
     Raises:
         InputError: With file, line and key of what is wrong.
     """
+    problems = ProblemList()
+    document, definition, _ = _read_keys(path, settings, problems)
+    problems.raise_any()
+    return document, definition
+
+
+def _read_keys(
+    path: Path, settings: Fields | None, problems: ProblemList
+) -> tuple[Document, Definition, set[str]]:
+    """Content of a campaign file, and its keys without a usable value: those have stand-ins.
+
+    Args:
+        path: Path of the file, or of the settings that stand for it.
+        settings: As of :func:`load_definition`.
+        problems: Takes the mistakes of the keys, each by itself and together.
+    """
     document = read_campaign(path, settings)
-    definition = parse_record(document, Definition, {"name": path.stem, **document.data})
+    data, unread = {"name": path.stem, **document.data}, set()
+    try:
+        definition = parse_record(document, Definition, data)
+    except InputError as error:
+        problems += error.problems
+        for mistake in error.mistakes:
+            key = mistake.place.partition(f"{FLAG} ")[2] or str(*mistake.key[:1])
+            unread.add(key.partition(".")[0])
+        data = {"name": path.stem, **drop_keys(data, unread), **select_keys(_STAND_INS, unread)}
+        try:
+            definition = parse_record(document, Definition, data)
+        except InputError:
+            raise error from None
     if definition.name != path.stem:
-        raise InputError(
-            f"expected the name of the file, {path.stem!r}, got {definition.name!r}",
-            document.where("name"),
+        problems.append(
+            f"{document.where('name')}: expected the name of the file, {path.stem!r}, "
+            f"got {definition.name!r}"
         )
-    problems = list(contradictions(document, definition))
+    problems += contradictions(document, definition)
     if definition.evaluator.label is not None:
         problems.append(f"{document.where('evaluator', 'label')}: only optimizers have a label")
-    if problems:
-        raise InputError(problems)
-    return document, definition
+    return document, definition, unread
 
 
 def contradictions(document: Document, settings: SearchSettings) -> Iterator[str]:
@@ -457,69 +477,77 @@ def _configured_optimizer(
     return ConfiguredOptimizer(label, choice.name, factory, options, hints, choice.start)
 
 
-def _problem(document: Document, definition: Definition) -> Problem:
+def _problem(document: Document, definition: Definition, unread: Collection[str] = ()) -> Problem:
+    """Problem of a definition.
+
+    Args:
+        unread: Keys with stand-ins; checks that depend on them are left out.
+    """
     catalogs = {name: plugins.load("catalogs", name)() for name in plugins.names("catalogs")}
-    choice, problems = definition.evaluator, ProblemList()
+    problems = ProblemList()
+    space: DesignSpace | None = None
+    evaluator: Evaluator | None = None
     with problems.caught():
-        space = load_space(definition.space, catalogs, document.where("space"))
-        if definition.fixed:
+        if "space" not in unread:
+            space = load_space(definition.space, catalogs, document.where("space"))
+        if space is not None and definition.fixed:
             space = space.fix(definition.fixed, document.where("fixed"))
     with problems.caught():
-        factory = plugins.load("evaluators", choice.name, document.where("evaluator"))
-        n_before = len(problems)
+        if {"evaluator", "workload"}.isdisjoint(unread):
+            evaluator = _evaluator(document, definition)
+    objectives = definition.objectives if {"objectives", "metrics"}.isdisjoint(unread) else ()
+    if space is not None and evaluator is not None:
+        return build_problem(
+            space,
+            evaluator,
+            objectives,
+            () if "metrics" in unread else definition.constraints,
+            definition.evaluator.name,
+            document.where,
+            definition.metrics,
+            problems if problems or unread else None,
+        )
+    for i, text in enumerate(objectives):
         with problems.caught():
-            settings = parse_record(document, factory.Options, choice.options, ("evaluator",))
-        with problems.caught():
-            workload = parse_record(document, factory.Workload, definition.workload, ("workload",))
-        if len(problems) == n_before:
-            with mistakes_at(document.where("workload")):
-                evaluator: Evaluator = plugins.build(factory, workload, settings)
-    listed = {"objectives": definition.objectives, "constraints": definition.constraints}
-    for i, text in enumerate(definition.objectives if problems else ()):
-        with problems.caught():
-            read_sense(text, document.where("objectives", i))
+            where = document.where("objectives", i)
+            _, name = read_sense(text, where)
+            if evaluator is not None and not evaluator.offers("join_pools"):
+                check_known("metric", name, [*evaluator.metric_names, *definition.metrics], where)
+    raise InputError(problems)
+
+
+def _evaluator(document: Document, definition: Definition) -> Evaluator:
+    choice, problems = definition.evaluator, ProblemList()
+    factory = plugins.load("evaluators", choice.name, document.where("evaluator"))
+    with problems.caught():
+        settings = parse_record(document, factory.Options, choice.options, ("evaluator",))
+    with problems.caught():
+        workload = parse_record(document, factory.Workload, definition.workload, ("workload",))
     problems.raise_any()
-    places = {key: document.where(key) for key in ("space", *listed)}
-    options = [f"evaluator.{key}" for key in choice.options]
-    places |= {option: document.where(*option.split(".", 1)) for option in options}
-    for key, texts in listed.items():
-        places |= {f"{key}.{i}": document.where(key, i) for i in range(len(texts))}
-    for name in definition.metrics:
-        places[f"metrics.{name}"] = document.where("metrics", name)
-        for key in ("value", "unit"):
-            places[f"metrics.{name}.{key}"] = document.where("metrics", name, key)
-    return build_problem(
-        space,
-        evaluator,
-        definition.objectives,
-        definition.constraints,
-        definition.evaluator.name,
-        places,
-        definition.metrics,
-    )
+    with mistakes_at(document.where("workload")):
+        evaluator: Evaluator = plugins.build(factory, workload, settings)
+    return evaluator
 
 
 def _reference_point(
-    document: Document, definition: Definition, problem: Problem
-) -> FloatDict | None:
-    if definition.reference_point is None:
-        return None
-    names = problem.objective_names
+    document: Document, definition: Definition, problem: Problem | None
+) -> FloatDict:
+    """Reference point by objective; the units are checked if there is a problem."""
+    values = definition.reference_point or {}
+    names = [text.split()[-1] for text in definition.objectives if text.split()]
     problems = ProblemList(
         f"{document.where('reference_point', name)}: {describe_unknown('objective', name, names)}"
-        for name in definition.reference_point
+        for name in values
         if name not in names
     )
+    units = {} if problem is None else {metric.name: metric.unit for metric in problem.metrics}
     point = {}
-    for objective in problem.objectives:
-        name = objective.metric.name
+    for name in dict.fromkeys(names):
         with problems.caught(), mistakes_at(document.where("reference_point", name)):
-            if name not in definition.reference_point:
+            value = values.get(name)
+            if name not in values:
                 raise InputError("the key is required")
-            value = definition.reference_point[name]
-            point[name] = parse_quantity(
-                value,
-                objective.metric.unit if isinstance(value, str) and objective.metric.unit else "",
-            )
+            if problem is not None:
+                point[name] = parse_quantity(value, units[name] if isinstance(value, str) else "")
     problems.raise_any()
     return point

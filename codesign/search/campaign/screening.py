@@ -12,7 +12,7 @@ from pydantic import Field
 
 from codesign.base import plugins
 from codesign.base.columns import Fields, StringList
-from codesign.base.errors import InputError, describe_unknown
+from codesign.base.errors import ProblemList, describe_unknown
 from codesign.base.evaluator import Evaluator
 from codesign.base.schema import Document, parse_record
 from codesign.base.units import parse_quantity
@@ -59,12 +59,13 @@ class Screening(CheaperModel):
 
 
 def screening_problem(
-    document: Document, screening: Screening, workload: Fields, target: Problem
-) -> Problem:
+    document: Document, screening: Screening, workload: Fields, target: Problem | None
+) -> Problem | None:
     """The campaign's problem as the cheaper evaluator has it.
 
     Args:
-        screening: What it says of the cheaper evaluator.
+        screening: Definition of the cheaper evaluator.
+        target: The campaign's problem; if None, only the definition is checked.
 
     Raises:
         InputError: The evaluator cannot be used; a metric that decides is missing or has another
@@ -73,17 +74,20 @@ def screening_problem(
     factory = plugins.load("evaluators", screening.name, document.where(_KEY))
     stated = workload if screening.workload is None else screening.workload
     place = ("workload",) if screening.workload is None else (_KEY, "workload")
-    evaluator: Evaluator = factory(
-        parse_record(document, factory.Workload, stated, place),
-        parse_record(document, factory.Options, screening.options, (_KEY, "options")),
-    )
+    problems = ProblemList()
+    with problems.caught():
+        stated_workload = parse_record(document, factory.Workload, stated, place)
+    with problems.caught():
+        options = parse_record(document, factory.Options, screening.options, (_KEY, "options"))
+    problems.raise_any()
+    if target is None:
+        return None
+    evaluator: Evaluator = factory(stated_workload, options)
     names = {
         name: screening.metrics.get(name, name)
         for name in target.sources_of(target.deciding_metrics)
     }
-    if problems := list(_metric_problems(document, screening, target, evaluator)):
-        raise InputError(problems)
-    where = {key: document.where(_KEY) for key in ("space", "objectives.0", "constraints.0")}
+    ProblemList(_metric_problems(document, screening, target, evaluator)).raise_any()
     return build_problem(
         target.space,
         evaluator,
@@ -93,7 +97,7 @@ def screening_problem(
         ],
         [constraint.expression.renamed(names) for constraint in target.constraints],
         screening.name,
-        where,
+        lambda *_: document.where(_KEY),
         (
             {
                 derived_metric.metric.name: derived_metric.definition.model_copy(

@@ -85,9 +85,7 @@ def test_a_derived_metric_is_stored_with_the_definition_and_its_description_may_
 
 
 BAD = [
-    ({"budgett": 3}, r"toys\.yaml:\d+: budgett: unknown key 'budgett'\. Did you mean 'budget'"),
     ({"budget": None}, "budget: the key is required"),
-    ({"budget": 9}, r"budget: expected at least the 10 initial designs, got 9"),
     ({"budget": "many"}, "budget: .*got 'many'"),
     ({"budget": True}, "budget: .*got True"),
     ({"budget": 40.5}, "budget: .*got 40.5"),
@@ -97,21 +95,14 @@ BAD = [
     ({"seeds": -1}, "seeds: expected a number of seeds from 1 to 10000, or a list of them, got -1"),
     ({"seeds": []}, r"seeds: expected a list of at least 1, got \[\]$"),
     ({"seeds": "three"}, "seeds: expected a number of seeds or a list of them, got 'three'"),
-    ({"seeds": [1, 1]}, r"seeds: expected distinct seeds, got \[1, 1\]"),
     ({"seeds": [-1]}, "seeds.0: [^\n]*, got -1$"),
-    ({"space": "squar"}, r"space: unknown space 'squar'\. Did you mean 'square'"),
     ({"space": "no/such.yaml"}, r"space: no such file: no/such\.yaml"),
-    ({"evaluator": "toi"}, r"evaluator: unknown evaluator 'toi'\. Did you mean 'toy'"),
     ({"evaluator": 3}, "evaluator: expected a name or a mapping with 'name', got 3"),
     ({"evaluator": {"delay_s": 1}}, "evaluator.name: the key is required"),
     ({"evaluator": {"name": "toy", "delay": 1}}, "evaluator.delay: .*Did you mean 'delay_s'"),
     ({"evaluator": {"name": "toy", "delay_s": "x"}}, "evaluator.delay_s: .*got 'x'"),
     ({"evaluator": {"name": "toy", "label": "a"}}, "evaluator.label: only optimizers have a label"),
-    ({"workload": {"scal": 1}}, "workload.scal: .*Did you mean 'scale'"),
-    ({"workload": 3}, "workload: .*got 3"),
     ({"optimizers": []}, "optimizers: "),
-    ({"optimizers": ["toy-randon"]}, r"optimizers.0: unknown optimizer .*mean 'toy-random'"),
-    ({"optimizers": ["toy-climb"] * 2}, "optimizers.1: 'toy-climb' is used twice; tell them"),
     (
         {"optimizers": [{"name": "toy-climb", "populaton": 3}]},
         "optimizers.0.populaton: .*Did you mean 'population'",
@@ -120,10 +111,6 @@ BAD = [
     (
         {"optimizers": ["toy-bare"]},
         "optimizers.0: the class of optimizer 'toy-bare' has no Options",
-    ),
-    (
-        {"metrics": {"own": {**TWICE, "value": "2 * gain_token"}}},
-        r"toys\.yaml:\d+: metrics.own.value: column 5: unknown name 'gain_token'. Did you mean",
     ),
     (
         {"metrics": {"own": {**TWICE, "sense": "maximise"}}},
@@ -153,19 +140,7 @@ BAD = [
     ),
     ({"evaluator": {"name": "toy", "hints": "off"}}, "evaluator.hints: unknown key 'hints'"),
     ({"objectives": []}, "objectives: "),
-    ({"objectives": "minimize power_watts"}, "objectives: "),
-    ({"objectives": ["minimize powr_watts"]}, r"objectives.0: .*Did you mean 'power_watts'"),
-    ({"constraints": ["pwr <= 3"]}, "constraints.0: .*pwr"),
-    ({"fixed": {"kinds": "plain"}}, "fixed.*Did you mean 'kind'"),
     ({"fixed": {"kind": "plane"}}, "fixed.*plane"),
-    (
-        {"reference_point": {"gain_tokens": 1}},
-        "reference_point.power_watts: the key is required",
-    ),
-    (
-        {"reference_point": {"gain_tokens": 1, "power_watts": 1, "powr": 1}},
-        "reference_point.powr: unknown objective 'powr'. Did you mean 'power_watts'",
-    ),
     (
         {"reference_point": {"gain_tokens": 1, "power_watts": "3 GB"}},
         "reference_point.power_watts: expected a quantity in W, got '3 GB'",
@@ -183,24 +158,56 @@ def test_what_makes_no_sense_is_refused_with_file_line_and_key(write, changes, m
         assert re.match(r"runs/\w+\.yaml:\d+", line), line
 
 
-def test_mistakes_of_all_parts_are_told_together(write):
-    path = write(
-        initial="many", optimizers=["toy-randm"], space="no-such", workload={"no": 1}, budget=0,
-        objectives=["minimise cost"],
-    )  # fmt: skip
+TOGETHER = [
+    (
+        {
+            "initial": "many", "optimizers": ["toy-randm"], "space": "no-such", "budget": 0,
+            "workload": {"no": 1}, "objectives": ["minimise cost"],
+        },
+        ["initial: input", "budget: input", "'toy-randm'", "'no-such'", "unknown key 'no'",
+         "unknown sense 'minimise'"],
+    ),
+    (  # contradictions, and names that need the space and the evaluator
+        {
+            "name": "other", "budget": 9, "bugdet": 3, "seeds": [1, 1], "fixed": {"kinds": "plain"},
+            "optimizers": ["toy-random"] * 2, "objectives": ["maximize gain", "minimize cost"],
+            "constraints": ["pwr <= 3", "cost <= 3"], "reference_point": {"gain": 1, "no": 1},
+            "metrics": {"cost": {**TWICE, "value": "2 * gain_token"}},
+            "screening": {"name": "toy", "cost": "1 s", "target_cost": "9 s", "options": {"no": 1}},
+        },
+        ["expected the name of the file", "bugdet: unknown key 'bugdet'. Did you mean 'budget'", "at least the 10 initial", "distinct",
+         "optimizers.1: 'toy-random' is used twice; tell them", "'kinds'", "cost.value: column 5: unknown name 'gain_token'",
+         "unknown metric 'gain'", "unknown name 'pwr'", "unknown objective 'no'",
+         "reference_point.cost: the key is required", "screening.options.no: unknown"],
+    ),
+    (  # the metrics' own names need no space; constraints, and all of a system, wait for it
+        {"space": "no-such", "objectives": ["maximize gain"], "constraints": ["pwr <= 3"]},
+        ["'no-such'", "unknown metric 'gain'. Did you mean 'gain_tokens'"],
+    ),
+    (  # names of metrics wait for the evaluator, and limits for objectives that can be read
+        {"evaluator": "toi", "objectives": ["maximize gain"], "constraints": ["pwr <= 3"]},
+        ["unknown evaluator 'toi'. Did you mean 'toy'"],
+    ),
+    (
+        {"objectives": 3, "metrics": {"cost": 3}, "constraints": ["cost <= 3", "pwr <= 3"]},
+        ["metrics.cost: ", "objectives: "],
+    ),
+    ({"workload": 3, "evaluator": {"name": "toy", "no": 3}}, ["workload: "]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("changes", "messages"), TOGETHER)
+def test_all_that_can_be_known_of_a_file_is_told_together(write, changes, messages):
+    path = write(**changes)
+    if "name" in changes:
+        path = path.rename(path.with_name("toys.yaml"))
     with pytest.raises(InputError) as caught:
         load_definition(path)
+    for line in caught.value.problems:
+        assert re.match(r"runs/\w+\.yaml:\d+", line), line
     told = "\n".join(caught.value.problems)
-    for words in (
-        "initial: input",
-        "budget: input",
-        "'toy-randm'",
-        "'no-such'",
-        "unknown key 'no'",
-        "unknown sense 'minimise'",
-    ):
-        assert words in told
-    assert len(caught.value.problems) == len(set(caught.value.problems))
+    assert [words for words in messages if words not in told] == [], told
+    assert len(caught.value.problems) == len(messages), told
 
 
 def test_the_line_is_that_of_the_key(write):

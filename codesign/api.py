@@ -512,7 +512,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
         title = f"{percent(share, 2)} of the off-chip bandwidth"
         simplified.append((BANDWIDTH, title, "npu", {"offchip_efficiency": share}))
     elif any("token/s" in metric.unit for metric in problem.metrics):
-        reason = f"no range of residuals against machines is known for evaluator {choice.name}"
+        reason = f"nobody has measured the errors of evaluator {choice.name} on machines"
         if choice.name == "npu":
             reason = f"profile {profile} or an option fixes the share of the bandwidth"
         omitted.append(f"interval of speeds: {reason}")
@@ -551,4 +551,4 @@ def _explainer(results: Results) -> Explainer | None:
         return design_swings(problem, rows, problem.objective_names)
 
     explain = prepare_campaign(results).explain
-    return Explainer(explain, vary if problem.evaluator.offers("replace_library") else None)
+    return Explainer(explain, vary if problem.evaluator.technologies() else None)

@@ -40,7 +40,7 @@ UNIT_OF_SUFFIX = {
     "s": "s",
 }
 """The unit that the end of a name states; the first end that fits counts."""
-_UPPER_CASE = {"tdp": "TDP", "mac": "MAC", "sram": "SRAM", "hbf": "HBF"}
+_UPPER_CASE = {word: word.upper() for word in ("tdp", "mac", "sram", "hbf", "rag", "bfcl", "ffn")}
 _TITLES = {
     "tokens_per_s_per_user": "throughput per user",
     "tokens_per_s_per_device": "throughput per device",
@@ -110,7 +110,7 @@ def metric_title(metric: Metric) -> str:
 
 def spaced_name(name: str) -> str:
     """A name with spaces, and its abbreviations in capitals."""
-    return " ".join(_UPPER_CASE.get(word, word) for word in name.split("_"))
+    return " ".join(_UPPER_CASE.get(word, word) for word in re.split("[_-]", name))
 
 
 def spoken_codes(text: str) -> str:
@@ -267,10 +267,17 @@ def _memory_title(name: str) -> str:
     words = [
         units[word[-1]].format(word[:-1])
         if re.fullmatch(r"\d+[hk]", word)
-        else f" {word if word in ('bank', 'shipped') else word.upper()}"
+        else f" {_MEMORY_WORDS.get(word, word.upper())}"
         for word in rest
     ]  # fmt: skip
     return _family_title(first) + "".join(words)
+
+
+_MEMORY_WORDS = {
+    "bank": "bank", "shipped": "shipped", "28": "28 Gbit/s",
+    "32": "32 Gbit/s", "10667": "10,667 MT/s", "14400": "14,400 MT/s",
+}  # fmt: skip
+"""Words of the names of memories that are not printed in capitals."""
 
 
 def _family_title(name: str) -> str:
@@ -462,7 +469,7 @@ OPERANDS = {"kv": "KV cache", "weight": "weights", "activation": "activations"}
 """Operands of a model in words."""
 _SETTING_TITLES = {
     "pe_array": "matrix array", "vector_length": "vector lanes", "sram_dies": "SRAM dies or banks",
-    "n_devices": "devices",
+    "n_devices": "devices", "topology": "memory tiers",
     "sram_3d_layers": "stacked SRAM layers", "kv_format": "KV cache format",
     "storage_priority": "nearest data", "bandwidth_priority": "bandwidth priority",
 }  # fmt: skip
@@ -471,6 +478,8 @@ _SETTING_VALUES = {
     "dataflow": {"ws": "weight-stationary", "os": "output-stationary", "is": "input-stationary"},
     "bandwidth_priority": {"equal": "shared evenly", "matrix": "matrix array",
                            "vector": "vector unit", "shared": "shared freely"},
+    "process": {"n7": "N7", "n5": "N5", "n3e": "N3E", "n2": "N2"},
+    "topology": {"staged": "in a row", "parallel": "side by side"},
     "score_path": {"on_chip": "on-chip memory", "local": "local buffer"},
 }  # fmt: skip
 

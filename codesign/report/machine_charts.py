@@ -18,9 +18,16 @@ from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.models.accounts.price import INTERPOSER_MARGIN
 from codesign.report import palette
-from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Mark, Panel, row_axis
+from codesign.report.chart import Axis, Bars, Box, Chart, Line, Mark, Panel, row_axis
 from codesign.report.edge import edge_words
-from codesign.report.labels import OPERANDS, bank_words, format_value, memory_words, row_title
+from codesign.report.labels import (
+    OPERANDS,
+    bank_words,
+    format_value,
+    memory_words,
+    row_title,
+    spaced_name,
+)
 from codesign.report.svg import axis_unit
 from codesign.report.system_picture import SystemPicture, TimelineBar, system_picture
 
@@ -163,7 +170,7 @@ def _interposer(blocks: Sequence[Rectangle]) -> _Rectangles:
     outside = np.abs(points[:, None] - ends.mean(axis=2)) - np.ptp(ends, axis=2) / 2
     area = INTERPOSER_MARGIN * sum(block.area_mm2 for block in blocks)
     margin = np.quantile(outside.max(axis=2).min(axis=1), area / room.prod())
-    title = f"interposer {area:.4g} mm²"
+    title = f"interposer {area:.4g}\u00a0mm²"
     covered = (ends + margin * np.array([-1.0, 1.0])).tolist()
     return tuple(Rectangle("interposer", title, tuple(x), tuple(y)) for x, y in covered)
 
@@ -214,7 +221,7 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
         return None
     levels = {str(level["name"]): level for level in evaluated.levels}
     (columns, rows), n_dies = plan.grid, plan.grid[0] * plan.grid[1]
-    die = f"{plan.width_mm / columns:.3g} × {plan.height_mm / rows:.3g} mm"
+    die = f"{plan.width_mm / columns:.3g} × {plan.height_mm / rows:.3g}\u00a0mm"
     die = f"die {die}" if n_dies == 1 else f"{n_dies} dies, each {die}"
     marks: list[Mark] = [Box(x.x, x.y, "rule", 1, edge="", text=x.title) for x in plan.interposer]
     words = f"{die}, {plan.width_mm * plan.height_mm:.4g} mm²; gray: uncore"
@@ -244,23 +251,21 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
             name=memory_words(bank_words(level)),
         ))  # fmt: skip
     half, middle = max(span_mm, plan.span_mm) / 2, plan.width_mm / 2
-    low = min([0.0, *(stack.y[0] for stack in plan.memories)])
-    high = max([plan.height_mm, *(stack.y[1] for stack in plan.memories)])
+    ends = [0.0, plan.height_mm, *(y for x in (*plan.memories, *plan.interposer) for y in x.y)]
+    low = min(ends) - 2.0
+    caption = [", ".join([die, *{x.title for x in plan.interposer}])]
     for layer in plan.layers[:1]:
         words = f"{len(plan.layers)} stacked SRAM layer{'' if len(plan.layers) == 1 else 's'}"
         marks.append(Box(layer.x, layer.y, "green", 0.12, dash="dash", edge="green",
                          text=f"{words}, each of {layer.area_mm2:.4g} mm²"))  # fmt: skip
-        marks.append(Label(0.0, low - 3.4, f"dashed: {words}", "green", "start", size=10))
+        caption.append(f"dashed: {words}")
     is_on_board = any(not levels[stack.name].get("package_mm2") for stack in plan.memories)
-    words = f"5 mm{'; how far memories of the board reach is not to scale' * is_on_board}"
-    marks += [
-        Line([0.0, 5.0], [low - 1.4, low - 1.4], width=2.0),
-        Label(5.6, low - 1.4, words, "quiet", "start", size=10),
-        Label(middle, high + 1.4, ", ".join([die, *{x.title for x in plan.interposer}]), "quiet",
-              "middle", size=10),
-    ]  # fmt: skip
-    x = Axis((middle - half, middle + half), is_hidden=True)
-    y = Axis((low - (5.0 if plan.layers else 3.0), high + 2.6), is_hidden=True)
+    caption.append(
+        f"bar: 5 mm{'; how far memories of the board reach is not to scale' * is_on_board}"
+    )
+    marks.append(Line([0.0, 5.0], [low, low], width=2.0))
+    x = Axis((middle - half, middle + half), "\n".join(caption), is_hidden=True)
+    y = Axis((low - 0.4, max(ends) + 1.0), is_hidden=True)
     return Panel(x, y, marks, title, height=300.0, is_to_scale=True)
 
 
@@ -276,7 +281,7 @@ def die_chart(
 ) -> Chart | None:
     """The die of a machine, or of each machine of a system."""
     machines = evaluated.pools or {"": evaluated}
-    panels = (die_panel(machine, span_mm, name) for name, machine in machines.items())
+    panels = (die_panel(machine, span_mm, spaced_name(name)) for name, machine in machines.items())
     drawn = list(filter(None, panels))
     edge = edge_words(evaluated)
     alt = "Die and memories to scale" + (f"; edge for memory: {edge}" if edge else "")

@@ -102,6 +102,8 @@ class _Frame:
     top: float
     width: float
     height: float
+    middle: float
+    caption: str
     taken_boxes: list[tuple[float, float, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -169,9 +171,8 @@ def _laid_out(chart: Chart, width: float) -> tuple[str, list[_Frame], float]:
         line = [_framed(panel, k * (cell + gap), top, cell) for k, panel in enumerate(panels)]
         top = 0.0
         for frame in line:
-            axis = frame.panel.x
-            title = wrap(axis.title, frame.width + 40.0).split("\n") if axis.title else ()
-            foot = 8.0 if axis.is_hidden else 22.0 + 14.0 * len(title)
+            n_lines = len(frame.caption.splitlines())
+            foot = (8.0 if frame.panel.x.is_hidden else 22.0) + 14.0 * n_lines
             top = max(top, frame.bottom + foot)
         frames += line
     return legend, frames, top
@@ -248,13 +249,15 @@ def _framed(panel: Panel, left_px: float, top: float, width: float) -> _Frame:
     if panel.x.is_hidden and panel.y.is_hidden:
         room = 2.0
     inside, height = width - room - 12.0, panel.height
+    middle = left_px + width / 2 if panel.x.is_hidden else left_px + room + inside / 2 - 6.0
+    caption = wrap(panel.x.title, width if panel.x.is_hidden else inside + 40.0)
     if panel.is_to_scale:
         wide, high = (abs(axis.ends[1] - axis.ends[0]) for axis in (panel.x, panel.y))
         height = min(panel.height, inside * high / wide)
         exact = height * wide / high
         left_px += (inside - exact) / 2
         inside = exact
-    return _Frame(panel, left_px + room, top + head, inside, height)
+    return _Frame(panel, left_px + room, top + head, inside, height, middle, caption)
 
 
 def _widest_tick(axis: Axis, height: float) -> float:
@@ -290,9 +293,9 @@ def _axes(frame: _Frame) -> Iterable[str]:
             x = float(frame.x(value))
             yield _tag("path", d=_route([(x, frame.top), (x, bottom)]), stroke="var(--grid)")
             yield text_element(x, bottom + 14.0, text, "middle", "quiet", _SMALL)
-        if panel.x.title:
-            title = wrap(panel.x.title, frame.width + 40.0)
-            yield text_element(frame.left + frame.width / 2 - 6.0, bottom + 29.0, title, "middle")
+    if frame.caption:
+        below, hue = (14.0, "quiet") if panel.x.is_hidden else (29.0, "ink")
+        yield text_element(frame.middle, bottom + below, frame.caption, "middle", hue)
     if not panel.y.is_hidden:
         for value, text in _ticks(panel.y, frame.height, is_upright=True):
             y = float(frame.y(value))

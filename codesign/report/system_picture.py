@@ -8,7 +8,7 @@ from __future__ import annotations
 from codesign.base.columns import FieldRows, Fields, StringTuple
 from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
-from codesign.report.labels import format_value, part_words
+from codesign.report.labels import format_value, part_words, spaced_name
 
 HAND_OVER, EXCHANGE = "hand-over", "exchange"
 """Kinds of the rows of a time line that are links: what follows a stage, and what runs beside its
@@ -94,13 +94,13 @@ def system_picture(evaluated: EvaluatedDesign) -> SystemPicture:
     for row in rows:
         name, n, busy = row["name"], row["machines"], f"busy {100 * row['utilization']:.3g} %"
         if name in evaluated.pools:
-            title = f"{name}: {n} machine{'' if n == 1 else 's'}, {busy}"
+            title = f"{spaced_name(name)}: {n} machine{'' if n == 1 else 's'}, {busy}"
             machine = words[name].partition("[")[2].removesuffix("]") or words[name]
             machines.append(PictureMachine(name, title, machine, evaluated.pools[name]))
         if row["kind"] in (HAND_OVER, EXCHANGE):
             work = "request" if row["kind"] == HAND_OVER else "pass"
             sent = f"{format_value(row['bytes'], 'B', 3)} per {work}"
-            links.append(PictureLink(name, (words.get(name, ""), sent, busy)))
+            links.append(PictureLink(spaced_name(name), (words.get(name, ""), sent, busy)))
     return SystemPicture(
         tuple(machines), tuple(links), tuple(map(_bar, rows)),
         evaluated.metrics.get("time_to_second_token_s"), limit_words(rows),
@@ -108,9 +108,10 @@ def system_picture(evaluated: EvaluatedDesign) -> SystemPicture:
 
 
 def limit_words(rows: FieldRows) -> str:
-    """Bottleneck of the system's rate: "decode sets the rate: 0.00513 1/s"."""
+    """Bottleneck of the system's rate: "decode sets the rate: 0.00513 requests/s"."""
     return ", ".join(
-        f"{row['name']} sets the rate: {format_value(row['requests_per_s'], '1/s', 3)}"
+        f"{spaced_name(row['name'])} sets the rate: "
+        f"{format_value(row['requests_per_s'], 'requests/s', 3)}"
         for row in rows
         if row["sets_rate"]
     )
@@ -120,7 +121,7 @@ def _bar(row: Fields) -> TimelineBar:
     is_link = row["kind"] == HAND_OVER
     start, end, step = row["start_s"], row["end_s"], row["step_s"]
     return TimelineBar(
-        name=row["name"],
+        name=spaced_name(row["name"]),
         kind=row["kind"],
         start_s=start,
         exposed_s=end - step if is_link else start,

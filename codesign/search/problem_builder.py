@@ -170,28 +170,26 @@ def _parameter_problems(
                 return f"{space.where('pools', pool)}: "
         return f"{where}: "
 
-    known_required_parameters = evaluator.required_parameters | evaluator.optional_parameters
-    missing = sorted(evaluator.required_parameters - set(space.names))
+    names, known_names = set(space.names), evaluator.required_parameters
+    missing = sorted(known_names - names)
+    known_names |= evaluator.optional_parameters
     # A parameter that the evaluator reads is the quantity that its metric reports.
     problems = [
         f"{prefix(name)}parameter {name!r} of space {space.name!r} has the name of a metric of "
         f"evaluator {evaluator_name!r}"
-        for name in sorted(
-            set(evaluator.metric_names) & set(space.names) - known_required_parameters
-        )
+        for name in sorted(names.intersection(evaluator.metric_names) - known_names)
     ]
     problems += [
         f"{prefix(name)}space {space.name!r} lacks parameter {name!r}, "
         f"which evaluator {evaluator_name!r} requires"
         for name in missing
     ]
-    for name in space.names:
-        if name not in known_required_parameters:
-            text = describe_unknown("parameter", name, known_required_parameters)
-            problems.append(
-                f"{prefix(name)}evaluator {evaluator_name!r} does not use a parameter of space "
-                f"{space.name!r}: {text}"
-            )
+    problems += [
+        f"{prefix(name)}evaluator {evaluator_name!r} does not use a parameter of space "
+        f"{space.name!r}: {describe_unknown('parameter', name, known_names)}"
+        for name in space.names
+        if name not in known_names
+    ]
     return problems
 
 
@@ -262,25 +260,11 @@ def absent_problems(
         absent = evaluator.absent_metrics(values)
     except UnusableValueError as error:
         return list(located_error(error, space).problems)
-    used = [
-        (str(objective), frozenset({objective.metric.name})) for objective in problem_objectives
-    ]
-    used += [(condition.text, condition.expression.names) for condition in conditions]
-    used = [
-        (
-            text,
-            names.union(
-                *(
-                    derived_metric.sources
-                    for derived_metric in derived
-                    if derived_metric.metric.name in names
-                )
-            ),
-        )
-        for text, names in used
-    ]
+    sources = {x.metric.name: x.sources for x in derived}
+    used = [(str(x), frozenset({x.metric.name})) for x in problem_objectives]
+    used += [(x.text, x.expression.names) for x in conditions]
     return [
         f"{text!r}: {name} has no value for some designs: {absent[name]}"
         for text, names in used
-        for name in sorted(names & absent.keys())
+        for name in sorted(names.union(*(sources.get(x, ()) for x in names)) & absent.keys())
     ]

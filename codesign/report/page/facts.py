@@ -19,6 +19,7 @@ from codesign.report.labels import (
     metric_title,
     percent,
     setting_words,
+    spaced_name,
 )
 from codesign.report.library_tables import size_text
 from codesign.report.limit_lines import limit_words
@@ -53,7 +54,7 @@ def empty_text(results: Results) -> str:
         return "Every evaluation failed; the reasons are under “What the numbers depend on”."
     return (
         f"None of the {len(results):,} evaluated designs keeps every limit. "
-        "The designs that break one are in the table, with by how much."
+        "The table lists the designs that break a limit."
     )
 
 
@@ -165,7 +166,8 @@ def _plain(value: Any) -> str:
     if isinstance(value, list | tuple) and all(isinstance(entry, Mapping) for entry in value):
         return "of " + _listed([
             f"{share if isinstance(share := entry['share'], str) else percent(share)} "
-            f"{entry.get('session') or entry.get('trace')} on {_model_title(entry['model'])}"
+            f"{spaced_name(entry.get('session') or entry.get('trace'))} on "
+            f"{_model_title(entry['model'])}"
             for entry in value
         ])  # fmt: skip
     return f"{value:,}" if type(value) is int else format_cell("", value)

@@ -24,6 +24,7 @@ from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
     MAIN_METRICS,
     metric_of,
+    spaced_name,
     spoken_design,
 )
 from codesign.report.limit_lines import limit_titles
@@ -98,7 +99,7 @@ def recommendation_document(
             "position": position,
             "words": spoken_design(problem.space, design),
             "close": [
-                {"words": titles.get(name, name.replace("_", " ")), "left": share}
+                {"words": titles.get(name, spaced_name(name)), "left": share}
                 for name, share in margins.items()
                 # A limit kept by no margin at all is a condition, unless the campaign sets it.
                 if 0 < share <= _CLOSE or (name in titles and share == 0)
@@ -154,7 +155,7 @@ def _judged(
                     "ratios": dict(verdict.ratios),
                 }
             )
-    if not judge.samples or not problem.evaluator.offers("replace_library"):
+    if not judge.samples or not problem.evaluator.technologies():
         return judged
     spread = front_spread(problem, rows, metrics, judge.samples)
     worst = worst_excess(problem, rows)

@@ -66,7 +66,7 @@ function showTable() {
   const rest = Math.max(0, ids.length - state.nShown);
   $("more").hidden = !rest;
   if (rest) $("more").textContent = `Show ${count(Math.min(rest, 200))} more of ${count(rest)}`;
-  $("table-count").textContent = problem || `${count(ids.length)} designs.`;
+  $("table-count").textContent = problem || `${count(ids.length)} design${ids.length === 1 ? "" : "s"}.`;
   // A reader who came by keyboard stays where they were.
   const key = ["unfold", "sort", "select", "slot"].find((name) => focused && focused[name] !== undefined);
   const number = key === "slot" ? `[data-number="${focused.number}"]` : "";
@@ -112,7 +112,7 @@ function startTable() {
   $("copy").addEventListener("click", async () => {
     const { ids } = tableIds();
     await copy(csvText(ids));
-    $("table-count").textContent = `${count(ids.length)} designs copied.`;
+    $("table-count").textContent = `${count(ids.length)} design${ids.length === 1 ? "" : "s"} copied.`;
   });
   $("rows").addEventListener("click", (event) => {
     const { sort, slot, number, unfold } = event.target.dataset;

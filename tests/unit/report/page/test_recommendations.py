@@ -129,4 +129,4 @@ def test_the_question_is_one_sentence(results):
     )
     chat = {"share": "70 %", "model": "llama-3-8b", "session": "chat", "batch": 64}
     rag = {"share": 0.3, "model": "qwen3-32b", "session": "rag"}
-    assert _plain([chat, rag]) == "of 70 % chat on Llama-3-8B and 30 % rag on Qwen3-32B"
+    assert _plain([chat, rag]) == "of 70 % chat on Llama-3-8B and 30 % RAG on Qwen3-32B"

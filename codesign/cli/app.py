@@ -254,17 +254,37 @@ class _PrintableFormatter(logging.Formatter):
         return printable(f"{record.levelname}: {' '.join(words.split())}")
 
 
-RENAMED = {
-    "memtech": "list memories", "technologies": "list memories", "memories": "list memories",
-    "models": "list models", "devices": "list devices", "workloads": "list workloads",
-    "spaces": "list spaces", "space": "list spaces", "metrics": "list metrics",
-    "optimizers": "list optimizers", "evaluators": "list evaluators", "runs": "list campaigns",
-    "campaigns": "list campaigns", "show": "list", "schema": "list schema",
-    "simulators": "list simulators", "pareto": "status front", "watch": "status watch",
-    "verify": "status verify", "cache": "status cache", "explain-front": "explain",
-    "timeline": "evaluate timeline", "problems": "compare problems", "figure": "report figure",
-    "quantize": "accuracy quantize", "mix-formats": "accuracy mix-formats",
-}  # fmt: skip
+RENAMED = dict(
+    row.split(maxsplit=1)
+    for row in """\
+memtech list memories
+technologies list memories
+memories list memories
+models list models
+devices list devices
+workloads list workloads
+spaces list spaces
+space list spaces
+metrics list metrics
+optimizers list optimizers
+evaluators list evaluators
+runs list campaigns
+campaigns list campaigns
+show list
+schema list schema
+simulators list simulators
+pareto status front
+watch status watch
+verify status verify
+cache status cache
+explain-front explain
+timeline evaluate timeline
+problems compare problems
+figure report figure
+quantize accuracy quantize
+mix-formats accuracy mix-formats
+""".splitlines()
+)
 """Present commands by words that people type and by names of the last release; same flags."""
 REPLACED = {
     "economics": "size", "requirements": "size", "platform": "size", "scaling": "size --vary",

@@ -36,13 +36,26 @@ if TYPE_CHECKING:
     from codesign.search.campaign import Results
     from codesign.search.problem import Problem
 
-_UNITS = {
-    "latency": "ns", "capacity": "GB", "bandwidth": "GB/s", "shoreline": "mm",
-    "background_power": "mW/GB", "read_energy": "pJ/bit", "write_energy": "pJ/bit",
-    "access_energy": "pJ/bit", "price": "USD/GB", "interface_area": "mm^2",
-    "package_area": "mm^2", "embodied_carbon": "g/GB", "mac_energy_joules": "pJ",
-    "lane_energy_joules": "pJ", "score_buffer_joules_per_byte": "pJ/B",
-}  # fmt: skip
+_UNITS = dict(
+    row.split(maxsplit=1)
+    for row in """\
+latency ns
+capacity GB
+bandwidth GB/s
+shoreline mm
+background_power mW/GB
+read_energy pJ/bit
+write_energy pJ/bit
+access_energy pJ/bit
+price USD/GB
+interface_area mm^2
+package_area mm^2
+embodied_carbon g/GB
+mac_energy_joules pJ
+lane_energy_joules pJ
+score_buffer_joules_per_byte pJ/B
+""".splitlines()
+)
 """Units of quantities of technologies, and of constants that are given in SI units."""
 _ON_CHIP = 1e-9
 """Idle power in W/B above which it is that of an on-chip memory, and stated in W/GB."""

@@ -14,60 +14,65 @@ from codesign.base.records import drop_none
 from codesign.base.units import format_engineering
 from codesign.space import DesignSpace
 
-UNIT_OF_SUFFIX = {
-    "tokens_per_s": "token/s",
-    "tokens_per_joule": "token/J",
-    "joules_per_token": "J/token",
-    "joules_per_request": "J/request",
-    "bytes_per_token": "B/token",
-    "bytes_per_s": "B/s",
-    "flop_per_s": "FLOP/s",
-    "requests_per_s": "1/s",
-    "per_s": "/s",
-    "bytes": "B",
-    "watts": "W",
-    "joules": "J",
-    "flop": "FLOP",
-    "hz": "Hz",
-    "w_per_mm2": "W/mm^2",
-    "mm2": "mm^2",
-    "usd": "USD",
-    "mm": "mm",
-    "celsius": "degC",
-    "kgco2e_per_million_tokens": "kg/Mtoken",
-    "kgco2e": "kg",
-    "years": "year",
-    "s": "s",
-}
+UNIT_OF_SUFFIX = dict(
+    row.split()
+    for row in """\
+tokens_per_s token/s
+tokens_per_joule token/J
+joules_per_token J/token
+joules_per_request J/request
+bytes_per_token B/token
+bytes_per_s B/s
+flop_per_s FLOP/s
+requests_per_s 1/s
+per_s /s
+bytes B
+watts W
+joules J
+flop FLOP
+hz Hz
+w_per_mm2 W/mm^2
+mm2 mm^2
+usd USD
+mm mm
+celsius degC
+kgco2e_per_million_tokens kg/Mtoken
+kgco2e kg
+years year
+s s
+""".splitlines()
+)
 """The unit that the end of a name states; the first end that fits counts."""
 _UPPER_CASE = {word: word.upper() for word in ("tdp", "mac", "sram", "hbf", "rag", "bfcl", "ffn")}
-_TITLES = {
-    "tokens_per_s_per_user": "throughput per user",
-    "tokens_per_s_per_device": "throughput per device",
-    "tokens_per_joule_tdp": "tokens per joule of TDP",
-    "peak_flop_per_s": "peak compute",
-    "offchip_bandwidth_bytes_per_s": "off-chip bandwidth",
-    "offchip_bytes_per_token": "off-chip traffic",
-    "later_turn_time_to_first_token_s": "time to first token of later turns",
-    "first_turn_time_to_first_token_s": "time to first token of first turns",
-    "n_devices": "devices",
-    "n_machines": "machines",
-    "requests_per_s": "request rate",
-    "prefill_requests_per_s": "prefill requests",
-    "energy_joules_per_request": "energy per request",
-    "handover_bytes": "hand-over size",
-    "handover_s": "hand-over time",
-    "handover_exposed_s": "exposed hand-over time",
-    "output_tokens_per_s": "steady throughput",
-    "usd_per_million_tokens": "price",
-    "usd_per_million_output_tokens": "price of output",
-    "usd_per_million_asked_tokens": "price of asked tokens",
-    "energy_joules_per_asked_token": "energy per asked token",
-    **{f"cache{i}_hit_share": f"hit share of outer cache {i}" for i in (1, 2, 3)},
-    "usd_per_hour": "price per hour",
-    "kgco2e_per_million_tokens": "carbon",
-    "embodied_kgco2e": "embodied carbon",
-}
+_TITLES = dict(
+    row.split(maxsplit=1)
+    for row in """\
+tokens_per_s_per_user throughput per user
+tokens_per_s_per_device throughput per device
+tokens_per_joule_tdp tokens per joule of TDP
+peak_flop_per_s peak compute
+offchip_bandwidth_bytes_per_s off-chip bandwidth
+offchip_bytes_per_token off-chip traffic
+later_turn_time_to_first_token_s time to first token of later turns
+first_turn_time_to_first_token_s time to first token of first turns
+n_devices devices
+n_machines machines
+requests_per_s request rate
+prefill_requests_per_s prefill requests
+energy_joules_per_request energy per request
+handover_bytes hand-over size
+handover_s hand-over time
+handover_exposed_s exposed hand-over time
+output_tokens_per_s steady throughput
+usd_per_million_tokens price
+usd_per_million_output_tokens price of output
+usd_per_million_asked_tokens price of asked tokens
+energy_joules_per_asked_token energy per asked token
+usd_per_hour price per hour
+kgco2e_per_million_tokens carbon
+embodied_kgco2e embodied carbon
+""".splitlines()
+) | {f"cache{i}_hit_share": f"hit share of outer cache {i}" for i in (1, 2, 3)}
 """Titles where the name without its unit would be unclear."""
 _ASKED = "_usd_per_million_asked_tokens"
 KEY_METRICS = ("batch_size", "tokens_per_joule_tdp")

@@ -33,6 +33,7 @@ from codesign.report.labels import (
     metric_of,
     metric_title,
     row_title,
+    spaced_name,
 )  # fmt: skip
 from codesign.report.machine_charts import die_chart
 from codesign.report.marked_designs import MarkedDesigns
@@ -58,6 +59,8 @@ _WIDTH, _HEIGHT = 1122.0, 793.0
 _MARGIN, _COLUMN, _GAP = 28.0, 340.0, 23.0
 _SCALE = 0.72
 """Size of the charts of the design, which stand in the narrow column."""
+_STEP = 0.02
+"""Step by which a column gets smaller until it fits."""
 _MOST_FIGURES, _MOST_CONSTANTS, _MOST_PANELS = 9, 3, 2
 _SMALL = 0.01
 """Share of a bill below which its rows are joined."""
@@ -115,8 +118,12 @@ def write_sheet(
     if first is not None:
         if not flips and explainer is not None and explainer.vary:
             flips = [f"“codesign explain decide {results.definition.name}” finds them."]
-        prices = _block("Shadow prices of limits", _shadow_prices(results, judge is not None))
-        words = [*_reasons(results, answer, first, account, flips), *prices]
+        prices = list(_shadow_prices(results, judge is not None)) or [
+            f"“codesign enumerate {results.definition.name}” finds them."
+        ]
+        prices *= bool(results.problem.constraints)
+        words = [*_reasons(results, answer, first, account, flips)]
+        words += _block("Shadow prices of limits", prices)
         pieces.append((_fitted(words, _COLUMN - 20.0, top), _MARGIN, top))
     middle_x = _MARGIN + _COLUMN
     pieces.append((front, middle_x, top))
@@ -129,10 +136,15 @@ def write_sheet(
         scales = scales_of([account])
         panels = (time_panel(account, scales), power_panel(account, scales))
         bars = (Chart([panel], "Time and power") for panel in panels if panel is not None)
-        for chart in filter(None, [die_chart(account, has_legend=True), *bars]):
-            drawing = sized(draw(chart, room / _SCALE))
-            pieces.append((f'<g transform="scale({_SCALE})">{drawing}</g>', right, top))
-            top += _SCALE * height_of(drawing) + 4.0
+        charts = list(filter(None, [die_chart(account, has_legend=True), *bars]))
+        scale, height = _SCALE + _STEP, _HEIGHT
+        while height > _HEIGHT - _MARGIN - top:
+            scale -= _STEP
+            drawings = [sized(draw(chart, room / scale)) for chart in charts]
+            height = scale * sum(map(height_of, drawings))
+        for drawing in drawings:
+            pieces.append((f'<g transform="scale({scale:.2f})">{drawing}</g>', right, top))
+            top += scale * height_of(drawing) + 4.0
     if is_slide:
         return save_slide(pieces, path, _WIDTH, _HEIGHT)
     return save_svg(pieces, path, _WIDTH, is_print=True, height=_HEIGHT)
@@ -215,7 +227,7 @@ def _alternatives(
 ) -> Iterator[_Line]:
     """The other recommended designs in a paragraph each, then the bill of one device's materials.
 
-    The dearest part comes first.
+    A system has a bill for a device of each pool. The dearest part comes first.
     """
     metrics = [objective.metric for objective in results.problem.objectives]
     for pick in answer["picks"]:
@@ -229,19 +241,19 @@ def _alternatives(
         hue = palette.PICKS.get(pick["key"], "blue")
         yield f"{PICK_TITLES[pick['key']]}: {pick['reason']}", 11.5, hue
         yield f"{values}. #{pick['id'] + 1}: {pick['words']}", 10.0, "ink"
-    if account is None:
-        return
-    rows = sorted((x for x in account.costs if x.get("usd")), key=lambda x: -x["usd"])
-    total = sum(row["usd"] for row in rows)
-    if rows:
-        yield f"Bill of materials\t{format_value(total, 'USD', 4)}", 11.5, "accent"
-    large = [row for row in rows if row["usd"] > _SMALL * total]
-    for row in large:
-        words = f"{_cost_words(account, row)}\t{format_value(row['usd'], 'USD', 3)}"
-        yield words, 10.0, "ink"
-    if rest := rows[len(large) :]:
-        usd = format_value(sum(row["usd"] for row in rest), "USD", 3)
-        yield f"{len(rest)} others, each below {100 * _SMALL:g} %\t{usd}", 10.0, "ink"
+    for name, machine in (account.pools or {"": account}).items() if account else ():
+        rows = sorted((x for x in machine.costs if x.get("usd")), key=lambda x: -x["usd"])
+        total = sum(row["usd"] for row in rows)
+        if rows:
+            title = f"Bill of materials{name and f' of a {spaced_name(name)} machine'}"
+            yield f"{title}\t{format_value(total, 'USD', 4)}", 11.5, "accent"
+        large = [row for row in rows if row["usd"] > _SMALL * total]
+        for row in large:
+            words = f"{_cost_words(machine, row)}\t{format_value(row['usd'], 'USD', 3)}"
+            yield words, 10.0, "ink"
+        if rest := rows[len(large) :]:
+            usd = format_value(sum(row["usd"] for row in rest), "USD", 3)
+            yield f"{len(rest)} others, each below {100 * _SMALL:g} %\t{usd}", 10.0, "ink"
 
 
 def _cost_words(evaluated: EvaluatedDesign, row: Fields) -> str:
@@ -271,4 +283,4 @@ def _fitted(lines: Sequence[_Line], width: float, top: float) -> TextBlock:
         block = TextBlock(lines, width / scale, scale)
         if block.drawn()[1] <= _HEIGHT - _MARGIN - top or scale < 0.5:
             return block
-        scale -= 0.02
+        scale -= _STEP

@@ -8,21 +8,31 @@ from __future__ import annotations
 
 from codesign.base.columns import JsonObject
 
-LIGHT = {
-    "blue": "#0072B2", "vermilion": "#D55E00", "green": "#009E73", "purple": "#b85f96",
-    "orange": "#c07c00", "sky": "#2d93cc", "black": "#000000", "gray": "#7d848b",
-    "paper": "#ffffff", "raised": "#f4f6f8", "ink": "#16191c", "quiet": "#565d64",
-    "rule": "#c9ced3", "grid": "#e6e8ea", "accent": "#00578a", "mark": "#fff3cd", "dim": "#9aa1a8",
-    "good": "#00704f", "bad": "#a33f00",
-}  # fmt: skip
+_HUES = """\
+blue      #0072B2 #56b4e9
+vermilion #D55E00 #ff8a3d
+green     #009E73 #2cc295
+purple    #b85f96 #e39cc6
+orange    #c07c00 #e69f00
+sky       #2d93cc #8fd0f5
+black     #000000 #f2f2f2
+gray      #7d848b #868e96
+paper     #ffffff #15181b
+raised    #f4f6f8 #1f2327
+ink       #16191c #e8eaec
+quiet     #565d64 #a5adb5
+rule      #c9ced3 #3a4047
+grid      #e6e8ea #2b3036
+accent    #00578a #7cc4f4
+mark      #fff3cd #4a3c12
+dim       #9aa1a8 #868e96
+good      #00704f #56d8b0
+bad       #a33f00 #ffa36e
+"""
+_ROWS = [row.split() for row in _HUES.splitlines()]
+LIGHT = {name: hue for name, hue, _ in _ROWS}
 """Hue by name on white paper and in the light look of a page."""
-DARK = {
-    "blue": "#56b4e9", "vermilion": "#ff8a3d", "green": "#2cc295", "purple": "#e39cc6",
-    "orange": "#e69f00", "sky": "#8fd0f5", "black": "#f2f2f2", "gray": "#868e96",
-    "paper": "#15181b", "raised": "#1f2327", "ink": "#e8eaec", "quiet": "#a5adb5",
-    "rule": "#3a4047", "grid": "#2b3036", "accent": "#7cc4f4", "mark": "#4a3c12", "dim": "#868e96",
-    "good": "#56d8b0", "bad": "#ffa36e",
-}  # fmt: skip
+DARK = {name: hue for name, _, hue in _ROWS}
 """Hue by name in the dark look of a page."""
 SERIES = ("blue", "vermilion", "green", "purple", "orange", "sky", "black")
 """Hues of series without a meaning of their own, in the order in which they are used."""

@@ -19,24 +19,27 @@ from codesign.models.hardware.device import Device, load_device
 
 ERRORS_FILE = Path(__file__).parent / "expected_errors.yaml"
 
-_FAMILIES = {
-    "gemm": "matrix products",
-    "mla": "latent attention",
-    "mla_bmm": "absorbed products of latent attention",
-    "scan": "linear attention",
-    "expert_exchange": "exchange of experts",
-    "quantize_bf16_to_fp8": "quantization",
-    "hyper_connection_pre": "hyper-connections before a block",
-    "hyper_connection_post": "hyper-connections after a block",
-    "input_layernorm": "norms of 2023",
-    "mlp_act": "activations of 2023",
-    "attn_rope": "rotations of 2023",
-    "norm": "norms",
-    "add_norm": "norms with an addition",
-    "silu_mul": "gated activations",
-    "rope": "rotations",
-    "add": "additions",
-}
+_FAMILIES = dict(
+    row.split(maxsplit=1)
+    for row in """\
+gemm matrix products
+mla latent attention
+mla_bmm absorbed products of latent attention
+scan linear attention
+expert_exchange exchange of experts
+quantize_bf16_to_fp8 quantization
+hyper_connection_pre hyper-connections before a block
+hyper_connection_post hyper-connections after a block
+input_layernorm norms of 2023
+mlp_act activations of 2023
+attn_rope rotations of 2023
+norm norms
+add_norm norms with an addition
+silu_mul gated activations
+rope rotations
+add additions
+""".splitlines()
+)
 """Families of kernels in words, where their name is no word."""
 
 SCHEDULED_ERROR = (

@@ -15,7 +15,7 @@ from codesign.base.columns import FieldRows, IntegerSequence, Strings
 from codesign.insight.comparison import Outcome, ProblemOutcome
 from codesign.insight.comparison.bootstrap import PairInterval, pair_intervals
 from codesign.insight.comparison.critical_difference import CriticalDifference, critical_difference
-from codesign.insight.comparison.kinds import kind_groups, kind_means, mean_areas, mean_shares
+from codesign.insight.comparison.kinds import kind_areas, kind_groups, kind_shares
 from codesign.insight.comparison.ranking import PairTest, Ranking, rank_optimizers
 from codesign.insight.comparison.targets import TargetRecord, target_record
 from codesign.insight.comparison.wall_time import Lead, equal_time_shares, leads, run_costs
@@ -208,8 +208,8 @@ def kind_entries(outcome: Outcome) -> list[KindEntry]:
     """The ranked problems of each kind, with the means of the optimizers."""
     entries = []
     for kind, problems in kind_groups(outcome.ranked).items():
-        shares = kind_means(problems, lambda problem: mean_shares(problem, outcome.labels))[0]
-        areas = kind_means(problems, lambda problem: mean_areas(problem, outcome.labels))[0]
+        shares = kind_shares(problems, outcome.labels)[0]
+        areas = kind_areas(problems, outcome.labels)[0]
         entries.append(
             KindEntry(
                 kind=kind,

@@ -11,7 +11,7 @@ from codesign.insight.comparison.critical_difference import (
     CriticalDifference,
     critical_difference,
 )
-from codesign.insight.comparison.kinds import kind_groups, kind_means, mean_shares
+from codesign.insight.comparison.kinds import kind_groups
 from codesign.insight.comparison.notes import few_kinds_words
 from codesign.insight.comparison.ranking import ALPHA, Ranking
 from codesign.report.text_table import TextTable, marked_cell
@@ -22,12 +22,13 @@ def kinds_table(outcome: Outcome) -> TextTable:
     ranking = rank_optimizers(outcome)
     kinds = kind_groups(outcome.ranked)
     total = str(len(outcome.ranked))
-    means = kind_means(outcome.ranked, lambda problem: mean_shares(problem, outcome.labels))
     rows = [
         (group, str(len(problems)), *_percent_cells(shares))
-        for (group, problems), shares in zip(kinds.items(), means, strict=True)
+        for (group, problems), shares in zip(kinds.items(), ranking.scores, strict=True)
     ]
-    rows.append((f"mean over {_kinds(len(kinds))}", total, *_percent_cells(means.mean(axis=0))))
+    rows.append(
+        (f"mean over {_kinds(len(kinds))}", total, *_percent_cells(ranking.scores.mean(axis=0)))
+    )
     words, *ranks = mean_rank_row(ranking)
     rows.append((words, total, *ranks))
     return TextTable(

@@ -202,7 +202,7 @@ class ForwardPass:
         nodes = np.minimum(machine.fabric.nodes(stage.devices * stage.stages), 2.0)
         hop = collective(np.full_like(nodes, 2.0), nodes, machine.fabric, ONE_WAY)
         network = (stage.stages - 1.0) * hop.time_s(message)
-        network = network + shape.n_layers * KERNELS_PER_LAYER * KERNEL_S
+        network += shape.n_layers * KERNELS_PER_LAYER * KERNEL_S
         weights = shape.unembedding_parameters * self.precision.weight_bytes
         read = weights / stage.devices / machine.bytes_per_s
         work = 2.0 * shape.unembedding_parameters / stage.devices / machine.flop_per_s

@@ -201,7 +201,7 @@ class BatchAndOrderChoice:
         numbers = self._pass.numbers(working.shapes)[working.shape]
         work = LeastWork(*self._pass.least_work_table[:, numbers])
         least_s = least_pass_s(design, data_bytes, work, self._modelling)
-        least_s = least_s + self._message_s(working)
+        least_s += self._message_s(working)
         gaining_s = np.zeros(is_possible.shape)
         is_first = orders == 0
         gaining_s[sizes[is_first], positions[is_first]] = least_s[is_first] * (1.0 - LEAST_GAIN)

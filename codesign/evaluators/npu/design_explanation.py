@@ -160,7 +160,7 @@ def _vector_operands(design: DesignMetrics) -> ArrayPair:
     reads, writes = (moved[0] for moved in vector_streams(operands, design.working.placed))
     levels, batch = hardware.levels, design.working.pass_requests
     joules = reads * levels.read_energy_joules_per_byte[0]
-    joules = joules + writes * levels.write_energy_joules_per_byte[0]
+    joules += writes * levels.write_energy_joules_per_byte[0]
     activations = (operands.reads + operands.writes) * design.working.activation_bytes
     buffered = batch * (activations + 4.0 * operands.scores * SCORE_BYTES)
     energies = design.silicon.constants.operation_energies

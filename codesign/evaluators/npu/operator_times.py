@@ -54,7 +54,7 @@ def sum_over_operators(values: FloatArray, count: FloatArray) -> FloatArray:
     """
     total = np.zeros(len(values))
     for i, times in enumerate(count.tolist()):
-        total = total + values[:, i] * times
+        total += values[:, i] * times
     return total
 
 
@@ -116,11 +116,11 @@ class Pass:
         operators = self.operators
         scores = (operators.scores_in + operators.scores_out) @ operators.instances
         buffered = batch_size * (self._vector_bytes(activation_bytes) + scores * SCORE_BYTES)
-        buffered = buffered * hardware.scores_are_local
+        buffered *= hardware.scores_are_local
         table = self.all_operators
         operations = batch_size * float(table.vector_ops_per_request @ table.count)
         joules = operations * energies.lane_joules
-        joules = joules + buffered * energies.score_buffer_joules_per_byte
+        joules += buffered * energies.score_buffer_joules_per_byte
         return joules * energies.clock_scale(hardware.clock_hz)
 
     @property

@@ -219,15 +219,15 @@ class PassBounds:
         requests = np.full(len(case.array), pass_requests)
         vector_s = self._pass.vector_s(requests, hardware, case.activation_bytes)
         pass_s = whole_pass_s(matrix, vector_s, self.modelling)
-        pass_s = pass_s + self._preparation.link.seconds(requests, case.activation_bytes)
+        pass_s += self._preparation.link.seconds(requests, case.activation_bytes)
         energy = near_reads * levels.read_energy_joules_per_byte[0]
-        energy = energy + near_writes * levels.write_energy_joules_per_byte[0]
+        energy += near_writes * levels.write_energy_joules_per_byte[0]
         exists = levels.exists[1:]
         least_read_energy = np.where(exists, levels.read_energy_joules_per_byte[1:], np.inf)
-        energy = energy + (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
-        energy = energy + totals.active_cycles.sum(axis=0) * case.cycle_joules
+        energy += (weights + kv) * least_read_energy.min(axis=0, initial=1.0)
+        energy += totals.active_cycles.sum(axis=0) * case.cycle_joules
         slowest = replace(hardware, clock_hz=case.slowest_hz)
-        energy = energy + self._pass.vector_joules(
+        energy += self._pass.vector_joules(
             requests, slowest, case.activation_bytes, self._preparation.energies
         )
         sent = self._preparation.link.sent_bytes(requests, case.activation_bytes)

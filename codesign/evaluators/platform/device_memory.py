@@ -95,7 +95,7 @@ def rank_storage(sharding: Sharding) -> RankStorage:
         end = "layers" if table.is_in_layers[i] else table.groups[i]
         held = table.stored_weight_elements[i] * table.count[i] * sharding.weight_bytes(table, i)
         work = sharding.share(rule).work if rule.divides_weights else 1.0
-        weights[end] = weights[end] + held * work / (platform.ep if table.is_routed[i] else 1.0)
+        weights[end] += held * work / (platform.ep if table.is_routed[i] else 1.0)
         divided = table.count[i] * sharding.parts[rule.stored]
         cached = table.stored_kv_elements_per_token[i] * platform.kv_bytes
         token_bytes = token_bytes + divided * (cached + table.stored_bytes_per_token[i])

@@ -474,9 +474,9 @@ def scan_s(kernels: FittedKernels, group: Works) -> FloatArray:
     )
     time = np.zeros_like(sequences)
     if dims.state_elements:
-        time = time + kernels.law("scan", scan_time_s, scan, kernels.rates)
+        time += kernels.law("scan", scan_time_s, scan, kernels.rates)
     if dims.conv_channels:
-        time = time + kernels.law("scan", convolution_time_s, convolution, kernels.rates)
+        time += kernels.law("scan", convolution_time_s, convolution, kernels.rates)
     return time
 
 

@@ -340,12 +340,12 @@ class InstanceTimes:
         if variant.role == "decode":
             if serving.draft is not None:  # its cache is not handed over
                 step = step + batch / request.generated / serving.draft.prefill_requests_per_s
-                joules = joules + serving.draft.prefill_energy_joules_per_token * request.prompt
+                joules += serving.draft.prefill_energy_joules_per_token * request.prompt
             return waves * step, np.zeros_like(step), np.full_like(step, np.inf), joules
         if variant.policy == "chunked":
             return self._chunked(step, joules, owner, batch)
         if variant.policy == "together":
-            joules = joules + serving.prefill_energy_joules_per_token * request.prompt
+            joules += serving.prefill_energy_joules_per_token * request.prompt
             return step, serving.sustained_time_to_first_token_s, rate, joules
         prefill = self.prefill
         exponent = np.log2(batch / self.units[owner] + 0.5).astype(np.int64)

@@ -41,11 +41,13 @@ def kind_means(
     )
 
 
-def mean_shares(problem: ProblemOutcome, labels: Strings) -> FloatArray:
-    """(optimizers,) final share of the best hypervolume, averaged over the seeds."""
-    return np.array([problem.final_shares(label).mean() for label in labels])
+def kind_shares(problems: Sequence[ProblemOutcome], labels: Strings) -> FloatArray:
+    """(kinds, optimizers) final share of the best hypervolume."""
+    return kind_means(
+        problems, lambda problem: np.array([problem.final_shares(x).mean() for x in labels])
+    )
 
 
-def mean_areas(problem: ProblemOutcome, labels: Strings) -> FloatArray:
-    """(optimizers,) area under the curve of convergence, averaged over the seeds."""
-    return np.array([problem.areas(label).mean() for label in labels])
+def kind_areas(problems: Sequence[ProblemOutcome], labels: Strings) -> FloatArray:
+    """(kinds, optimizers) area under the curve of convergence."""
+    return kind_means(problems, lambda problem: np.array([problem.areas(x).mean() for x in labels]))

@@ -18,7 +18,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray, FloatList, FloatSequence, Strings, StringTuple
 from codesign.base.records import frozen
-from codesign.insight.comparison.kinds import kind_groups, kind_means, mean_shares
+from codesign.insight.comparison.kinds import kind_groups, kind_means, kind_shares
 from codesign.insight.comparison.outcome import Outcome, ProblemOutcome
 
 ALPHA = 0.05
@@ -100,7 +100,7 @@ class Ranking:
 def rank_optimizers(outcome: Outcome) -> Ranking:
     """The optimizers over the kinds of problems, by the mean share of the best hypervolume."""
     problems, labels = outcome.ranked, outcome.labels
-    scores = kind_means(problems, lambda problem: mean_shares(problem, labels))
+    scores = kind_shares(problems, labels)
     effects = kind_means(problems, lambda problem: np.array(_effects(problem, labels)))
     return ranking(labels, list(kind_groups(problems)), scores, effects.mean(axis=0))
 

@@ -123,7 +123,7 @@ def sources_of(
         crossing = constants.die_interface_power_share * levels.peak_read_watts[tier]
         blocks[f"tier{tier} interface"] = crossing
         is_bonded = exists & (edge <= 0.0)
-        dram = dram + np.where(is_bonded, watts[f"tier{tier}"] - crossing, 0.0)
+        dram += np.where(is_bonded, watts[f"tier{tier}"] - crossing, 0.0)
         n_dram = np.maximum(n_dram, is_bonded)
     layers = watts["on_chip"] * share
     return Sources(blocks, watts["array"] - units, layers, hardware.n_layers, dram, n_dram)

@@ -215,19 +215,20 @@ class _GatheredLevels(MemoryLevels):
         kinds: (l, n) which of them each level of each design is.
     """
 
+    _table: FloatArray
+    _kinds: IntArray
+
     def __init__(self, table: FloatArray, kinds: IntArray) -> None:
         vars(self).update(_table=table, _kinds=kinds)
 
     def tabulated(self, names: StringTuple) -> tuple[FloatArray, IntArray]:
         """Properties of every kind of every level, and (l, n) which kind each is."""
         rows = [_PROPERTIES.index(name) for name in names]
-        return vars(self)["_table"][rows], vars(self)["_kinds"]
+        return self._table[rows], self._kinds
 
     def taken(self, positions: IntArray) -> _GatheredLevels:
         """The levels of the accelerators at some positions."""
-        return _GatheredLevels(
-            vars(self)["_table"], np.take(vars(self)["_kinds"], positions, axis=1)
-        )
+        return _GatheredLevels(self._table, np.take(self._kinds, positions, axis=1))
 
     def replace_on_chip(self, properties: FloatArray, number: IntArray) -> _GatheredLevels:
         """The levels with another on-chip memory.
@@ -236,17 +237,16 @@ class _GatheredLevels(MemoryLevels):
             properties: (p, u) of ``u`` memories, in the order of the record.
             number: (n,) position of each accelerator's memory among them.
         """
-        table = vars(self)["_table"]
+        table = self._table
         return _GatheredLevels(
             np.concatenate([table, properties], axis=1),
-            np.concatenate([(table.shape[1] + number)[None], vars(self)["_kinds"][1:]]),
+            np.concatenate([(table.shape[1] + number)[None], self._kinds[1:]]),
         )
 
     def reordered_tiers(self, order: IntArray) -> _GatheredLevels:
         """The tiers in another order; see :func:`reordered_tiers`."""
-        kinds: IntArray = vars(self)["_kinds"]
-        tiers = np.take_along_axis(kinds[1:], order, axis=0)
-        return _GatheredLevels(vars(self)["_table"], np.concatenate([kinds[:1], tiers]))
+        tiers = np.take_along_axis(self._kinds[1:], order, axis=0)
+        return _GatheredLevels(self._table, np.concatenate([self._kinds[:1], tiers]))
 
 
 _PROPERTIES = tuple(field.name for field in fields(MemoryLevels))
@@ -530,13 +530,13 @@ def _sram_level(banks: list[_Bank]) -> tuple[FloatArray, ...]:
     read, write, first_byte = np.zeros(shape), np.zeros(shape), np.full(shape, np.inf)
     for bank in banks:
         share = bank.total("bandwidth")
-        capacity = capacity + bank.total("capacity")
-        bandwidth = bandwidth + share
+        capacity += bank.total("capacity")
+        bandwidth += share
         served = np.where(bank.counts > 0, bank.unit_value("latency"), np.inf)
         first_byte = np.minimum(first_byte, served)
-        background = background + bank.total("capacity") * bank.unit_value("background_power")
-        read = read + share * bank.unit_value("read_energy")
-        write = write + share * bank.unit_value("write_energy")
+        background += bank.total("capacity") * bank.unit_value("background_power")
+        read += share * bank.unit_value("read_energy")
+        write += share * bank.unit_value("write_energy")
     latency = np.where(capacity > 0, first_byte, 0.0)
     total = np.maximum(bandwidth, np.finfo(float).tiny)
     read, write = read / total, write / total

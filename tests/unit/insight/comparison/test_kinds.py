@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codesign.insight.comparison.bootstrap import pair_intervals, resampled_means
-from codesign.insight.comparison.kinds import kind_groups, kind_means, mean_shares
+from codesign.insight.comparison.kinds import kind_groups, kind_shares
 from codesign.insight.comparison.ranking import rank_optimizers
 
 RNG = 7
@@ -31,7 +31,7 @@ def outcome():
 
 def test_a_kind_counts_once_however_many_problems_it_has(outcome):
     assert [len(group) for group in kind_groups(outcome.ranked).values()] == [3, 1, 1]
-    means = kind_means(outcome.ranked, lambda item: mean_shares(item, outcome.labels))
+    means = kind_shares(outcome.ranked, outcome.labels)
     assert means == pytest.approx(np.array([[0.85, 0.15], [0.4, 0.6], [0.4, 0.6]]))
     ranking = rank_optimizers(outcome)
     assert ranking.blocks == ("many", "single0", "single1")

@@ -306,10 +306,11 @@ def read_text(path: Path | str, most_nodes: int = MOST_NODES) -> tuple[str, str]
     Raises:
         InputError: The file cannot be read, or is far longer than ``most_nodes`` nodes are.
     """
-    source = one_line(shown_path(Path(path)))
+    path = Path(path)
+    source = one_line(shown_path(path))
     most_bytes = most_nodes * _MOST_BYTES_PER_NODE
     try:
-        with Path(path).open("rb") as file:  # not its size first: a pipe has none
+        with path.open("rb") as file:  # not its size first: a pipe has none
             content = file.read(most_bytes + 1)
         if len(content) > most_bytes:
             raise InputError(f"expected at most {most_bytes:,} bytes, got more", source)

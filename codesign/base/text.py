@@ -101,6 +101,6 @@ codecs.register_error(ESCAPE, _escaped)
 def shown_path(path: Path) -> str:
     """A path as the user would write it: from the working folder if it is in there."""
     try:
-        return str(path.resolve().relative_to(Path.cwd()))
-    except (ValueError, OSError):  # no folder that leads there, or too long a name
+        return str(path.absolute().relative_to(Path.cwd()))
+    except (ValueError, OSError):  # no working folder any more, or a path outside it
         return str(path)

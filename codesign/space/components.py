@@ -75,8 +75,9 @@ class Component:
         Raises:
             InputError: There is none, and how many rows keep each constraint by itself.
         """
-        with suppress(TooManyStatesError):
-            self._count(self._file_order(), _STEPS_OF_CHECK)
+        if self.constraints or len(self.columns) > 1:
+            with suppress(TooManyStatesError):
+                self._count(self._file_order(), _STEPS_OF_CHECK)
 
     def _count(self, axes: tuple[ComponentAxis, ...], max_steps: int) -> Diagram:
         """The diagram of choices in this order; it is kept."""

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import field
 from typing import Any, Literal, TypeGuard
 
@@ -129,26 +130,24 @@ def _is_value(value: object) -> TypeGuard[Value]:
     return value is None or isinstance(value, bool | int | float | str | tuple)
 
 
-def _readings(value: object, unit: str) -> list[Value]:
+def _readings(value: object, unit: str) -> Iterator[Value]:
     """Possible meanings of a user's value: the value itself, a quantity, a tuple like ``64x128`` or
     ``[64, 128]``."""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, list):
         value = tuple(value)
-    readings: list[Value] = [value] if _is_value(value) else []
+    if _is_value(value):
+        yield value
     if isinstance(value, str):
         if _TUPLE.fullmatch(value):
-            readings.append(tuple(int(number) for number in _INTEGER.findall(value)))
+            yield tuple(int(number) for number in _INTEGER.findall(value))
         if value in ("true", "false"):
-            readings.append(value == "true")
-        try:
+            yield value == "true"
+        with suppress(InputError):
             number, got, _ = split_quantity(value)
-        except InputError:
-            return readings
-        if got.exponents == parse_unit(unit).exponents:
-            readings.append(number)
-    return readings
+            if got.exponents == parse_unit(unit).exponents:
+                yield number
 
 
 def read_values(raw: Sequence[object], name: str) -> tuple[ValueTuple, str]:

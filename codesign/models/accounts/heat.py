@@ -221,10 +221,10 @@ def _multiples(
     angle: FloatArray, function: Callable[[FloatArray], FloatArray], n_modes: int
 ) -> FloatArray:
     """(c, r, m) cosines or sines of multiples of angles, each from the two before it."""
-    cosine, values = np.cos(angle), np.empty((*angle.shape, n_modes))
+    twice, values = 2.0 * np.cos(angle), np.empty((*angle.shape, n_modes))
     values[..., 0], values[..., 1] = function(np.zeros_like(angle)), function(angle)
     for number in range(2, n_modes):
-        values[..., number] = 2.0 * cosine * values[..., number - 1] - values[..., number - 2]
+        values[..., number] = twice * values[..., number - 1] - values[..., number - 2]
     return values
 
 

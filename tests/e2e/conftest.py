@@ -7,6 +7,7 @@ import signal
 import pytest
 
 from codesign.base.loop_progress import LoopProgress
+from codesign.space import space_definition
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 
@@ -58,6 +59,27 @@ def _few_of_each():
         patch.setattr("codesign.report.paper._USUAL_DPI", 24.0)
         for module in ("sheet_accounts", "spec_sheet"):
             patch.setattr(f"codesign.report.exports.{module}.SAMPLES", 20)
+        yield
+
+
+_SPACES = {}
+"""Spaces by all that they are built of."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _a_space_is_built_once():
+    """Each command would build the same few spaces again, for a tenth of the time of all tests."""
+    build = space_definition._build
+
+    def build_once(definition, *arguments):
+        parts = definition.name, definition.document, definition.system, definition.revalued
+        key = repr((parts, definition.catalogs, arguments))
+        if key not in _SPACES:
+            _SPACES[key] = build(definition, *arguments)
+        return _SPACES[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(space_definition, "_build", build_once)
         yield
 
 

@@ -21,14 +21,19 @@ if TYPE_CHECKING:
     from codesign.search.problem import Problem
 
 
-class ChangeEntry(Entry):
-    """A constant moved from its typical value, in coherent SI units."""
+class AxisEntry(Entry):
+    """A constant with a range, in coherent SI units."""
 
     technology: str
     number: str
     low: float
     typical: float
     high: float
+
+
+class ChangeEntry(AxisEntry):
+    """A constant moved from its typical value, in coherent SI units."""
+
     value: float
 
     @classmethod
@@ -72,7 +77,8 @@ class DecisionEntry(Entry):
     verdict: Verdict
     """Effect of the constants on the decision."""
     share: float
-    """Share of all ranges around the typical values over which it is proven to hold; 1 is all."""
+    """Share of all ranges around the typical values over which it is proven to hold; 1 is all. It
+    is squared for constants that improve one metric and worsen another."""
     flip: FlipEntry | None
     """The smallest change that flips the decision; null if none was found. Beyond the share of the
     answer, only listed designs were compared."""
@@ -104,7 +110,7 @@ class DecideAnswer(Answer):
     n_constants: int
     """Constants with a range that matter."""
     unmoved: Strings
-    """Constants held at typical values, because neither end is better for every design."""
+    """Constants held at typical values, because a metric is best within their ranges."""
     share: float
     """Share of each range around its typical value over which all rivals are listed."""
     untied: Strings
@@ -256,16 +262,6 @@ class BreakevenAnswer(Answer):
             values=[ValueFrontEntry.describe(front, result.problem) for front in result.values],
             **fields,
         )
-
-
-class AxisEntry(Entry):
-    """A constant of the plane, in coherent SI units."""
-
-    technology: str
-    number: str
-    low: float
-    typical: float
-    high: float
 
 
 class StripEntry(Entry):

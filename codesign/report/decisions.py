@@ -299,10 +299,11 @@ def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
     if rivals.share < 1.0:
         yield (
             f"All rivals are compared over {100 * rivals.share:g} % of all ranges. Beyond, other "
-            "designs may flip a decision sooner, or keep it, outside the proven share."
+            "designs may flip a decision sooner, or keep it, outside the proven share. Constants "
+            "that improve one metric and worsen another move by the square of a share."
         )
     for number in rivals.box.unmoved:
-        yield f"{number_title(number)} is typical: no end of its range is good for all designs."
+        yield f"{number_title(number)} is typical: some designs are best within its range."
     if untied := rivals.box.untied:
         yield (
             f"Constants in which the comparison is not linear: {len(untied)}. Proofs take their "

@@ -4,8 +4,8 @@ A rival is a design with a smaller product of burdens than the recommended one, 
 :mod:`.recommendation` prefers it. The list of :func:`rivals_over` has every design that is a rival
 anywhere in the box of ranges. Three facts make it short:
 
-- A metric is monotone in each constant. So no rival is better than with every constant at its good
-  end, and the design is no worse than with every constant at its bad end.
+- An objective or limit of a design is monotone in each constant. So no rival is better than with
+  each objective at the ends that are good for it, and the design is no worse than at the bad ends.
 - Where the product is linear in a constant, so is the lead of a rival. A rival within the range is
   then a rival at one of its ends, where both designs have the same value of the constant.
 - A decision is threatened only by rivals without it.
@@ -20,14 +20,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, Floats, IntArray
+from codesign.base.columns import BoolArray, FloatArray, Floats, IntArray, StringList
 from codesign.base.errors import InputError
 from codesign.base.files import replacing
+from codesign.base.loop_progress import counted
 from codesign.base.records import frozen
 from codesign.insight.decisions.recommendation import burdens_of, is_positive
 from codesign.insight.uncertainty.sweep import Sweep
@@ -60,11 +61,13 @@ class Box:
         places: (k,) their positions among the constants of the sweep.
         low: (k,) lower ends.
         high: (k,) upper ends.
-        good_is_low: (k,) True if less of the constant is better.
+        signs: (v, k) corners, such that each objective and limit of any design is best at one: 1 if
+            less of a constant is better there, -1 if more is, 0 if neither matters.
+        metrics: For each corner, the metrics of these objectives and limits.
         is_linear: (k,) True if products and limits are linear in the constant, and additive with
             the others that are, on a sample of designs.
         slack: Sum of the shares by which good ends were worse than bad ones, on the sample.
-        unmoved: Constants that stay typical, because neither end is good for every design.
+        unmoved: Constants that stay typical, because a metric is best within their range.
     """
 
     sweep: Sweep
@@ -72,7 +75,8 @@ class Box:
     places: IntArray
     low: FloatArray
     high: FloatArray
-    good_is_low: BoolArray
+    signs: FloatArray
+    metrics: Sequence[StringList]
     is_linear: BoolArray
     slack: float = 0.0
     unmoved: tuple[RangedNumber, ...] = ()
@@ -100,16 +104,14 @@ class Box:
         """(k, 2) low and high ends."""
         return np.stack([self.low, self.high], axis=1)
 
-    def corner(self, is_good: bool, fixed: Floats = np.nan) -> FloatArray:
-        """(k,) the good ends, or the bad ones, of constants that are NaN in ``fixed``."""
-        corner = np.where(self.good_is_low == is_good, self.low, self.high)
-        return np.where(np.isnan(fixed), corner, fixed)
+    def problems(self, is_good: bool, fixed: Floats = np.nan) -> list[Problem]:
+        """The problem at each corner, or with the ends that are bad there.
 
-    def ends_at(self, k: int, side: int) -> FloatArray:
-        """(k,) typical values, one constant at its low (0) or high (1) end."""
-        values = self.typical
-        values[k] = self.ends[k, side]
-        return values
+        Args:
+            fixed: (k,) values of some constants; the others are NaN.
+        """
+        ends = np.where((self.signs > 0) == is_good, self.low, self.high)
+        return [self.problem_at(np.where(np.isnan(fixed), end, fixed)) for end in ends]
 
     def problem_at(self, values: FloatArray) -> Problem:
         """The problem with the (k,) constants at these values."""
@@ -117,26 +119,51 @@ class Box:
         every[self.places] = values
         return replace(self.problem, evaluator=self.sweep.evaluator_at(every))
 
-    def table(self, rows: IntArray, values: FloatArray) -> FloatArray:
-        """(n, m + c) burdens and relative excesses, with the constants at ``values``.
-
-        Infinite where a design has no result.
-        """
-        problem = self.problem_at(values)
-        observed = problem.evaluate(rows, problem.deciding_metrics)
-        burdens = np.maximum(burdens_of(observed.objectives, problem.senses), 0.0)
-        table = np.column_stack([burdens, observed.violations])
-        return np.where(np.isnan(table), np.inf, table)
-
     def burdens(self, rows: IntArray, values: FloatArray) -> FloatArray:
         """(n, 1 + c) products and relative excesses, with the constants at ``values``."""
-        burdens, excess = np.split(self.table(rows, values), [len(self.problem.objectives)], axis=1)
-        return np.column_stack([burdens.prod(axis=1), excess])
+        return _multiplied(self.problem, _table(self.problem_at(values), rows))
+
+    def burdens_at_ends(self, rows: IntArray) -> FloatArray:
+        """(k, 2, n, 1 + c) the same with one constant at its low or high end, others typical."""
+        is_moved = np.eye(len(self), dtype=bool)[:, None]
+        points = np.where(is_moved, self.ends[:, :, None], self.typical)
+        pairs = counted(list(points), "ends of constants")
+        return np.array([[self.burdens(rows, values) for values in pair] for pair in pairs])
+
+    def swings(self, row: IntArray) -> FloatArray:
+        """(k,) largest relative change of a (1, d) design's product as one constant moves."""
+        base = self.burdens(row, self.typical)
+        change = relative_change(base, self.burdens_at_ends(row))[..., 0]
+        return np.asarray(np.abs(change).max(axis=(1, 2)))
+
+    def extremes(self, rows: IntArray, is_good: bool, fixed: Floats = np.nan) -> FloatArray:
+        """(n, 1 + c) products and excesses, each objective and limit at its best, or its worst."""
+        tables = [_table(problem, rows) for problem in self.problems(is_good, fixed)]
+        extreme = np.minimum if is_good else np.maximum
+        return _multiplied(self.problem, extreme.reduce(tables))
 
     def shrunk(self, share: float) -> Box:
-        """The box whose ends lie at this share of the way from the typical values."""
-        low, high = (self.typical + share * (end - self.typical) for end in (self.low, self.high))
+        """The box whose ends lie at this share of the way from the typical values.
+
+        At the square of it for constants whose good end depends on the corner: their bounds are the
+        loosest.
+        """
+        shares = np.where(np.ptp(self.signs, axis=0) > 1, share**2, share)
+        low, high = (self.typical + shares * (end - self.typical) for end in (self.low, self.high))
         return replace(self, low=low, high=high)
+
+
+def _table(problem: Problem, rows: IntArray) -> FloatArray:
+    """(n, m + c) burdens and relative excesses of designs; infinite where there is no result."""
+    observed = problem.evaluate(rows, problem.deciding_metrics)
+    burdens = np.maximum(burdens_of(observed.objectives, problem.senses), 0.0)
+    table = np.column_stack([burdens, observed.violations])
+    return np.where(np.isnan(table), np.inf, table)
+
+
+def _multiplied(problem: Problem, table: FloatArray) -> FloatArray:
+    burdens, excess = np.split(table, [len(problem.objectives)], axis=1)
+    return np.column_stack([burdens.prod(axis=1), excess])
 
 
 def product_of(problem: Problem, objectives: FloatArray) -> FloatArray:
@@ -159,50 +186,65 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
             positive.
     """
     sweep = Sweep(problem, problem.deciding_metrics)
-    n = len(sweep.numbers)
-    every = Box(
-        sweep, problem, np.arange(n), sweep.low, sweep.high, np.ones(n, bool), np.ones(n, bool)
-    )
-    front = problem.evaluate(rows, problem.deciding_metrics).objectives
-    if not is_positive(front, problem.senses):
+    observed = problem.evaluate(rows, problem.deciding_metrics)
+    if not is_positive(observed.objectives, problem.senses):
         raise InputError(
             "decisions compare designs by percents: expected objectives above 0, got "
             f"{' or '.join(problem.objective_names)} of 0 or less"
         )
     sample = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
     rows = np.concatenate([rows, sample])
-    listed = []
-    unmoved, slack = [], 0.0
+    m = len(problem.objectives)
+    span, slack = sweep.high - sweep.low, 0.0
+    listed, unmoved = [], []
+    has_mixed = bool(problem.space.pools)
     for place in sweep.moving(rows):
-        low, middle, high = (every.table(rows, _moved(sweep, place, side)) for side in (0, 0.5, 1))
-        change = relative_change(low, high)
-        rises, falls = float(change.max()), float(-change.min())
-        if max(rises, falls) == 0.0:
+        is_moved = np.arange(len(sweep.numbers)) == place
+        points = (
+            np.where(is_moved, sweep.low + side * span, sweep.typical) for side in (0, 0.5, 1)
+        )
+        problems = (replace(problem, evaluator=sweep.evaluator_at(point)) for point in points)
+        tables = [_table(varied, rows) for varied in problems]
+        is_linear = not relative_change((tables[0] + tables[2]) / 2, tables[1]).any()
+        for table in tables:  # the ratio to the limit, where it is broken
+            table[:, m:] = 1.0 + np.maximum(table[:, m:], 0.0)
+        change = np.stack([relative_change(*pair) for pair in pairwise(tables)])
+        if not change.any():
             continue
-        if min(rises, falls) > _WRONG_WAY:
+        moves = change[..., :m].any(axis=(0, 1))
+        if problem.space.pools:  # metrics of systems are composed at one corner
+            change = np.repeat(change.reshape(2, -1, 1), change.shape[2], axis=2)
+        rises, falls = change.max(axis=0), -change.min(axis=0)
+        turns = np.minimum(rises, falls).max()
+        rises, falls = rises.max(axis=0), falls.max(axis=0)
+        wrong = np.minimum(rises, falls)
+        is_mixed = wrong > _WRONG_WAY
+        if turns > _WRONG_WAY or (has_mixed and is_mixed.any()):
             unmoved.append(sweep.numbers[place])
             continue
-        slack += min(rises, falls)
-        is_linear = not relative_change((low + high) / 2, middle).any()
-        moves = change[:, : len(problem.objectives)].any(axis=0)
-        listed.append((place, rises > falls, is_linear and moves.sum() < 2, moves))
+        has_mixed |= bool(is_mixed.any())
+        slack += float(wrong.max(where=~is_mixed, initial=0.0))
+        signs = np.where(is_mixed, np.nan, np.sign(rises - falls))
+        listed.append((place, signs, is_linear and moves.sum() < 2, moves))
     if not listed:
         raise InputError(
-            f"no constant with a range moves {' or '.join(problem.deciding_metrics)}; expected an "
-            "objective that depends on a memory technology or an account, such as tdp_watts"
+            f"no constant with a range moves {' or '.join(problem.deciding_metrics)} in one "
+            "direction; expected an objective that depends on a memory technology or an account, "
+            "such as tdp_watts"
         )
-    places, good_is_low, linear, moves = (np.array(values) for values in zip(*listed, strict=True))
+    places, signs, linear, moves = (np.array(values) for values in zip(*listed, strict=True))
     # Products of linear objectives are linear and additive if only one of them moves.
     main = moves[linear].sum(axis=0).argmax()
-    box = replace(
-        every,
-        places=places,
-        low=sweep.low[places],
-        high=sweep.high[places],
-        good_is_low=good_is_low,
-        is_linear=linear & (moves.sum(axis=1) == moves[:, main]),
-        slack=slack,
-        unmoved=tuple(unmoved),
+    box = Box(
+        sweep,
+        problem,
+        places,
+        sweep.low[places],
+        sweep.high[places],
+        *_corners(problem, signs),
+        linear & (moves.sum(axis=1) == moves[:, main]),
+        slack,
+        tuple(unmoved),
     )
     while (interaction := _interaction(box, sample[:_FEW])).any():
         linear = np.flatnonzero(box.is_linear)
@@ -210,14 +252,36 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
     return box
 
 
+def _corners(problem: Problem, signs: FloatArray) -> tuple[FloatArray, Sequence[StringList]]:
+    """Few corners that have the best ends of every column, and the metrics of these columns.
+
+    Args:
+        signs: (k, m + c) by constant and column; NaN if the sign depends on the design.
+    """
+    limits = [list(limit.expression.names) for limit in problem.constraints_on_metrics]
+    names = [[name] for name in problem.objective_names]
+    names += [[]] * (signs.shape[1] - len(names) - len(limits))
+    corners: list[tuple[FloatArray, StringList]] = []
+    for column, metrics in zip(signs.T, [*names, *limits], strict=True):
+        is_mixed = np.isnan(column)
+        for sign in (-1.0, 1.0):
+            column[is_mixed] = sign
+            alike = (corner for corner in corners if (corner[0] * column >= 0).all())
+            if (corner := next(alike, None)) is None:
+                corners.append(corner := (np.zeros(len(column)), []))
+            np.copyto(corner[0], column, where=corner[0] == 0)
+            corner[1].extend(metrics)
+    every, metrics_of_corners = zip(*corners, strict=True)
+    return np.array(every), metrics_of_corners
+
+
 def _interaction(box: Box, rows: IntArray) -> FloatArray:
     """(t,) share of a product by which the effect of a linear constant depends on the others."""
-    good, bad = (np.where(box.is_linear, box.corner(is_good), np.nan) for is_good in (True, False))
+    good, bad = (np.where(box.is_linear, end, np.nan) for end in (box.low, box.high))
 
     def products(first: FloatArray, second: FloatArray) -> FloatArray:
         """Sum of the products at both values of the linear constants, all others good."""
-        tables = [box.burdens(rows, box.corner(True, fixed)) for fixed in (first, second)]
-        return np.asarray(np.sum(tables, axis=0)[:, :1])
+        return (box.extremes(rows, True, first) + box.extremes(rows, True, second))[:, :1]
 
     mixed = []
     for k in np.flatnonzero(box.is_linear):
@@ -225,13 +289,6 @@ def _interaction(box: Box, rows: IntArray) -> FloatArray:
         mixed.append(products(np.where(is_moved, bad, good), np.where(is_moved, good, bad)))
     ends = products(good, bad)
     return np.array([np.abs(relative_change(ends, x)).max() for x in mixed])
-
-
-def _moved(sweep: Sweep, place: int, side: float) -> FloatArray:
-    """Typical values, with one constant moved to a share of its range."""
-    values = sweep.typical.copy()
-    values[place] = sweep.low[place] + side * (sweep.high[place] - sweep.low[place])
-    return values
 
 
 def relative_change(base: FloatArray, burdens: FloatArray) -> FloatArray:
@@ -244,12 +301,11 @@ def relative_change(base: FloatArray, burdens: FloatArray) -> FloatArray:
 
 @frozen
 class RivalList:
-    """Every rival of a design in a box.
+    """Every rival of a design in a share of a box.
 
     Attributes:
-        box: The box, whose ranges are a share of the stated ones.
-        stated: The box of the stated ranges.
-        share: That share; below 1 if the stated ranges left too many designs.
+        box: The box of the stated ranges.
+        share: Share of these ranges; below 1 if the stated ranges left too many designs.
         rows: (n, d) distinct designs, the design itself first.
         n_searches: Searches of the space, for this share and others.
         wider: Larger boxes: the share, positions of decisions, and every rival without one of
@@ -257,7 +313,6 @@ class RivalList:
     """
 
     box: Box
-    stated: Box
     share: float
     rows: IntArray
     n_searches: int
@@ -320,7 +375,7 @@ def rivals_over(
     share, rows = listed
     rows = np.concatenate([row, rows])
     _, first = np.unique(box.problem.space.keys(rows), return_index=True)
-    return RivalList(box.shrunk(share), box, share, rows[np.sort(first)], n_searches, tuple(wider))
+    return RivalList(box, share, rows[np.sort(first)], n_searches, tuple(wider))
 
 
 def _searched(
@@ -328,20 +383,16 @@ def _searched(
     factor: float = 1.0,
 ) -> Within:  # fmt: skip
     """The rivals in a box, from their file if they are stored."""
-    base = box.burdens(row, box.typical)
-    moved = [
-        [box.burdens(row, box.ends_at(k, side))[0] for side in (0, 1)] for k in range(len(box))
-    ]
-    swings = np.abs(relative_change(base, np.array(moved)))[:, :, 0].max(axis=1)
+    swings = box.swings(row)
     order = np.argsort(-np.where(box.is_linear, swings, 0.0), kind="stable")[:_MOST_SPLITS]
     regions = []
     for ends in [(), *product(*(box.ends[k] for k in order if swings[k] > 0))]:
         fixed = np.full(len(box), np.nan)
         fixed[order[: len(ends)]] = ends
-        target = float(box.burdens(row, box.corner(False, fixed))[0, 0])
-        problem = box.problem_at(box.corner(True, fixed))
+        target = float(box.extremes(row, False, fixed)[0, 0])
         target *= factor * (1.0 + box.slack + _SAME)
-        regions.append((problem, partial(_reaches, problem, target)))
+        best = zip(box.problems(True, fixed), box.metrics, strict=True)
+        regions.append((list(best), partial(_reaches, box.problem, target)))
     path = None
     if folder is not None:
         names = [trait.name for trait in traits]
@@ -352,7 +403,7 @@ def _searched(
         with np.load(path) as stored:
             return Within(stored["rows"], stored["alive"], int(stored["n_bounded"]))
     if box.problem.space.pools:
-        worst = box.problem_at(box.corner(is_good=False))
+        (worst,) = box.problems(is_good=False)
         find = partial(exact_front, folder=folder) if folder else enumerate_front
         within = systems_within(regions[0], worst, box.slack, find, row[0], traits, most, budget)
     else:

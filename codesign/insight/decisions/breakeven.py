@@ -7,11 +7,11 @@ exact front. Values are sampled in equal ratios, and every change between two of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from itertools import chain, pairwise
+from itertools import chain, groupby, pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -176,7 +176,9 @@ def breakeven(
                 low, high = (
                     (middle, high) if fronts[middle].meets(goal) == is_met else (low, middle)
                 )
-        return Reach(goal, tuple(_runs([fronts[value] for value in sorted(fronts)], goal)))
+        runs = groupby((fronts[value] for value in sorted(fronts)), lambda front: front.meets(goal))
+        met = (list(run) for is_met, run in runs if is_met)
+        return Reach(goal, tuple((run[0], run[-1]) for run in met))
 
     goals = get_args(Goal)
     for goal in goals:
@@ -191,16 +193,6 @@ def breakeven(
         reaches,
         tuple(fronts[value] for value in sorted(fronts)),
     )
-
-
-def _runs(fronts: Sequence[ValueFront], goal: Goal) -> list[tuple[ValueFront, ValueFront]]:
-    """First and last of each run of fronts that meet a goal."""
-    runs: list[tuple[ValueFront, ValueFront]] = []
-    for before, front in zip([None, *fronts], fronts, strict=False):
-        if front.meets(goal):
-            is_next = before is not None and before.meets(goal)
-            runs[-1:] = [(runs[-1][0], front)] if is_next else [*runs[-1:], (front, front)]
-    return runs
 
 
 class _Rivals:
@@ -287,9 +279,8 @@ class _Rivals:
             observed = problem.evaluate(rows, problem.deciding_metrics)
             tables.append(np.column_stack([observed.objectives, observed.violations]))
             admitted.append(problem.admits(rows))
-        steps = [relative_change(*pair) for pair in pairwise(tables)]
-        change = np.stack(steps)
-        is_one_way = not (change > 0).any() or not (change < 0).any()
+        change = np.stack([relative_change(*pair) for pair in pairwise(tables)])
+        is_one_way = bool(change.min() >= 0 or change.max() <= 0)
         is_same_space = all(np.array_equal(admitted[0], mask) for mask in admitted)
         return bool(change.any()) or not is_same_space, is_one_way and is_same_space
 

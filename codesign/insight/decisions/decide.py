@@ -176,10 +176,9 @@ def decide_front(
         InputError: No constant with a range matters, an objective is not positive, or the designs
             of the space cannot be listed.
     """
-    point = recommended_point(problem, front.objectives, tolerance)
-    row = front.representatives()[[point]]
-    box = box_of(problem, front.representatives())
-    traits = traits_of(problem)
+    rows = front.representatives()
+    row = rows[[recommended_point(problem, front.objectives, tolerance)]]
+    box, traits = box_of(problem, rows), traits_of(problem)
     return decide(rivals_over(box, row, folder, MOST_RIVALS, traits, tolerance), tolerance)
 
 
@@ -215,7 +214,7 @@ def decide(rivals: RivalList, tolerance: float) -> DecidedDesign:
         rivals: The complete list, the design first.
         tolerance: Share by which a rival must be preferred.
     """
-    leads = _Leads(rivals.stated, rivals.rows, tolerance)
+    leads = _Leads(rivals.box, rivals.rows, tolerance)
     problem, row = rivals.box.problem, rivals.rows[0]
     traits = traits_of(problem)
     shares = np.zeros(len(traits))
@@ -225,7 +224,7 @@ def decide(rivals: RivalList, tolerance: float) -> DecidedDesign:
         if not len(alive := alive[shares[alive] < share]):
             continue
         every = np.concatenate([rivals.rows, rows])
-        bounds = _Leads(rivals.stated.shrunk(share), every, tolerance, tolerance)
+        bounds = _Leads(rivals.box.shrunk(share), every, tolerance, tolerance)
         for i in alive.tolist():
             proven = share * bounds.proven_share(traits[i].has(bounds.rows, row))
             shares[i] = max(shares[i], proven)
@@ -270,23 +269,18 @@ class _Leads:
     @cached_property
     def moved(self) -> FloatArray:
         """(k, 2, g, 1 + c) changes as one constant goes to an end, all others typical."""
-        moved = np.zeros((len(self.box), 2, *self.base.shape))
-        rows = self.rows[self.first_row]
-        for k, side in counted(list(np.ndindex(moved.shape[:2])), "ends of constants"):
-            burdens = self.box.burdens(rows, self.box.ends_at(k, side))
-            moved[k, side] = np.where(np.isfinite(burdens), burdens - self.base, np.inf)
-        return moved
+        burdens = self.box.burdens_at_ends(self.rows[self.first_row])
+        return np.where(np.isfinite(burdens), burdens - self.base, np.inf)
 
     def _group(self, rows: IntArray) -> None:
         box = self.box
-        rng = np.random.default_rng(_SEED)
-        base = box.burdens(rows, box.typical)
-        tables = [base, box.burdens(rows, box.corner(is_good=True))]
-        tables.append(box.burdens(rows, box.low + rng.random(len(box)) * (box.high - box.low)))
+        along = np.random.default_rng(_SEED).random((2, len(box)))
+        points = box.low + along * (box.high - box.low)
+        base, *tables = (box.burdens(rows, values) for values in (box.typical, *points))
         is_finite = np.isfinite(base).all(axis=1)
         self.rows = rows[is_finite]
         _, first, group = np.unique(
-            np.hstack(tables)[is_finite], axis=0, return_index=True, return_inverse=True
+            np.hstack([base, *tables])[is_finite], axis=0, return_index=True, return_inverse=True
         )
         order = np.argsort(first, kind="stable")
         self.first_row = first[order]
@@ -296,15 +290,7 @@ class _Leads:
     def _can_lead(self, lead: float) -> BoolArray:
         """(g,) False for groups to which the design is preferred in the whole box."""
         box, rows = self.box, self.rows[self.first_row]
-        is_shared = np.array(
-            [
-                any(
-                    (box.burdens(rows[:1], box.ends_at(k, side)) != self.base[0]).any()
-                    for side in (0, 1)
-                )
-                for k in range(len(box))
-            ]
-        )
+        is_shared = (box.burdens_at_ends(rows[:1]) != self.base[0]).any(axis=(1, 2, 3))
         tied = np.flatnonzero(box.is_linear & is_shared)
         best, best_moved = self._bounds(rows, tied, is_good=True)
         worst, worst_moved = self._bounds(rows[:1], tied, is_good=False)
@@ -320,13 +306,13 @@ class _Leads:
         box = self.box
         fixed = np.full(len(box), np.nan)
         fixed[tied] = box.typical[tied]
-        base = box.burdens(rows, box.corner(is_good, fixed))
+        base = box.extremes(rows, is_good, fixed)
         moved = np.zeros((len(tied), 2, *base.shape))
         for i, k in enumerate(counted(tied.tolist(), "bounds of constants")):
             reach = box.ends[k] - fixed[k]
             values, farthest = fixed.copy(), reach[np.abs(reach).argmax()]
             values[k] += farthest
-            change = box.burdens(rows, box.corner(is_good, values)) - base
+            change = box.extremes(rows, is_good, values) - base
             moved[i] = np.nan_to_num(change, nan=0.0) * (reach / farthest)[:, None, None]
         return base, moved
 
@@ -392,20 +378,20 @@ class _Leads:
 
     def flip(self, way: Way, trait: int, row_has: BoolArray, is_exact: bool = True) -> Flip | None:
         """The first flip of a decision along a way."""
-        shares, (has, lacks) = np.linspace(0.0, 1.0, _STEPS + 1), self.masks[trait]
-        products = self.products(way, shares, is_exact)
-        flipped = np.flatnonzero(self.margin(products, has, lacks) > _NEAR)
+        has, lacks = self.masks[trait]
+
+        def is_flipped(shares: FloatArray) -> BoolArray:
+            """(s,) True where a design without the decision is preferred."""
+            return self.margin(self.products(way, shares, is_exact), has, lacks) > _NEAR
+
+        shares = np.linspace(0.0, 1.0, _STEPS + 1)
+        flipped = np.flatnonzero(is_flipped(shares))
         if not len(flipped):
             return None
-        high = float(shares[flipped[0]])
-        low = float(shares[max(flipped[0] - 1, 0)])
+        low, high = shares[[max(flipped[0] - 1, 0), flipped[0]]].tolist()
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            products = self.products(way, np.array([middle]), is_exact)
-            if self.margin(products, has, lacks)[0] > _NEAR:
-                high = middle
-            else:
-                low = middle
+            low, high = (low, middle) if is_flipped(np.array([middle]))[0] else (middle, high)
         products = np.where(lacks, self.products(way, np.array([high]), is_exact)[0], np.inf)
         rival = np.flatnonzero((self.group == products.argmin()) & ~row_has)[0]
         values = self.values_at(way, high)
@@ -462,8 +448,7 @@ class _Leads:
         breaks = []
         for k, side, c in np.argwhere((excess <= 0) & (excess + slopes > _NEAR)).tolist():
             share = float(-excess[c] / slopes[k, side, c])
-            typical = float(self.box.typical[k])
-            value = typical + share * (float(self.box.ends[k, side]) - typical)
+            value = float(self.values_at(((k, side),), share)[k])
             breaks.append(LimitBreak(names[c], Change(self.box.numbers[k], value), share))
         yield from sorted(breaks, key=lambda limit_break: limit_break.share)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Container, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from itertools import chain
@@ -14,7 +14,7 @@ from codesign.base.errors import InfeasibleError, InputError
 from codesign.base.records import frozen
 from codesign.insight.decisions.box import product_of
 from codesign.insight.decisions.recommendation import recommended_point
-from codesign.search.enumeration import ExactFront
+from codesign.search.enumeration.within import FrontFinder
 from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import Problem
 from codesign.space import DesignSpace
@@ -45,7 +45,7 @@ class KindRegret:
 
 
 def kind_regrets(
-    problem: Problem, find: Callable[[Problem], ExactFront], tolerance: float = TOLERANCE
+    problem: Problem, find: FrontFinder, tolerance: float = TOLERANCE
 ) -> list[KindRegret]:
     """The exact front with all kinds of memory, then without each, the largest regret first.
 
@@ -62,14 +62,31 @@ def kind_regrets(
             f"space {problem.space.name!r} has one kind of memory; expected technologies of two "
             f"families, or {_STACKED} with 0 among its values"
         )
-    every = _regret("", problem, problem, find, tolerance)
-    target = product_of(problem, every.objectives[None])[0]
-    others = []
-    for kind, without in problems.items():
-        regret = _regret(kind, problem, without, find, tolerance)
-        product = product_of(problem, regret.objectives[None])[0]
-        others.append(replace(regret, regret=float(product / target - 1.0)))
-    return [every, *sorted(others, key=lambda x: -x.regret)]
+
+    def without(family: str, reduced: Problem) -> KindRegret:
+        """Find a front; the regret is the product of its recommended design's burdens."""
+        try:
+            front = find(reduced)
+        except InfeasibleError:
+            nothing = np.full(len(problem.objectives), np.inf)
+            return KindRegret(family, 0, None, nothing, nothing, np.inf)
+        points = front.objectives
+        place = recommended_point(problem, points, tolerance)
+        row = front.representatives()[place]
+        (design,) = reduced.space.decode(row[None])
+        return KindRegret(
+            family,
+            len(front),
+            problem.space.encode(design)[0],
+            points[place],
+            points.min(axis=0),
+            float(product_of(problem, points[[place]])[0]),
+        )
+
+    every = without("", problem)
+    fronts = [without(*reduced) for reduced in problems.items()]
+    others = [replace(front, regret=front.regret / every.regret - 1.0) for front in fronts]
+    return [replace(every, regret=0.0), *sorted(others, key=lambda front: -front.regret)]
 
 
 def technology_columns(space: DesignSpace, library: Container[str]) -> dict[str, IntegerList]:
@@ -121,24 +138,3 @@ def reduced_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
                 assert reduced.with_values is not None
                 reduced = reduced.with_values(name, listed)
             yield family, replace(problem, space=reduced)
-
-
-def _regret(
-    kind: str,
-    problem: Problem,
-    without: Problem,
-    find: Callable[[Problem], ExactFront],
-    tolerance: float,
-) -> KindRegret:
-    try:
-        front = find(without)
-    except InfeasibleError:
-        nothing = np.full(len(problem.objectives), np.inf)
-        return KindRegret(kind, 0, None, nothing, nothing, np.inf)
-    points = front.objectives
-    place = recommended_point(problem, points, tolerance)
-    row = front.representatives()[place]
-    (design,) = without.space.decode(row[None])
-    return KindRegret(
-        kind, len(front), problem.space.encode(design)[0], points[place], points.min(axis=0), 0.0
-    )

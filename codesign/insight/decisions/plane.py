@@ -12,7 +12,7 @@ that excludes a design from all these fronts excludes it from the map.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 
@@ -34,6 +34,7 @@ from codesign.insight.decisions.decide import DecidedDesign
 from codesign.insight.decisions.memory_kinds import technology_columns
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS, RangedNumber
 from codesign.search.enumeration import ExactFront
+from codesign.search.enumeration.within import FrontFinder
 from codesign.search.problem import Problem
 
 PRECISION = 1e-3
@@ -104,7 +105,7 @@ def plane_of(
     problem: Problem,
     front: ExactFront,
     names: StringPair,
-    find: Callable[[Problem], ExactFront],
+    find: FrontFinder,
 ) -> DecisionPlane:
     """Find the recommended memories over the ranges of two constants.
 
@@ -123,8 +124,7 @@ def plane_of(
     if places[0] == places[1]:
         raise InputError(f"expected another constant than that of --x, got {names[1]}", "--y")
     sweep = box.sweep
-    low, high = sweep.low[places], sweep.high[places]
-    box = replace(box, places=np.array(places), low=low, high=high)
+    box = replace(box, places=np.array(places), low=sweep.low[places], high=sweep.high[places])
     search = _Search(box, front.representatives(), find, columns)
     search.complete()
     strips = tuple(search.strips())
@@ -154,7 +154,7 @@ def leading_pairs(decided: DecidedDesign) -> list[StringPair]:
     Constants are ranked by the smallest change that flips any decision, alone or with others. Ties,
     and constants without a flip, are ranked by the change of the objectives' product.
     """
-    box, row = decided.rivals.box, decided.row[None, :]
+    box = decided.rivals.box
     flips = [
         flip
         for decision in decided.decisions
@@ -162,18 +162,16 @@ def leading_pairs(decided: DecidedDesign) -> list[StringPair]:
         if flip is not None
     ]
     ranked = []
-    for k, number in enumerate(box.numbers):
+    for number, swing in zip(box.numbers, box.swings(decided.row[None]).tolist(), strict=True):
         shares = [f.share for f in flips if number in [change.number for change in f.changes]]
-        ends = [float(box.burdens(row, box.ends_at(k, side))[0, 0]) for side in (0, 1)]
-        reach = abs(np.log(ends[1] / ends[0])) if np.isfinite(ends).all() else np.inf
-        ranked.append((min(shares, default=np.inf), -reach, constant_name(number)))
+        ranked.append((min(shares, default=np.inf), -swing, constant_name(number)))
     ranks = list(enumerate(sorted(ranked)[:_LEADING]))
     pairs = sorted(combinations(ranks, 2), key=lambda pair: pair[0][0] + pair[1][0])
     return [(first[2], second[2]) for (_, first), (_, second) in pairs]
 
 
 def leading_planes(
-    decided: DecidedDesign, front: ExactFront, find: Callable[[Problem], ExactFront]
+    decided: DecidedDesign, front: ExactFront, find: FrontFinder
 ) -> tuple[list[DecisionPlane], StringList]:
     """Planes of at most five leading pairs, and a message for each pair that failed.
 
@@ -200,9 +198,8 @@ def _place(box: Box, name: str, flag: str) -> int:
     alike = [near for near in names if near.split(".")[0] == name.split(".")[0]]
     check_known("constant with a range", name, alike or names, flag)
     effective = [constant_name(number) for number in [*box.numbers, *box.unmoved]]
-    if name not in effective:
-        moved = " or ".join(box.problem.deciding_metrics)
-        check_known(f"constant that moves {moved}:", name, effective, flag)
+    moved = " or ".join(box.problem.deciding_metrics)
+    check_known(f"constant that moves {moved}:", name, effective, flag)
     return names.index(name)
 
 
@@ -233,7 +230,7 @@ class _Search:
         self,
         box: Box,
         rows: IntArray,
-        find: Callable[[Problem], ExactFront],
+        find: FrontFinder,
         columns: Mapping[str, IntegerSequence],
     ) -> None:
         self.box, self.find, self.columns = box, find, columns

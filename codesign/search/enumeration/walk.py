@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import Arrays, BoolArray, Columns, Domains, FloatArray
 from codesign.base.records import frozen
 from codesign.search.enumeration.decomposition import Decomposition, Part
 from codesign.search.enumeration.dominance_table import DominanceTable
@@ -111,9 +111,9 @@ class Walk:
         if not self.problem.has_bounds or not len(partials):
             return np.zeros(len(partials), bool)
         columns, undecided = self.decomposition.columns(partials, level)
-        best = self.problem.best_case(columns, undecided, self._metrics)
+        best, least = self._best_case(columns, undecided)
         excluded = np.zeros(len(partials), bool)
-        for violation in self.problem.evaluator.least_violations(columns, undecided).values():
+        for violation in least.values():
             excluded |= violation > 0
         for limit in self._limits:
             if limit.expression.names <= set(best):
@@ -124,6 +124,11 @@ class Walk:
             if name in best and objective.sense == objective.metric.sense:
                 bounds[:, j] = objective.minimized(best[name])
         return excluded | self._is_beaten(bounds, met)
+
+    def _best_case(self, columns: Columns, undecided: Domains) -> tuple[Arrays, Arrays]:
+        """(n,) best metrics of partial designs, and least violations that the evaluator bounds."""
+        best = self.problem.best_case(columns, undecided, self._metrics)
+        return best, self.problem.evaluator.least_violations(columns, undecided)
 
     def _is_beaten(self, bounds: FloatArray, met: FloatArray) -> BoolArray:
         """(n,) whether no completion with these best objectives is wanted."""

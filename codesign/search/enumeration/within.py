@@ -10,7 +10,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import (
+    ArrayDict,
+    Arrays,
+    BoolArray,
+    Columns,
+    Domains,
+    FloatArray,
+    IntArray,
+    Strings,
+)
 from codesign.base.errors import InfeasibleError
 from codesign.base.loop_progress import LoopProgress
 from codesign.base.records import frozen
@@ -28,8 +37,12 @@ from codesign.search.problem import Problem
 
 _ROOTS = 1 << 11
 
-Region = tuple[Problem, Callable[[FloatArray], BoolArray]]
-"""A problem, and a function from (n, m) minimized objectives to (n,) True in the region. It must be
+FrontFinder = Callable[[Problem], ExactFront]
+"""Function that returns the exact front of a problem."""
+
+Region = tuple[Sequence[tuple[Problem, Strings]], Callable[[FloatArray], BoolArray]]
+"""Problems with the metrics that may be best there, and a function from (n, m) minimized objectives
+to (n,) True in the region. A design has each objective and limit at its best. The function must be
 true for a point that is nowhere worse than a point in the region. Unbounded objectives are minus
 infinity."""
 
@@ -69,8 +82,22 @@ class _RegionWalk(Walk):
     """A walk that leaves out all designs outside a region."""
 
     def __init__(self, region: Region) -> None:
-        problem, self._reaches = region
+        self._best, self._reaches = region
+        problem, _ = self._best[0]
         super().__init__(problem, np.empty((0, len(problem.objectives))))
+
+    def _best_case(self, columns: Columns, undecided: Domains) -> tuple[Arrays, Arrays]:
+        best: ArrayDict = {}
+        least: ArrayDict = {}
+        better = {
+            x.name: np.fmax if x.sense == "maximize" else np.fmin for x in self.problem.metrics
+        }
+        for problem, metrics in self._best:
+            for name, values in problem.best_case(columns, undecided, metrics).items():
+                best[name] = better[name](best.get(name, values), values)
+            for name, values in problem.evaluator.least_violations(columns, undecided).items():
+                least[name] = np.fmin(least.get(name, values), values)
+        return best, least
 
     def _is_beaten(self, bounds: FloatArray, met: FloatArray) -> BoolArray:
         return ~self._reaches(bounds)
@@ -86,8 +113,8 @@ class _Collection(_RegionWalk):
         super().__init__(regions[0])
         # Limits hold somewhere in the range of constants, not at every end of it.
         self._faces = [
-            _RegionWalk((replace(problem, constraints=()), reaches))
-            for problem, reaches in regions[1:]
+            _RegionWalk(([(replace(problem, constraints=()), x) for problem, x in best], reaches))
+            for best, reaches in regions[1:]
         ]
         self._row, self._traits, self._most, self._budget = row, traits, most, budget
         self.alive = np.ones(len(traits), bool)
@@ -119,8 +146,10 @@ class _Collection(_RegionWalk):
 
     def _evaluate(self, partials: Part, partial_front: PartialFront) -> None:
         rows = partials.rows[self.problem.admits(partials.rows)]
-        observed = self.problem.evaluate(rows, self._metrics)
-        rows = rows[observed.feasible & self._reaches(observed.objectives)]
+        observed = [problem.evaluate(rows, problem.deciding_metrics) for problem, _ in self._best]
+        objectives = np.fmin.reduce([x.objectives for x in observed])
+        excess = np.fmin.reduce([x.violations for x in observed])
+        rows = rows[(excess <= 0).all(axis=1) & self._reaches(objectives)]
         self.rows = np.concatenate([self.rows, rows])
         while len(self.rows) > self._most and self.alive.any():
             lacks = self._lacks(self.rows, len(self.decomposition.undecided))
@@ -160,7 +189,7 @@ class _SystemCollection(SystemSearch):
     """A search that collects every system in a region, up to a number of them."""
 
     def __init__(self, region: Region, pools: Sequence[PoolFront], most: int, budget: int) -> None:
-        problem, self._reaches = region
+        ((problem, _),), self._reaches = region
         super().__init__(problem, pools, settings_of(problem))
         self._most, self._budget = most, budget
         self.numbers = np.empty(0, np.int64)
@@ -176,7 +205,7 @@ class _SystemCollection(SystemSearch):
 
 
 def systems_within(
-    region: Region, worst: Problem, slack: float, find: Callable[[Problem], ExactFront],
+    region: Region, worst: Problem, slack: float, find: FrontFinder,
     row: IntArray, traits: Sequence[Trait], most: int, budget: int,
 ) -> Within:  # fmt: skip
     """The systems in a region that count wherever constants are in a range.
@@ -185,7 +214,7 @@ def systems_within(
     at their good ends. In every system, the other one is then as good over the whole range.
 
     Args:
-        region: The problem with the constants at their good ends, and the region.
+        region: A single problem, with the constants at their good ends, and the region.
         worst: The problem with the constants at their bad ends.
         slack: Share by which bad ends may be better than good ones.
         find: Function that returns the exact front of a pool's problem.
@@ -195,7 +224,7 @@ def systems_within(
         budget: Number of partial designs of a pool, or of systems, beyond which traits are given
             up.
     """
-    problem, pools = region[0], []
+    ((problem, _),), pools = region[0], []
     within = Within(np.empty((0, len(row)), np.int64), np.zeros(len(traits), bool), 0)
     with suppress(_TooManyError):
         for name in problem.evaluator.pool_evaluators():
@@ -204,11 +233,12 @@ def systems_within(
                 barriers = find(pool_problem(worst, name)).objectives
             reaches = partial(_is_undominated, barriers + slack * np.abs(barriers))
             every, first = [Trait("", np.empty(0, np.int64))], row[: len(machines.space.names)]
-            walk = _Collection([(machines, reaches)], first, every, most, budget)
+            best = [(machines, machines.deciding_metrics)]
+            walk = _Collection([(best, reaches)], first, every, most, budget)
             walk.search(0, walk.decomposition.n_roots)
             points = machines.evaluate(walk.rows, machines.deciding_metrics).objectives
-            ones = np.ones(len(points), np.int64)
-            pools.append(pool_front(problem, name, points, ones, walk.rows))
+            counts = np.ones(len(points), np.int64)
+            pools.append(pool_front(problem, name, points, counts, walk.rows))
         systems = _SystemCollection(region, pools, most, budget)
         systems.search()
         within = Within(systems.rows_of(systems.numbers), ~within.alive, 0)

@@ -180,7 +180,8 @@ def test_designs_in_a_region_are_found_and_most_others_left_out(monkeypatch):
     observed = built.evaluate(every)
     inside = observed.feasible & (observed.objectives[:, 1] <= 8.0)
     monkeypatch.setattr(Problem, "evaluate", counting)
-    region = (built, lambda objectives: objectives[:, 1] <= 8.0)
+    best = [(built, built.deciding_metrics)]
+    region = (best, lambda objectives: objectives[:, 1] <= 8.0)
     traits = [Trait("", np.empty(0, np.int64))]
     rows = designs_within([region], every[0], traits, 10**6, 10**9).rows
     is_first = every[:, 2] != 3  # red and crimson are the same

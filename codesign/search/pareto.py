@@ -33,9 +33,6 @@ def non_dominated(objectives: FloatArray) -> BoolArray:
     if points.shape[1] == 1:
         mask[finite] = points[:, 0] == points[:, 0].min()
         return mask
-    if points.shape[1] == 2:
-        mask[finite] = _non_dominated_2d(points)
-        return mask
     import moocore
 
     mask[finite] = moocore.is_nondominated(points, keep_weakly=True)
@@ -46,18 +43,6 @@ def distinct_front(objectives: FloatArray) -> IntArray:
     """Positions of the non-dominated rows, of equal ones the first, ordered by their values."""
     best = np.flatnonzero(non_dominated(objectives))
     return best[np.unique(objectives[best], axis=0, return_index=True)[1]]
-
-
-def _non_dominated_2d(points: FloatArray) -> BoolArray:
-    order = np.lexsort((points[:, 1], points[:, 0]))
-    first, second = points[order, 0], points[order, 1]
-    best_before = np.minimum.accumulate(np.r_[np.inf, second[:-1]])
-    # An equal predecessor does not dominate; it is kept exactly when its twin is.
-    starts = np.r_[True, (np.diff(first) != 0) | (np.diff(second) != 0)]
-    is_best = (second < best_before)[np.flatnonzero(starts)[np.cumsum(starts) - 1]]
-    mask = np.zeros(len(points), bool)
-    mask[order] = is_best
-    return mask
 
 
 def nearly_matches(values: FloatArray, others: FloatArray, tolerance: float) -> BoolArray:

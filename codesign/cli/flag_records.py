@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import MISSING, Field, field, fields, is_dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import Field, field, fields, is_dataclass
 from functools import wraps
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -48,37 +48,14 @@ def spread(
 ) -> Callable[..., None]:
     """The command with a flag for each field of those parameters that are records of flags.
 
-    The flags stand where the record stood. Fields that :func:`flag` did not make are flags by
-    their annotation, as parameters are.
+    The flags stand where the record stood; a record may hold further ones. Fields that :func:`flag`
+    did not make are flags by their annotation, as parameters are.
 
     Args:
         has_help: Whether to load the records that say what options mean.
         answers: Whether the command has ``--json``; see :func:`~.output.reports_only`.
     """
-    parameters = []
-    records: JsonObject = {}
-    for parameter in inspect.signature(command, eval_str=True).parameters.values():
-        if is_dataclass(parameter.annotation):
-            records[parameter.name] = parameter.annotation
-            types = get_type_hints(parameter.annotation, include_extras=True)
-            parameters += [
-                inspect.Parameter(
-                    flag_field.name,
-                    inspect.Parameter.KEYWORD_ONLY,
-                    default=inspect.Parameter.empty
-                    if flag_field.default is MISSING
-                    else flag_field.default,
-                    annotation=_annotation(
-                        parameter.annotation if has_help else None,
-                        flag_field,
-                        types[flag_field.name],
-                    ),
-                )
-                for flag_field in fields(parameter.annotation)
-            ]
-        else:
-            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-
+    parameters = list(_flags_of(command, has_help))
     if answers:
         parameters.append(inspect.Parameter(
             "as_json", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=AsJson
@@ -86,14 +63,37 @@ def spread(
 
     @wraps(command)
     def flagged_command(**values: Any) -> None:
-        for name, record in records.items():
-            flags = {flag_field.name: values.pop(flag_field.name) for flag_field in fields(record)}
-            values[name] = record(**flags)
-        command(**values)
+        _called(command, values)
 
     flagged_command.__dict__["__signature__"] = inspect.Signature(parameters)
     flagged_command.__annotations__ = {}
     return flagged_command
+
+
+def _flags_of(owner: Any, has_help: bool) -> Iterator[inspect.Parameter]:
+    """A flag for each parameter of a command, and for each field of a record."""
+    for parameter in _parameters(owner):
+        if is_dataclass(parameter.annotation):
+            yield from _flags_of(parameter.annotation, has_help)
+        else:
+            yield parameter.replace(
+                kind=inspect.Parameter.KEYWORD_ONLY,
+                annotation=_annotation(owner, parameter, has_help),
+            )
+
+
+def _called(owner: Any, values: JsonObject) -> Any:
+    """What a command returns, or a record; its flags are taken out of the values."""
+    return owner(**{
+        parameter.name: _called(parameter.annotation, values)
+        if is_dataclass(parameter.annotation)
+        else values.pop(parameter.name)
+        for parameter in _parameters(owner)
+    })  # fmt: skip
+
+
+def _parameters(owner: Any) -> Iterable[inspect.Parameter]:
+    return inspect.signature(owner, eval_str=True).parameters.values()
 
 
 def flag_names(*records: Any) -> dict[str, str]:
@@ -133,18 +133,20 @@ def _keyed(record: Any) -> Iterator[tuple[str, Field[Any]]]:
             yield key or flag_field.name, flag_field
 
 
-def _annotation(flags: Any, flag_field: Field[Any], value_type: Any) -> Any:
-    if "settings" not in flag_field.metadata:
-        return value_type
+def _annotation(owner: Any, parameter: inspect.Parameter, has_help: bool) -> Any:
+    """The type of a flag with what :func:`flag` says of it."""
+    flag_field = getattr(owner, "__dataclass_fields__", {}).get(parameter.name)
+    if flag_field is None or "settings" not in flag_field.metadata:
+        return parameter.annotation
     settings = dict(flag_field.metadata["settings"])
-    if flags is not None and not settings["help"]:
+    if has_help and not settings["help"]:
         key = flag_field.metadata["key"] or flag_field.name
         from codesign.base.schema import meanings
 
-        record, names = resolve_name(flags.record), flag_names(flags)
+        record, names = resolve_name(owner.record), flag_names(owner)
         text = re.sub(r"``(.*?)``", lambda word: names.get(word[1], word[1]), meanings(record)[key])
         default = inspect.signature(record).parameters[key].default
         if default is not None and not isinstance(default, bool):
             text += f" [{default:g}]" if isinstance(default, float) else f" [{default}]"
         settings["help"] = " ".join(text.split())
-    return Annotated[value_type, typer.Option(*flag_field.metadata["names"], **settings)]
+    return Annotated[parameter.annotation, typer.Option(*flag_field.metadata["names"], **settings)]

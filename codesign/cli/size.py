@@ -5,9 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from codesign.base.errors import InputError, check_known, entry_named
 from codesign.base.records import drop_keys, drop_none, frozen
@@ -18,23 +16,14 @@ from codesign.cli.price_frontier import answer_frontier
 from codesign.cli.serving_flags import (
     FLAGS,
     SPLIT,
-    Convention,
-    Device_,
     DraftFlags,
-    FormatFlags,
-    Model,
-    Options,
-    PowerLimit,
-    RequestFlags,
-    SplitFlags,
-    Stores,
     build,
     degrees_of,
     named_devices,
     question_inputs,
 )
 from codesign.cli.session_size import answer_sessions
-from codesign.cli.size_flags import DemandFlags, SizeQuestion, StudyFlags
+from codesign.cli.size_flags import SizeQuestion, StudyFlags
 
 if TYPE_CHECKING:
     from codesign.answers.sizing import DeploymentEntry
@@ -48,52 +37,22 @@ _SEARCH_KEYS = ("most_devices", "policies")
 """Settings of the search, among the pairs of ``--option``."""
 
 
-def size(
-    *,
-    model: Model,
-    on: Device_ = None,
-    design: Annotated[
-        str | None, typer.Option(help="Instead of --on: a design that --space names.")
-    ] = None,
-    space: Annotated[str | None, typer.Option(help="Design space. [memexplorer]")] = None,
-    demand: DemandFlags,
-    cache: Stores = None,
-    request: RequestFlags,
-    draft: DraftFlags,
-    formats: FormatFlags,
-    split: SplitFlags,
-    batch: Annotated[
-        str | None,
-        typer.Option(
-            metavar="<int>|max",
-            help="Explain one instance with so many requests; max: as many as memory holds.",
-        ),
-    ] = None,
-    study: StudyFlags,
-    convention: Convention = None,
-    price_per_hour: Annotated[
-        float | None, typer.Option(help="Rent of a device in dollars. [what is listed]")
-    ] = None,
-    power_limit: PowerLimit = None,
-    option: Options = None,
-) -> None:
+def size(question: SizeQuestion) -> None:
     """Size a deployment: machines, watts, dollars per million tokens, what limits, who wins."""
+    study, split = question.study, question.split
     check_figure("--figure", study.figure)
-    if space is not None and design is None:
+    is_paper = question.convention == "epoch"
+    if question.space is not None and question.design is None:
         raise InputError("expected --design with --space")
-    if design is not None and convention != "epoch":
+    if question.design is not None and not is_paper:
         raise InputError("expected --convention epoch, as designs have no fitted kernels",
                          "--design")  # fmt: skip
-    question = SizeQuestion(
-        model, on, design, space, demand, cache, request, draft, formats, split, batch, study,
-        convention, price_per_hour, power_limit, option,
-    )  # fmt: skip
-    flags = [*set_flags(request), *set_flags(demand), *set_flags(study), *set_flags(split)]
-    flags += set_flags(draft)
-    flags += [name for name, value in {"--batch": batch, "--cache": cache}.items() if value]
-    is_paper = convention == "epoch"
-    limits = request.limits()
-    stated_demand = None if is_paper else demand.demand(limits)
+    records = (question.request, question.demand, study, split, question.draft)
+    flags = [name for record in records for name in set_flags(record)]
+    more = {"--batch": question.batch, "--cache": question.cache}
+    flags += [name for name, value in more.items() if value]
+    limits = question.request.limits()
+    stated_demand = None if is_paper else question.demand.demand(limits)
     subject = "--convention epoch" if is_paper else _question_of(flags)
     if strays := [each for each in flags if each not in QUESTIONS[subject]]:
         usable = [", ".join(name for name in QUESTIONS if x in QUESTIONS[name]) for x in strays]
@@ -112,7 +71,8 @@ def size(
     if study.vary is not None:
         _vary(question, workload, settings)
         return
-    evaluator, others = build(workload, settings, named_devices(on)), formats.formats(model)
+    evaluator = build(workload, settings, named_devices(question.on))
+    others = question.formats.formats(question.model)
     if stated_demand is not None:
         fleet = _Fleet(evaluator, stated_demand, others, degrees_of(split), search)
         _report_fleet(fleet, study)
@@ -123,7 +83,7 @@ def size(
     if study.devices is None:
         _report_instance(evaluator, instance, question)
         return
-    instance["batch_size"] = _requests(None, instance, batch)
+    instance["batch_size"] = _requests(None, instance, question.batch)
     _report_choices(evaluator, instance, count("--devices", study.devices), study.best)
 
 

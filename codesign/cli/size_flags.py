@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from dataclasses import KW_ONLY
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,16 @@ from codesign.base.records import drop_none, frozen
 from codesign.cli.flag_records import filled_keys, flag
 from codesign.cli.flags import number
 from codesign.cli.serving_flags import (
+    Convention,
+    Device_,
     DraftFlags,
     FormatFlags,
+    Model,
+    Options,
+    PowerLimit,
     RequestFlags,
     SplitFlags,
+    Stores,
     settings_by_record,
 )
 
@@ -102,22 +109,26 @@ class StudyFlags:
 class SizeQuestion:
     """Everything that the command line says, but for the form of the answer."""
 
-    model: str
-    on: list[str] | None
-    design: str | None
-    space: str | None
+    _: KW_ONLY
+    model: Model
+    on: Device_ = None
+    design: str | None = flag("Instead of --on: a design that --space names.")
+    space: str | None = flag("Design space. [memexplorer]")
     demand: DemandFlags
-    cache: list[str] | None
+    cache: Stores = None
     request: RequestFlags
     draft: DraftFlags
     formats: FormatFlags
     split: SplitFlags
-    batch: str | None
+    batch: str | None = flag(
+        "Explain one instance with so many requests; max: as many as memory holds.",
+        metavar="<int>|max",
+    )
     study: StudyFlags
-    convention: str | None
-    price_per_hour: float | None
-    power_limit: float | None
-    option: list[str] | None
+    convention: Convention = None
+    price_per_hour: float | None = flag("Rent of a device in dollars. [what is listed]")
+    power_limit: PowerLimit = None
+    option: Options = None
 
     def settings(
         self, *more: Iterable[str], request: RequestFlags | None = None

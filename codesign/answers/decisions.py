@@ -12,6 +12,8 @@ from codesign.base.records import drop_none
 from codesign.insight.decisions.breakeven import PRECISION, Goal
 from codesign.insight.decisions.decide import Verdict
 from codesign.insight.decisions.plane import PRECISION as PLANE_PRECISION
+from codesign.insight.decisions.plane import Strip
+from codesign.insight.uncertainty.uncertainty_results import RangedNumber
 
 if TYPE_CHECKING:
     from codesign.insight.decisions.breakeven import Breakeven, ValueFront
@@ -264,18 +266,6 @@ class BreakevenAnswer(Answer):
         )
 
 
-class StripEntry(Entry):
-    """A value of x, and a range of y with one choice of memories."""
-
-    x: float
-    y_low: float
-    y_high: float
-    design: int
-    """Position in ``designs``; -1 if no design is feasible."""
-    lead: float | None
-    """Least share by which designs with other memories have a larger product; null without any."""
-
-
 class PlaneDesign(Entry):
     """A recommended design of the plane."""
 
@@ -294,12 +284,12 @@ class MapAnswer(Answer):
     """Memories of the recommended design over the ranges of two constants."""
 
     campaign: str
-    x: AxisEntry
-    y: AxisEntry
+    x: RangedNumber
+    y: RangedNumber
     shares: Sequence[MemoryShare]
     """The largest share first; no memories where no design is feasible."""
     designs: Sequence[PlaneDesign]
-    strips: Sequence[StripEntry]
+    strips: Sequence[Strip]
     """Rectangles of the plane, in order of x, then of y."""
     precision: float
     """Share by which no other design is better at any node, if the products are linear."""
@@ -318,14 +308,11 @@ class MapAnswer(Answer):
         """The answer."""
         return cls.read(
             plane,
-            x=AxisEntry.read(plane.x),
-            y=AxisEntry.read(plane.y),
             shares=[MemoryShare(memories=key, share=area) for key, area in plane.shares.items()],
             designs=[
                 PlaneDesign(memories=memories, design=plane.problem.space.design(row))
                 for memories, row in zip(plane.memories, plane.rows, strict=True)
             ],
-            strips=[StripEntry.read(strip) for strip in plane.strips],
             precision=PLANE_PRECISION,
             **fields,
         )

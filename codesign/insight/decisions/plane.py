@@ -58,7 +58,7 @@ class Strip:
     Attributes:
         design: Position of the recommended design in the middle; -1 if no design is feasible.
         lead: Least share by which designs with other memories have a larger product at a node of
-            the strip; infinite if there are none.
+            the strip; infinite, in JSON null, if there are none.
     """
 
     x: float

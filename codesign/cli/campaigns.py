@@ -209,7 +209,7 @@ def _report_results(
     from codesign.report import result_tables as results_report
     from codesign.report import uncertainty_tables
     from codesign.report.front_lines import front_lines
-    from codesign.report.tables import pairs_table, spaced, text_line
+    from codesign.report.tables import pairs_table, spaced
     from codesign.search.campaign.reference_range import reference_warnings
 
     paths = [shown_path(path) for path in written]
@@ -222,7 +222,7 @@ def _report_results(
         optimizers = [] if results.is_enumerated else [results_report.optimizers_table(results)]
         sections = spaced(
             front_lines(front, terminal_width(), limit, tolerance=tolerance),
-            [*optimizers, text_line(results_report.reference_text(results))],
+            [*optimizers, results_report.reference_text(results)],
             [pairs_table("Written", dict.fromkeys(paths, ""))] if paths else [],
         )
         return sections + (uncertainty_tables.front_tables(robust, front, limit) if robust else [])

@@ -66,13 +66,15 @@ def compare(
 
     Writes tables for a paper (Markdown, LaTeX), CSV and figures to runs/NAME/.
     """
+    from rich.text import Text
+
     from codesign.answers.comparisons import CompareAnswer
     from codesign.cli.figure import parse_width
     from codesign.insight.comparison import Comparison
     from codesign.report.comparison_document import evaluators_line
     from codesign.report.comparison_tables import shown_tables
     from codesign.report.drawing import check_format
-    from codesign.report.tables import spaced, text_line
+    from codesign.report.tables import spaced
 
     check_format(form)
     width_mm = None if width is None else parse_width(width)
@@ -91,9 +93,9 @@ def compare(
     def tables() -> Tables:
         head = f"{comparison.definition.name}. {evaluators_line(outcome)}."
         noted = (table.terminal_table_and_note() for table in shown_tables(outcome))
-        notes = [text_line(f"Note: {note}.") for note in outcome.notes]
+        notes = [f"Note: {note}." for note in outcome.notes]
         wrote = f"{len(paths)} files written to {shown_path(folder)}: tables, CSV, figures"
-        return spaced(text_line(head, "bold"), *noted, [*notes, text_line(wrote)])
+        return spaced(Text(head, "bold"), *noted, [*notes, wrote])
 
     report(lambda: CompareAnswer.describe_all(outcome, paths), tables)
 

@@ -200,7 +200,6 @@ def _report_maps(
     from codesign.base.files import ending_of
     from codesign.report import decision_map, decisions
     from codesign.report.paper import save_chart
-    from codesign.report.tables import text_line
 
     more = _context(campaign, began)
     name, seconds = more["campaign"], more["seconds"]
@@ -224,7 +223,8 @@ def _report_maps(
         answer,
         lambda: [
             *(table for plane in planes for table in decisions.plane_tables(plane, name, seconds)),
-            *map(text_line, [*notes, *(f"wrote {file}" for file in files)]),
+            *notes,
+            *(f"wrote {file}" for file in files),
         ],
     )
 

@@ -229,7 +229,6 @@ def _report(
     from codesign.answers.designs import EvaluateAnswer
     from codesign.answers.uncertainty import Uncertainty
     from codesign.report import explanation
-    from codesign.report.tables import text_line
     from codesign.report.uncertainty_tables import design_tables
 
     intervals = None
@@ -246,7 +245,7 @@ def _report(
         lambda: [
             *explanation.evaluation_tables(title, result, make_console().width),
             *(design_tables(intervals, result) if intervals else ()),
-            *([text_line(distance.words)] if distance else ()),
+            *([distance.words] if distance else ()),
         ],
     )
     if result.broken:

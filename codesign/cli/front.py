@@ -48,7 +48,6 @@ def explain_front(
     from codesign.insight.explanation import Fronts
     from codesign.insight.explanation import explain_front as explain
     from codesign.report import front_explanation
-    from codesign.report.tables import text_line
     from codesign.search.campaign.campaign_definition import load_problem
     from codesign.search.campaign.reference import minimized
 
@@ -81,7 +80,7 @@ def explain_front(
         lambda: ExplainFrontAnswer.describe(explanation, title, evaluator=reading, **more),
         lambda: [
             *front_explanation.tables(explanation, title, reading),
-            *(text_line(f"wrote {file}") for file in files),
+            *(f"wrote {file}" for file in files),
         ],
     )
 

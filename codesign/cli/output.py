@@ -139,14 +139,12 @@ def report_files(
     notes: Sequence[str] = (),
 ) -> None:
     """Print the report of a command that wrote files, and list them as the campaign's."""
-    from codesign.report.tables import text_line
-
     if campaign is not None:
         campaign.list_files(paths)
     files = list(map(shown_path, paths))
     lines = [*(f"wrote {file}" for file in files), *(f"note: {note}" for note in notes)]
     more = {"notes": notes} if notes else {}
-    report(lambda: record(files=files, **more), lambda: map(text_line, lines))
+    report(lambda: record(files=files, **more), lambda: lines)
 
 
 def make_console(to_stderr: bool = False) -> Console:

@@ -96,7 +96,6 @@ def problems(
 def _verify(name: str | None) -> None:
     from codesign.answers.problems import ProblemProofsAnswer
     from codesign.insight.comparison.published_problems import differences
-    from codesign.report.tables import text_line
     from codesign.search.problems.problem_records import find_record, published
 
     records = list(published().values()) if name is None else [find_record(name)]
@@ -105,9 +104,7 @@ def _verify(name: str | None) -> None:
     lines = [line for several in differing.values() for line in several]
     report(
         lambda: ProblemProofsAnswer(problems=differing),
-        lambda: [
-            text_line(f"{label}: proven again") for label in differing if not differing[label]
-        ],
+        lambda: [f"{label}: proven again" for label in differing if not differing[label]],
     )
     if lines:
         raise JobError("\n".join(lines))

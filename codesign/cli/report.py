@@ -58,7 +58,6 @@ def report_page(
     from codesign import api
     from codesign.answers.campaigns import ReportAnswer
     from codesign.base.files import check_place
-    from codesign.report.tables import text_line
 
     campaign = api.load_campaign(name, folder)
     path = output or campaign.folder / "report.html"
@@ -78,7 +77,7 @@ def report_page(
     written, size = shown_path(path), path.stat().st_size
     report(
         lambda: ReportAnswer(files=[written], bytes=size, state=state),
-        lambda: [text_line(f"wrote {written} ({size / 1e6:.1f} MB)")],
+        lambda: [f"wrote {written} ({size / 1e6:.1f} MB)"],
     )
 
 

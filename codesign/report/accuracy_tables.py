@@ -25,7 +25,7 @@ from codesign.models.quantization.published import (
     FormatChoice,
 )
 from codesign.models.workload import Request, bits_per_weight, parameter_count
-from codesign.report.tables import Tables, record_table, text_line
+from codesign.report.tables import Tables, record_table
 
 FORMAT_COLUMNS = ("measure", "value", "interval", "basis", "source")
 USUAL: tuple[FormatChoice, ...] = (
@@ -56,7 +56,7 @@ def accuracy_tables(answer: AccuracyAnswer, measured: MeasuredTable | None) -> T
         *_published_tables(answer),
         estimates,
         *([] if measured is None else [_measured_table(answer, measured)]),
-        text_line(line),
+        line,
     ]
 
 
@@ -67,7 +67,7 @@ _BESIDE = "log_error_of_rule=log_error"
 def _published_tables(answer: AccuracyAnswer) -> Tables:
     """The scores, and below them their sources by number."""
     if not answer.published:
-        return [text_line(f"No score of {answer.model} is published here.")]
+        return [f"No score of {answer.model} is published here."]
     sources = list(dict.fromkeys(score.source for score in answer.published))
     rows = [
         vars(score)
@@ -82,7 +82,7 @@ def _published_tables(answer: AccuracyAnswer) -> Tables:
     table = record_table(
         "Published scores", rows, f"{_FORMATS} {fields} {_BESIDE} source", folds=True
     )
-    lines = [text_line(f"{number}: {source}") for number, source in enumerate(sources, start=1)]
+    lines = [f"{number}: {source}" for number, source in enumerate(sources, start=1)]
     return [table, *lines]
 
 
@@ -120,7 +120,7 @@ def measured_tables(answer: QuantizeAnswer) -> Tables:
         f"{answer.seed}, on {answer.device}. Table: {answer.file}"
     )
     title = f"{answer.model} on {answer.text}, measured; KL in nats"
-    return [record_table(title, rows, fields), text_line(words)]
+    return [record_table(title, rows, fields), words]
 
 
 def mixture_tables(answer: MixFormatsAnswer) -> Tables:
@@ -141,7 +141,7 @@ def mixture_tables(answer: MixFormatsAnswer) -> Tables:
         record_table(
             "KL of each product alone, nats per token", costs, f"product n_weights=weights {names}"
         ),
-        text_line(f"Table: {answer.file}"),
+        f"Table: {answer.file}",
     ]
 
 

@@ -13,7 +13,7 @@ from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import list_devices, load_device
 from codesign.models.machines.device.expected_error import describe_expected_error
 from codesign.report.labels import memory_words
-from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced, text_line
+from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced
 
 _TITLES = {
     "queueing_s": "wait for the first step",
@@ -72,12 +72,12 @@ def arrivals_tables(
         *([plain_table("Prompts found in caches", columns, columns[1:], caches)] if caches else []),
         pairs_table("Served", rates),
         times,
-        text_line(
+        (
             "Times are from the arrival; the time per output token is the mean of a request's "
             "steps after its first token. The rate counts from the first arrival to the last token."
         ),
         *(
-            text_line(" ".join(describe_expected_error(load_device(key), engine)))
+            " ".join(describe_expected_error(load_device(key), engine))
             for key in list_devices()
             if key in [machine["device"] for machine in machines]
         ),

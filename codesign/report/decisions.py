@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
+from rich.text import Text
 
 from codesign.base.columns import Fields, StringDict, Strings, ValueMap
 from codesign.base.units import format_quantity, parse_unit
@@ -22,7 +23,7 @@ from codesign.report.labels import (
     spoken_design,
 )
 from codesign.report.recommended import recommendation_words
-from codesign.report.tables import plain_table, spaced, text_line
+from codesign.report.tables import plain_table, spaced
 
 if TYPE_CHECKING:
     from codesign.answers.decisions import ChangeEntry
@@ -126,12 +127,12 @@ def tables(decided: DecidedDesign, results: Results, seconds: float, reading: Fi
         )
     return spaced(
         [
-            text_line(title, "bold"),
-            text_line(recommendation_words(results, folded_front(results, decided.tolerance))),
+            Text(title, "bold"),
+            recommendation_words(results, folded_front(results, decided.tolerance)),
         ],
-        [table],
-        [text_line(f"{mark}: {words}") for words, mark in flips.items()],
-        [text_line(line) for line in _notes(decided, seconds)],
+        table,
+        [f"{mark}: {words}" for words, mark in flips.items()],
+        list(_notes(decided, seconds)),
     )
 
 
@@ -184,7 +185,7 @@ def breakeven_tables(result: Breakeven, name: str, seconds: float) -> Tables:
     note = f"Range: {low} to {high}; {len(result.values)} exact fronts, {seconds:.0f} s."
     if not result.is_monotone:
         note += " Some designs improve and others get worse, so an interval may be missed."
-    return spaced([table], [text_line(note)])
+    return spaced(table, note)
 
 
 def _interval(result: Breakeven, low: ValueFront, high: ValueFront) -> str:
@@ -235,7 +236,7 @@ def plane_tables(plane: DecisionPlane, name: str, seconds: float) -> Tables:
             for axis, number, (low, high) in zip("xy", numbers, (x_ends, y_ends), strict=True)
         )
         table.add_row(memory_words(memories), f"{100 * area:.3g} %", where, design)
-    return spaced([table], [text_line(f"{plane_note(plane)}; {seconds:.0f} s.")])
+    return spaced(table, f"{plane_note(plane)}; {seconds:.0f} s.")
 
 
 def plane_note(plane: DecisionPlane) -> str:

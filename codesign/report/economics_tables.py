@@ -7,7 +7,7 @@ import numpy as np
 from codesign.answers.economics import Mark, PricedPoint, PriceFrontier
 from codesign.base.columns import StringList, Strings
 from codesign.base.units import format_engineering
-from codesign.report.tables import Tables, pairs_table, plain_table, spaced, text_line
+from codesign.report.tables import Tables, pairs_table, plain_table, spaced
 
 
 def economics_tables(title: str, answer: PriceFrontier, n_rows: int, lines: Strings) -> Tables:
@@ -52,7 +52,7 @@ def economics_tables(title: str, answer: PriceFrontier, n_rows: int, lines: Stri
             f"How each is split over devices{words}",
             {name: _split_words(mark) for name, mark in marked.items()},
         ),
-        [*last, *map(text_line, lines)],
+        [*last, *lines],
     )  # fmt: skip
 
 

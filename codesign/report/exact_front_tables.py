@@ -12,7 +12,7 @@ from codesign.report.front_lines import front_lines, range_end_words
 from codesign.report.labels import metric_title
 from codesign.report.recommended import limit_usage_words, recommendation_words
 from codesign.report.result_tables import reference_text
-from codesign.report.tables import Tables, format_cell, pairs_table, plain_table, spaced, text_line
+from codesign.report.tables import Tables, format_cell, pairs_table, plain_table, spaced
 from codesign.search.campaign import Results
 from codesign.search.enumeration import ExactFront, KeptFront
 from codesign.search.pareto import TOLERANCE
@@ -56,13 +56,13 @@ def tables(
     formats = _formats_table(results)
     folded = folded_front(results, tolerance)
     beyond = range_end_words(results.problem, front, tolerance)
-    wrote = (text_line(f"wrote {file}") for file in files)
+    wrote = (f"wrote {file}" for file in files)
     return spaced(
         front_lines(results, width, limit, counts, tolerance),
-        [text_line(recommendation_words(results, folded))],
-        [text_line(line) for line in (limit_usage_words(results, folded), beyond) if line],
+        recommendation_words(results, folded),
+        [line for line in (limit_usage_words(results, folded), beyond) if line],
         [] if formats is None else [formats],
-        [pairs_table(title, facts), text_line(reference_text(results)), *wrote],
+        [pairs_table(title, facts), reference_text(results), *wrote],
     )
 
 

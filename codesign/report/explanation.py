@@ -27,7 +27,6 @@ from codesign.report.tables import (
     pairs_table,
     plain_table,
     rows_table,
-    text_line,
 )
 
 _LEVEL_COLUMNS = (
@@ -85,15 +84,15 @@ def evaluation_tables(title: str, evaluated: EvaluatedDesign, width: int) -> Tab
         plain_table("Limits", ["limit", "state"], rows=limits),
     ]
     if words := edge_words(evaluated):
-        sections.append(text_line(f"Die edge for memory: {words}"))
+        sections.append(f"Die edge for memory: {words}")
     return [
         *(
             line
             for section in sections
             if not isinstance(section, Table) or section.row_count
-            for line in (section, text_line(""))
+            for line in (section, "")
         ),
-        *(text_line(f"Note: {note}") for note in explanation.notes),
+        *(f"Note: {note}" for note in explanation.notes),
     ]
 
 

@@ -6,7 +6,7 @@ from codesign.answers.serving import ForecastAnswer
 from codesign.evaluators.forecast.plain import rules_of
 from codesign.report.labels import format_value
 from codesign.report.question import context_words
-from codesign.report.tables import Tables, pairs_table, plain_table, rows_table, spaced, text_line
+from codesign.report.tables import Tables, pairs_table, plain_table, rows_table, spaced
 
 _COUNTS = {
     "operations": ("ops", "op"),
@@ -80,7 +80,7 @@ def forecast_tables(report: ForecastAnswer, width: int) -> Tables:
         )
         words = "Compute over memory time of the prefill; above 1 compute decides"
         sections.append(plain_table(words, columns, columns, cells))
-    return spaced(*sections, [text_line(f"Note: {note}") for note in report.notes])
+    return spaced(*sections, [f"Note: {note}" for note in report.notes])
 
 
 def _count(value: float | None, unit: str) -> str:

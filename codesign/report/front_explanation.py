@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
+from rich.text import Text
 
 from codesign.base.columns import BoolArray, Fields, FloatArray, IntArray, StringTuple, Value
 from codesign.base.records import frozen
@@ -25,7 +26,7 @@ from codesign.report.labels import (
     unit_text,
 )
 from codesign.report.result_tables import design_words
-from codesign.report.tables import Tables, spaced, text_line
+from codesign.report.tables import Tables, spaced
 from codesign.report.text_table import TextTable
 from codesign.search.pareto import nearly_matches
 from codesign.search.problem import cost_column
@@ -102,10 +103,10 @@ def tables(explanation: FrontExplanation, name: str, reading: Fields) -> Tables:
     headline = _headline(explanation, name, reading)
     rendered: list[Tables] = []
     for section in sections(explanation):
-        lines = (text_line(f"- {line}") for line in section.lines)
-        rendered.append([text_line(section.title, "bold"), *lines])
+        lines = (f"- {line}" for line in section.lines)
+        rendered.append([Text(section.title, "bold"), *lines])
         rendered += [table.terminal_table_and_note() for table in section.tables]
-    return spaced(text_line(headline, "bold"), *rendered, text_line(_effort(explanation)))
+    return spaced(Text(headline, "bold"), *rendered, _effort(explanation))
 
 
 def markdown(explanation: FrontExplanation, name: str, reading: Fields) -> str:

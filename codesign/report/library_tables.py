@@ -15,7 +15,7 @@ from codesign.models.memtech import MemoryTechnology
 from codesign.models.workload.reuse import ReuseSummary
 from codesign.models.workload.traces import Trace
 from codesign.report.labels import BETTER, design_words, format_setting, format_value, unit_text
-from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced, text_line
+from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced
 from codesign.space import DesignSpace
 from codesign.space.parameters import Parameter
 from codesign.space.pool_records import LINK_PARAMETERS
@@ -87,8 +87,8 @@ def technology_tables(technology: MemoryTechnology) -> Tables:
                 if technology.family
                 else "."
             )
-        rendered.append(text_line(edge))
-    return rendered + ([text_line(technology.note.strip())] if technology.note.strip() else [])
+        rendered.append(edge)
+    return rendered + ([technology.note.strip()] if technology.note.strip() else [])
 
 
 def spaces_table(spaces: Mapping[str, DesignSpace]) -> Table:
@@ -114,7 +114,7 @@ def space_tables(space: DesignSpace) -> Tables:
     facts = {"file": space.source, "designs": f"{size_text(space)} that keep every constraint"}
     rendered: Tables = [pairs_table(space.name, facts)]
     if space.description.strip():
-        rendered.append(text_line(space.description.strip() + "\n"))
+        rendered.append(space.description.strip() + "\n")
     conditions = ([constraint.text] for constraint in space.constraints)
     designs = zip(space.designs, design_words(space, space.designs.values()), strict=True)
     rows = ((", ".join(component.names), f"{component.size:,}") for component in space.components)
@@ -149,9 +149,7 @@ def space_tables(space: DesignSpace) -> Tables:
         components_table,
         plain_table("Named designs", ["name", "design"], rows=designs),
     ]
-    return rendered + [
-        line for table in tables if table.row_count for line in (table, text_line(""))
-    ]
+    return rendered + [line for table in tables if table.row_count for line in (table, "")]
 
 
 def _values_text(parameter: Parameter) -> str:
@@ -206,7 +204,7 @@ def device_tables(device: DeviceAnswer) -> Tables:
     notes = ["The figures are announced ones."] if device.is_announced else []
     notes += [device.note.strip()] if device.note.strip() else []
     notes += [*device.rent, *device.expected_errors]
-    return rendered + [text_line(note) for note in notes]
+    return [*rendered, *notes]
 
 
 def models_table(models: Sequence[ModelAnswer]) -> Table:
@@ -247,9 +245,9 @@ def model_tables(model: ModelAnswer) -> Tables:
     rendered = plain_table("Parameters by part", ["part", "parameters"], ["parameters"], rows)
     tables = spaced(pairs_table(model.name, facts), rendered)
     if model.counted:
-        tables.append(text_line(f"Counted: {model.counted}"))
-    tables += [text_line(f"Note: {note}") for note in model.notes]
-    return tables + [text_line(f"Source: {source}") for source in model.sources]
+        tables.append(f"Counted: {model.counted}")
+    tables += [f"Note: {note}" for note in model.notes]
+    return tables + [f"Source: {source}" for source in model.sources]
 
 
 def traces_table(traces: Mapping[str, Trace]) -> Table:

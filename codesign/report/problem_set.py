@@ -8,7 +8,7 @@ from rich.table import Table
 
 from codesign.base.columns import FloatArray
 from codesign.report.labels import format_setting, format_value
-from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced, text_line
+from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced
 from codesign.search.problems.problem_records import ProblemRecord
 from codesign.search.problems.public_problem import Evaluated, PublicProblem, counts_to_show
 
@@ -58,7 +58,7 @@ def problem_tables(problem: PublicProblem) -> Tables:
         rows.append((name, f"{', '.join(listed)} ({len(texts)})"))
     table = plain_table("Parameters", ["name", "values"], rows=rows)
     description = problem.definition.definition.description
-    return spaced([pairs_table(record.label, facts), text_line(description)], table)
+    return spaced([pairs_table(record.label, facts), description], table)
 
 
 def evaluation_tables(problem: PublicProblem, evaluated: Evaluated) -> Tables:

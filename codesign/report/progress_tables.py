@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from codesign.base.columns import Fields
 from codesign.base.text import one_line
 from codesign.report.labels import evaluator_words
-from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced, text_line
+from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced
 from codesign.search.campaign import CampaignStatus
 from codesign.search.campaign.manifest import FileVerdict
 
@@ -56,7 +56,7 @@ def campaigns_tables(campaigns: Sequence[CampaignStatus], n_hidden: int = 0) -> 
     )
     columns = ["name", "runs", "evaluated", "state"]
     table = plain_table("Campaigns", columns, columns[1:3], rows)
-    problems = [text_line(campaign.problem) for campaign in campaigns if campaign.problem]
+    problems = [campaign.problem for campaign in campaigns if campaign.problem]
     if n_hidden:
         table.caption = f"{n_hidden} problems of comparisons not shown: --all"
     return [table, *problems]

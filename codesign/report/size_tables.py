@@ -26,7 +26,6 @@ from codesign.report.tables import (
     record_table,
     rows_table,
     spaced,
-    text_line,
 )
 
 _MOST_DEPLOYMENTS = 12
@@ -48,9 +47,7 @@ def fleet_tables(answer: SizeAnswer, question: StringMap) -> Tables:
     entries, n_more = every[:_MOST_DEPLOYMENTS], len(every) - _MOST_DEPLOYMENTS
     needed = answer.requirements
     assert needed is not None
-    launch = [
-        text_line(line) for name, lines in (answer.launch or {}).items() for line in ("", *lines)
-    ]
+    launch = [line for name, lines in (answer.launch or {}).items() for line in ("", *lines)]
     titles = _titles(entries)
     rows = [{"title": title, **vars(x)} for title, x in zip(titles, entries, strict=True)]
     fields = (
@@ -75,7 +72,7 @@ def fleet_tables(answer: SizeAnswer, question: StringMap) -> Tables:
     )
     return spaced(
         pairs_table(answer.model, question),
-        text_line(_verdict(entries)),
+        _verdict(entries),
         table,
         rates,
         plain_table("Pools", ["deployment", "instances"], (), pools),
@@ -91,8 +88,8 @@ def fleet_tables(answer: SizeAnswer, question: StringMap) -> Tables:
                 f"{format_engineering(needed.kv_bytes, 'B')} KV cache)",
             },
         ),
-        [text_line(f"{n_more} more deployments with --json")] if n_more > 0 else [],
-        [text_line(f"Note: {note}") for note in answer.notes],
+        [f"{n_more} more deployments with --json"] if n_more > 0 else [],
+        [f"Note: {note}" for note in answer.notes],
         launch,
     )
 
@@ -114,7 +111,7 @@ def session_tables(answer: SizeAnswer, session: str) -> Tables:
         rate = entry.rate
         if rate is None:
             table.add_row(entry.device, caches, "", *["–"] * len(numbers))
-            problems.append(text_line(f"{entry.device}, caches {caches}: {entry.problem}"))
+            problems.append(f"{entry.device}, caches {caches}: {entry.problem}")
             continue
         table.add_row(
             entry.device,
@@ -130,7 +127,7 @@ def session_tables(answer: SizeAnswer, session: str) -> Tables:
             format_engineering(rate.time_per_output_token_s, "s", 3),
         )
     hours = [
-        text_line(f"{entry.device}, machines at each rate: {', '.join(map(str, entry.machines))}")
+        f"{entry.device}, machines at each rate: {', '.join(map(str, entry.machines))}"
         for entry in answer.sessions or ()
         if len(rates) > 1 and entry.machines
     ]
@@ -138,7 +135,7 @@ def session_tables(answer: SizeAnswer, session: str) -> Tables:
         pairs_table(answer.model, words),
         table,
         [*problems, *hours],
-        [text_line(f"Note: {note}") for note in answer.notes],
+        [f"Note: {note}" for note in answer.notes],
     )
 
 
@@ -261,7 +258,7 @@ def instance_tables(answer: SizeAnswer, width: int) -> Tables:
         else [],
         rows_table("Operators and messages", instance.operators, width, _FIRST),
         rows_table("Memories of one device", instance.levels, width),
-        [text_line(f"Note: {note}") for note in instance.notes],
+        [f"Note: {note}" for note in instance.notes],
     )
 
 

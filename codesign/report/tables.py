@@ -9,7 +9,6 @@ from typing import Any
 from rich import box
 from rich.console import RenderableType
 from rich.table import Column, Table
-from rich.text import Text
 
 from codesign.base.columns import FieldRows, Fields, StringList, StringPair, Strings, StringTuple
 from codesign.base.metrics import ALL_METRICS
@@ -85,21 +84,14 @@ def pairs_table(title: str, pairs: Fields) -> Table:
     return table
 
 
-def text_line(text: str, style: str = "") -> Text:
-    """A paragraph, wrapped at words."""
-    return Text(text, style=style)
-
-
 def spaced(*parts: RenderableType | Sequence[RenderableType]) -> Tables:
     """Parts with a blank line between them; lines in a list are one part, an empty list is none.
 
-    >>> [str(line) for line in spaced("a", [], ["b", "c"])]
+    >>> spaced("a", [], ["b", "c"])
     ['a', '', 'b', 'c']
     """
     lists = [section if isinstance(section, list) else [section] for section in parts]
-    return [
-        line for section_lines in lists if section_lines for line in (text_line(""), *section_lines)
-    ][1:]
+    return [line for section_lines in lists if section_lines for line in ("", *section_lines)][1:]
 
 
 def unit_and_title(name: str) -> StringPair:

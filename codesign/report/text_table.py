@@ -13,7 +13,7 @@ from codesign.base.columns import StringList, Strings
 from codesign.base.files import write_text
 from codesign.base.records import frozen
 from codesign.base.text import markdown_table
-from codesign.report.tables import Tables, let_break, plain_table, text_line
+from codesign.report.tables import Tables, let_break, plain_table
 
 _LATEX = {
     "\\": r"\textbackslash{}", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "$": r"\$",
@@ -71,7 +71,7 @@ class TextTable:
 
     def terminal_table_and_note(self) -> Tables:
         """Table for a terminal with the note, which may be empty, in lines below."""
-        return [self.terminal_table(), text_line(self.note)]
+        return [self.terminal_table(), self.note]
 
     def markdown_table(self) -> str:
         """Markdown table without title, note and alignment."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
-
-from rich.console import RenderableType
+from collections.abc import Callable
 
 from codesign.answers.uncertainty import DISTRIBUTION
 from codesign.base.metrics import Metric
@@ -30,7 +28,6 @@ from codesign.report.tables import (
     plain_table,
     record_table,
     spaced,
-    text_line,
 )
 from codesign.search.campaign import Results
 
@@ -68,8 +65,8 @@ def design_tables(uncertainty: DesignUncertainty, evaluated: EvaluatedDesign) ->
         intervals.caption = f"–: {NO_RANGE}; the metric depends on no number with a range."
     share = _percent(uncertainty.feasible_share)
     limits = f"Note: The design keeps every limit in {share} of the draws."
-    lines = [*_notes(uncertainty), text_line(limits)]
-    return [text_line(""), *spaced(intervals, [tornado] if has_tornado else [], lines)]
+    lines = [_note(uncertainty), limits]
+    return ["", *spaced(intervals, [tornado] if has_tornado else [], lines)]
 
 
 def _scaled_to_unit(typical: float, metric: Metric) -> tuple[str, Callable[[float], str]]:
@@ -83,9 +80,9 @@ def _scaled_to_unit(typical: float, metric: Metric) -> tuple[str, Callable[[floa
     return f"{metric_title(metric)} {unit}", lambda value: format_value(value / scale)
 
 
-def _notes(analysis: DesignUncertainty | RobustFront) -> Iterator[RenderableType]:
+def _note(analysis: DesignUncertainty | RobustFront) -> str:
     count = f"{analysis.samples:,} draws, seed {analysis.seed}, of {len(analysis.numbers)} numbers"
-    yield text_line(f"Note: {count}: {DISTRIBUTION}.")
+    return f"Note: {count}: {DISTRIBUTION}."
 
 
 def _percent(share: float | None) -> str:
@@ -136,5 +133,4 @@ def front_tables(robust_front: RobustFront, results: Results, limit: int | None 
         f"ranges{numbers}. This includes the worst end of every number for each limit (at worst)"
         f"{limits}."
     )
-    last = map(text_line, (compared, safe))
-    return [text_line(""), *spaced(table, [*_notes(robust_front), *last])]
+    return ["", *spaced(table, [_note(robust_front), compared, safe])]

@@ -9,6 +9,7 @@ from dataclasses import field
 import numpy as np
 from rich.console import Console, RenderableType
 from rich.table import Table
+from rich.text import Text
 
 from codesign.answers.campaigns import WatchAnswer
 from codesign.base.columns import Fields, FloatArray
@@ -16,7 +17,7 @@ from codesign.base.records import frozen
 from codesign.insight.summary import convergence, optimizer_names
 from codesign.report.front_lines import front_lines
 from codesign.report.labels import describe_time, evaluator_words, format_value
-from codesign.report.tables import Tables, record_table, text_line
+from codesign.report.tables import Tables, record_table
 from codesign.search.campaign import CampaignStatus, Results
 from codesign.search.campaign.store import BatchTiming
 
@@ -96,15 +97,15 @@ def frame_tables(frame: Frame, console: Console | None = None) -> Tables:
         console: Where it is shown; what does not fit its height is left out, of the runs first
             those that have ended. All runs and a few designs if None.
     """
-    sections: Tables = [text_line(facts_line(frame), "bold"), text_line("")]
+    sections: Tables = [Text(facts_line(frame), "bold"), ""]
     is_narrow = console is not None and console.width < WHOLE_WIDTH
     if frame.results is not None and len(frame.results):
-        sections += [_hypervolume_table(frame.results, is_narrow), text_line("")]
+        sections += [_hypervolume_table(frame.results, is_narrow), ""]
     if console is None:
         return [
             *sections,
             _runs_table(frame),
-            text_line(""),
+            "",
             _front(frame, _FRONT_DESIGNS, _USUAL_WIDTH),
         ]
     # One line for the cursor, a blank one between runs and front, one of the front at least.
@@ -112,7 +113,7 @@ def frame_tables(frame: Frame, console: Console | None = None) -> Tables:
     runs = _fitting(
         console, room, len(frame.status.runs), lambda n: _runs_table(frame, n, is_narrow)
     )
-    sections += [runs, text_line("")]
+    sections += [runs, ""]
     room = console.height - 1 - _n_lines(console, sections)
     return [
         *sections,
@@ -144,7 +145,7 @@ def _front(frame: Frame, most: int, width: int = _USUAL_WIDTH) -> RenderableType
     n_found = 0 if frame.results is None else len(frame.results.front())
     if n_found and most and frame.results is not None:
         return front_lines(frame.results, width, most)
-    return text_line(f"{n_found:,} designs on the front" if n_found else "no feasible design yet")
+    return f"{n_found:,} designs on the front" if n_found else "no feasible design yet"
 
 
 def facts_line(frame: Frame) -> str:

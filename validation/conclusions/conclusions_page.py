@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from codesign.base.columns import StringMap
 from codesign.report.labels import format_value
-from codesign.report.tables import text_line
 from codesign.report.text_table import TextTable
 from validation.conclusions.answer import Answer
 from validation.conclusions.claims import Claim, Measure
@@ -55,7 +54,7 @@ def terminal_tables(answers: Sequence[Answer], with_details: bool) -> Iterator[R
         sections += (_answer_table(answer), *_facts(answer))
     for section in sections:
         if isinstance(section, str):
-            yield text_line(section.replace("`", ""))
+            yield section.replace("`", "")
         else:
             rows = [[cell.replace("`", "") for cell in row] for row in section.rows]
             yield replace(section, rows=rows).terminal_table()

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from codesign.base.columns import FieldRows, StringMap
 from codesign.base.files import write_text
-from codesign.report.tables import text_line
 from codesign.report.text_table import TextTable
 from validation.findings import Finding, Part, keyed_table
 from validation.studies.study import Study
@@ -66,7 +65,7 @@ _MOST_FILED_ROWS = 10_000
 
 def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]:
     """A study for the terminal: rows (the largest errors, if there are many), summary, targets."""
-    sections: list[RenderableType] = [text_line(study.question)]
+    sections: list[RenderableType] = [study.question]
     rows = sorted(study.rows, key=lambda row: -abs(row.get("error") or 0.0))[:n_rows]
     if len(study.rows) <= n_rows:
         rows = list(study.rows)
@@ -80,9 +79,9 @@ def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]
     for note in study.notes:
         # Up to the first period after a lower-case word, which no abbreviation ends in.
         first, *_ = re.split(r"(?<=[a-z)\d]\.) (?=[A-Z])", " ".join(note.split()), maxsplit=1)
-        sections.append(text_line(f"Note: {first}"))
+        sections.append(f"Note: {first}")
     if study.notes:
-        sections.append(text_line("The notes in full: --json, or --write FILE."))
+        sections.append("The notes in full: --json, or --write FILE.")
     return sections
 
 

@@ -336,7 +336,7 @@ def bands_chart(picture: FrontPicture) -> Chart | None:
     for row, (title, texts) in enumerate(rows.items()):
         starts = [0, *(k for k in range(1, len(texts)) if texts[k] != texts[k - 1]), len(texts)]
         for place, (k, last) in enumerate(pairwise(starts)):
-            since = format_metric(float(costs[k]), metric, 3)
+            since = format_metric(costs[k], metric, 3)
             marks.append(Box(
                 (float(edges[k]), float(edges[last])), (row - 0.42, row + 0.42), "accent",
                 (0.16, 0.32)[place % 2], label=texts[k], edge="paper", id=int(places[k]),

@@ -16,18 +16,17 @@ from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
 from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
     evaluator_words,
-    format_metric,
     format_setting,
     metric_title,
     setting_words,
     spoken_design,
 )
-from codesign.report.recommended import recommendation_words
+from codesign.report.recommended import objective_words, recommendation_words
 from codesign.report.tables import plain_table, spaced
 
 if TYPE_CHECKING:
     from codesign.answers.decisions import ChangeEntry
-    from codesign.base.columns import FloatArray, Value
+    from codesign.base.columns import Value
     from codesign.insight.decisions.breakeven import Breakeven, ValueFront
     from codesign.insight.decisions.decide import DecidedDesign, Flip
     from codesign.insight.decisions.memory_kinds import KindRegret
@@ -152,8 +151,8 @@ def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> Tables:
                 _moved(problem, first, design) if first else spoken_design(problem.space, design)
             )
             first = first or design
-            words = f"{_objectives(problem, without.objectives)}: {words or 'the same'}"
-            best = _objectives(problem, without.best).split(", ")
+            words = f"{objective_words(problem, without.objectives)}: {words or 'the same'}"
+            best = objective_words(problem, without.best).split(", ")
         name, regret = "nothing", "–"
         if without.memory_kind:
             name, regret = without.memory_kind, f"{100 * without.regret:.3g} %"
@@ -177,7 +176,7 @@ def breakeven_tables(result: Breakeven, name: str, seconds: float) -> Tables:
         example = "–"
         if nearest is not None and (design := ends[nearest].design):
             example = (
-                f"{_amount(result, nearest)}: {_objectives(problem, ends[nearest].objectives)} "
+                f"{_amount(result, nearest)}: {objective_words(problem, ends[nearest].objectives)} "
             )
             example += f"({spoken_design(problem.space, design)})"
         table.add_row(reach.goal, " and ".join(words) or "at no value", example)
@@ -260,7 +259,7 @@ def _value(name: str, values: Sequence[Value]) -> str:
 def _flip_words(problem: Problem, flip: Flip, design: ValueMap) -> str:
     words = " and ".join(change_words(x.number, x.value) for x in flip.changes)
     (rival,) = problem.space.decode(flip.row[None, :])
-    theirs, ours = (_objectives(problem, values) for values in (flip.objectives, flip.beaten))
+    theirs, ours = (objective_words(problem, values) for values in (flip.objectives, flip.beaten))
     return f"{words}: {theirs} against {ours}, with {_moved(problem, design, rival)}"
 
 
@@ -279,14 +278,6 @@ def change_words(number: RangedNumber | ChangeEntry, changed: float) -> str:
     return (
         f"{number_title(number)} {side} {number_text(number, changed)} "
         f"(typical {typical}, range {low} to {high})"
-    )
-
-
-def _objectives(problem: Problem, objectives: FloatArray) -> str:
-    values = problem.flipped(objectives).tolist()
-    return ", ".join(
-        format_metric(value, objective.metric, 4)
-        for value, objective in zip(values, problem.objectives, strict=True)
     )
 
 

@@ -234,7 +234,7 @@ def power_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
             continue
         watts = [np.nan if value is None else float(value) for value in values]
         words = [format_value(value, "W", 3) for value in values]
-        sums.append(f"{format_value(float(np.nansum(watts)), 'W', 3)} {name}")
+        sums.append(f"{format_value(np.nansum(watts), 'W', 3)} {name}")
         marks.append(Bars(
             places + shift, watts, height=0.36, hue="blue", hatch=hatch, opacity=opacity, name=name,
             texts=[f"{row_title(r)}: {w} {name}" for r, w in zip(rows, words, strict=True)],
@@ -303,7 +303,7 @@ def swing_chart(metric: Metric, value: float, swings: Sequence[Swing]) -> Chart:
     for values, (end, hue, hatch) in zip(ends.T, looks, strict=True):
         words = f"at the {end} end of its range"
         texts = [
-            f"{name} {words}: {format_metric(float(v), metric)}"
+            f"{name} {words}: {format_metric(v, metric)}"
             for name, v in zip(names, values, strict=True)
         ]
         marks.append(

@@ -172,7 +172,7 @@ def _binding(explanation: FrontExplanation) -> Section:
     metrics = problem.objective_metrics
     natural = problem.flipped(explanation.front.objectives[explanation.kept])
     rows = [
-        (*(format_metric(float(x), m) for x, m in zip(point, metrics, strict=True)),
+        (*(format_metric(x, m) for x, m in zip(point, metrics, strict=True)),
          binding_words(shares))
         for point, shares in zip(natural, explanation.binding, strict=True)
     ]  # fmt: skip
@@ -253,7 +253,7 @@ class _Words:
     def values(self, objectives: FloatArray) -> str:
         """Objectives in their units."""
         return ", ".join(
-            f"{title} {format_metric(float(value), metric)}"
+            f"{title} {format_metric(value, metric)}"
             for title, value, metric in zip(
                 self.titles, self.explanation.problem.flipped(objectives), self.metrics, strict=True
             )

@@ -202,7 +202,7 @@ def gain_words(problem: Problem, best: FloatArray, end: RangeEnd, tolerance: flo
     gains = []
     for old, new, objective in zip(best, end.best, problem.objectives, strict=True):
         if old - new > tolerance * abs(old):
-            value = format_metric(float(objective.flipped(float(new))), objective.metric)
-            before = format_metric(float(objective.flipped(float(old))), objective.metric)
+            value = format_metric(objective.flipped(float(new)), objective.metric)
+            before = format_metric(objective.flipped(float(old)), objective.metric)
             gains.append(f"{metric_title(objective.metric)} {value} instead of {before}")
     return f"gives at best {', '.join(gains)}" if gains else ""

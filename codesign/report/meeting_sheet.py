@@ -235,7 +235,7 @@ def _alternatives(
             continue
         values = ", ".join(
             f"{metric_title(metric)} "
-            f"{format_metric(float(results.metrics[metric.name][pick['position']]), metric, 3)}"
+            f"{format_metric(results.metrics[metric.name][pick['position']], metric, 3)}"
             for metric in metrics
         )
         hue = palette.PICKS.get(pick["key"], "blue")

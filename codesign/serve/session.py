@@ -179,7 +179,7 @@ class Session:
             "figures": [
                 {
                     "title": metric_title(metric_of(name, metrics_by_name)),
-                    "text": format_metric(float(metrics[name]), metric_of(name, metrics_by_name)),
+                    "text": format_metric(metrics[name], metric_of(name, metrics_by_name)),
                     "value": float(metrics[name]),
                     "sense": axes[name].sense if name in axes else "",
                 }
@@ -278,7 +278,7 @@ def _place_chart(front: FrontPoints, axes: Sequence[Objective], space: DesignSpa
     texts = [
         f"front {number + 1}\n{text}\n"
         + "\n".join(
-            f"{metric_title(neighbor.metric)}: {format_metric(float(values[k]), neighbor.metric)}"
+            f"{metric_title(neighbor.metric)}: {format_metric(values[k], neighbor.metric)}"
             for neighbor, values in (y, x)
         )
         for k, (number, text) in enumerate(zip(places.tolist(), words, strict=True))

@@ -302,8 +302,7 @@ def write_markdown(results: Results, path: Path, scope: Scope = "front") -> Path
             numbers, positions, _words(results, positions), strict=True
         ):
             values = [
-                format_metric(float(results.metrics[metric.name][position]), metric)
-                for metric in metrics
+                format_metric(results.metrics[metric.name][position], metric) for metric in metrics
             ]
             run = results.runs[int(results.run_index[position])]
             origin = f"{run.optimizer}, seed {run.seed}, step {int(results.step[position])}"

@@ -51,7 +51,7 @@ def interval_words(evaluated: EvaluatedDesign) -> StringDict:
     words = {}
     for name, value in evaluated.metrics.items():
         metric = metric_of(name, evaluated.known_metrics)
-        ends = [format_metric(float(end), metric) for end in intervals.get(name, ())]
+        ends = [format_metric(end, metric) for end in intervals.get(name, ())]
         words[name] = " to ".join(ends) or (NO_RANGE if np.isfinite(value) else "–")
     return words
 

@@ -218,7 +218,7 @@ def answer_html(
     position = first["position"]
     names = [
         name for name in document["figures"]
-        if format_metric(float(results.metrics[name][position]), _metric(results, name)) != "–"
+        if format_metric(results.metrics[name][position], _metric(results, name)) != "–"
         and results.metrics[name][position] != 0
     ][:_MOST_FIGURES]  # fmt: skip
     cells = []

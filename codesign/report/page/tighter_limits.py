@@ -205,7 +205,7 @@ def _stored_answers(
             "values": dict(zip(results.problem.objective_names, drawn.T, strict=True)),
             "titles": [metric_title(metric) for metric in metrics],
             "texts": [
-                [format_metric(float(v), m, 3) for v in column]
+                [format_metric(v, m, 3) for v in column]
                 for column, m in zip(values.T, metrics, strict=True)
             ],
             "commands": [
@@ -311,7 +311,7 @@ class _Answers:
         old, new = (int(x[self.points[x, column].argmin()]) for x in (np.array(stated), front))
         count = f"The front has {len(front):,} points, {len(stated):,} with the stated limits."
         values = [
-            format_metric(float(objectives[column].flipped(float(self.points[i, column]))), metric)
+            format_metric(objectives[column].flipped(float(self.points[i, column])), metric)
             for i in (old, new)
         ]
         title = metric_title(metric)

@@ -82,7 +82,7 @@ class Results:
         """The front in a notebook: a figure, and the objectives of its designs."""
         metrics = self.problem.objective_metrics
         rows = (
-            [metric_text(float(self.metrics[metric.name][position]), metric) for metric in metrics]
+            [metric_text(self.metrics[metric.name][position], metric) for metric in metrics]
             for position in self.front().tolist()
         )
         title = f"{self.definition.name}: {self.front_words}"

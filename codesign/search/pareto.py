@@ -56,7 +56,7 @@ def nearly_matches(values: FloatArray, others: FloatArray, tolerance: float) -> 
     array([ True,  True, False])
     """
     slack = tolerance * np.minimum(np.abs(values), np.abs(others))
-    return np.asarray(values - others <= slack)
+    return values - others <= slack
 
 
 def fold(objectives: FloatArray, cost: int, tolerance: float = TOLERANCE) -> IntArray:

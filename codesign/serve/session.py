@@ -273,7 +273,7 @@ def _place_chart(front: FrontPoints, axes: Sequence[Objective], space: DesignSpa
     )
     if len(axes) < 2 or not len(places):
         return None
-    y, x = ((axes[k], np.asarray(axes[k].flipped(front.objectives[places, k]))) for k in (0, -1))
+    y, x = ((axes[k], axes[k].flipped(front.objectives[places, k])) for k in (0, -1))
     words = spoken_designs(space, space.decode(front.rows[places]))
     texts = [
         f"front {number + 1}\n{text}\n"

@@ -245,4 +245,4 @@ class SameValue(Combination):
     def combine(self, *operands: FloatArray) -> FloatArray:
         first, second = operands
         translated = np.asarray(self.translation, np.float64)[second.astype(np.int64)]
-        return verdict(np.equal(first, translated))
+        return verdict(first == translated)

@@ -33,7 +33,7 @@ from codesign.space.features import Feature, features_of, groups_of
 from codesign.space.moves import neighbors
 from codesign.space.parameters import Parameter
 from codesign.space.pools import LinkEnds, Pool
-from codesign.space.structure import Derived, SpaceConstraint, Structure
+from codesign.space.structure import SpaceConstraint, Structure
 
 _MOST_SPREAD = 1 << 16
 """Designs from which the range of a derived quantity is read."""
@@ -103,11 +103,6 @@ class DesignSpace:
         """Constraints that every design meets."""
         return self.structure.constraints
 
-    @property
-    def derived_quantities(self) -> tuple[Derived, ...]:
-        """The named quantities of the file."""
-        return tuple(self.structure.derived.values())
-
     def provenance(self) -> JsonObject:
         """The resolved definition as plain JSON values: all that the designs depend on."""
         return dict(self._definition)
@@ -174,7 +169,7 @@ class DesignSpace:
             InputError: A number outside.
         """
         dtype = np.int64 if self.size < _INT64 else object
-        numbers = np.atleast_1d(np.asarray(indices))
+        numbers = np.atleast_1d(indices)
         if ((numbers < 0) | (numbers >= self.size)).any():
             raise InputError(f"design numbers of {self.name} go from 0 to {self.size - 1:,}")
         numbers = numbers.astype(dtype)

@@ -173,7 +173,7 @@ def derived_ranges(space: DesignSpace, rows: IntArray) -> list[DerivedRange]:
     values = space.derived(rows)
     return [
         DerivedRange(x.name, x.unit, float(values[x.name].min()), float(values[x.name].max()))
-        for x in space.derived_quantities
+        for x in space.structure.derived.values()
     ]
 
 

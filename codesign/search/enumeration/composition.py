@@ -283,7 +283,12 @@ def _joining_place(space: DesignSpace) -> str:
 
 
 class SystemSearch:
-    """The search of all systems of the pools' fronts."""
+    """The search of all systems of the pools' fronts.
+
+    Attributes:
+        limits: Limits on metrics of systems that the pools do not settle.
+        n_shared: Settings of machines and links.
+    """
 
     def __init__(self, problem: Problem, pools: Sequence[PoolFront], shared: IntArray) -> None:
         self._problem = problem
@@ -294,7 +299,7 @@ class SystemSearch:
             problem.space.names[column]: columns[problem.space.names[column]].lookup(float)
             for column in _shared_columns(problem.space).tolist()
         }
-        self._n_shared = len(shared)
+        self.n_shared = len(shared)
         self._depth = max(pool.depth for pool in pools)
         self._ideals = [
             [pool.ideals(min(depth, pool.depth)) for pool in pools]
@@ -303,22 +308,12 @@ class SystemSearch:
         self._starts = [boundaries(len(pool.values), pool.depth) for pool in pools]
         self._evaluator = _checked(problem)
         limits = [constraint for constraint in problem.constraints if constraint.is_limit]
-        self._limits = [
+        self.limits = [
             limit for limit in limits if not limit.expression.names <= self._evaluator.kept_by_pools
         ]
         self._archive = Archive(len(problem.objectives))
         self._incumbents = np.empty((0, len(problem.objectives)))
         self._n_evaluated = 0
-
-    @property
-    def limits(self) -> Sequence[Constraint]:
-        """Limits on metrics of systems that the pools do not settle."""
-        return self._limits
-
-    @property
-    def n_shared(self) -> int:
-        """Settings of machines and links."""
-        return self._n_shared
 
     def setting_words(self, setting: int) -> str:
         """Numbers of machines, and what of the links is chosen."""
@@ -336,7 +331,7 @@ class SystemSearch:
             front = np.concatenate([front, objectives[feasible]])
             front = front[non_dominated(front)]
         self._incumbents = front[np.lexsort(front.T[::-1])]
-        shared = np.arange(self._n_shared)
+        shared = np.arange(self.n_shared)
         self._descend(0, shared, [np.zeros(len(shared), np.int64) for _ in self._pools])
         return self._archive, self._n_evaluated
 
@@ -346,7 +341,7 @@ class SystemSearch:
             np.unique(np.linspace(0, len(pool.values) - 1, _FIRST).astype(np.int64))
             for pool in self._pools
         ]
-        grids = np.meshgrid(np.arange(self._n_shared), *picks, indexing="ij")
+        grids = np.meshgrid(np.arange(self.n_shared), *picks, indexing="ij")
         shared, *starts_of_pools = (grid.ravel() for grid in grids)
         for start in range(0, len(shared), _CHUNK):
             chunk = slice(start, start + _CHUNK)
@@ -380,11 +375,11 @@ class SystemSearch:
 
     def limited(self, shared: IntArray, values: Sequence[FloatArray]) -> tuple[Arrays, ArrayDict]:
         """(n,) limited metrics by name, and relative excess by limit."""
-        names = sorted({name for limit in self._limits for name in limit.expression.names})
+        names = sorted({name for limit in self.limits for name in limit.expression.names})
         metrics = self._composed(shared, values, names)
         excess = {
             limit.text: np.broadcast_to(limit.expression.violation(metrics), len(shared))
-            for limit in self._limits
+            for limit in self.limits
         }
         return metrics, excess
 
@@ -420,7 +415,7 @@ class SystemSearch:
         table = np.column_stack(objectives)
         # A system that does not keep up with its arrivals waits for ever.
         feasible = np.asarray(np.isfinite(table).all(axis=1))
-        for limit in self._limits:
+        for limit in self.limits:
             feasible &= limit.expression.violation(metrics) <= 0
         return table, feasible
 
@@ -477,7 +472,7 @@ class SystemSearch:
 
     def rows_of(self, numbers: IntArray) -> IntArray:
         """(n, d) systems by their numbers."""
-        sizes = (self._n_shared, *(len(pool.values) for pool in self._pools))
+        sizes = (self.n_shared, *(len(pool.values) for pool in self._pools))
         settings, *places = np.unravel_index(numbers, sizes)
         rows = self._settings[settings]
         for pool, place in zip(self._pools, places, strict=True):

@@ -106,7 +106,7 @@ class Scale:
         beyond = np.minimum(np.maximum(compressed - self.knee, 0.0) / self.width, _LARGEST_EXPONENT)
         raw = np.minimum(compressed, self.knee) + self.width * np.expm1(beyond)
         if not self.sign:
-            return np.asarray(raw)
+            return raw
         return self.sign * np.exp(np.minimum(self.sign * raw, _LARGEST_EXPONENT))
 
     def expected_shortfall(
@@ -178,7 +178,7 @@ def _positive_shortfall(center: FloatArray, spread: FloatArray, bound: Floats) -
     """For ``y = exp(z)``: a put with strike ``bound``."""
     gap = (np.log(np.maximum(bound, _TINY)) - center) / spread
     value = bound * ndtr(gap) - _mean_of_exponential(center, spread) * ndtr(gap - spread)
-    return np.asarray(np.where(np.greater(bound, 0.0), np.maximum(value, 0.0), 0.0))
+    return np.where(bound > 0.0, np.maximum(value, 0.0), 0.0)
 
 
 def _negative_shortfall(center: FloatArray, spread: FloatArray, bound: Floats) -> FloatArray:
@@ -186,7 +186,7 @@ def _negative_shortfall(center: FloatArray, spread: FloatArray, bound: Floats) -
     mean = _mean_of_exponential(-center, spread)
     gap = (-center - np.log(np.maximum(np.negative(bound), _TINY))) / spread
     value = mean * ndtr(gap + spread) + bound * ndtr(gap)
-    return np.where(np.less(bound, 0.0), np.maximum(value, 0.0), bound + mean)
+    return np.where(bound < 0.0, np.maximum(value, 0.0), bound + mean)
 
 
 def _mean_of_exponential(center: FloatArray, spread: FloatArray) -> FloatArray:

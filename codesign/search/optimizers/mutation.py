@@ -38,7 +38,7 @@ def mutants(space: DesignSpace, parents: IntArray, n: int, rng: np.random.Genera
     uniform = rng.random((2, *rows.shape))
     sizes = np.maximum(n_codes - 1, 1).astype(np.float64) ** uniform[0]
     moved = np.clip(
-        rows + np.asarray(np.where(uniform[1] < 0.5, -1, 1) * sizes.round().astype(np.int64)),
+        rows + np.where(uniform[1] < 0.5, -1, 1) * sizes.round().astype(np.int64),
         first,
         first + n_codes - 1,
     )
@@ -49,7 +49,7 @@ def mutants(space: DesignSpace, parents: IntArray, n: int, rng: np.random.Genera
     ranks = order.argsort(axis=1).argsort(axis=1)
     return space.canonical(
         np.where(
-            np.asarray((ranks < rng.integers(1, _MOST_CHANGES + 1, size=(n, 1))) & can_change),
+            (ranks < rng.integers(1, _MOST_CHANGES + 1, size=(n, 1))) & can_change,
             moved,
             rows,
         )

@@ -175,7 +175,7 @@ def _inequality(
     rows[1 + len(levels) :] = np.random.default_rng(0).integers(levels, size=(_DRAWN, len(levels)))
     batch = structure.batch(rows)
     left, right = (operand.evaluate(batch) for operand in node.operands)
-    excess = np.asarray(left - right)
+    excess = left - right
     excess = np.broadcast_to(excess if node.operator == "<=" else -excess, len(rows))
     coefficients = excess[1 : 1 + len(levels)] - excess[0]
     if not np.allclose(rows @ coefficients, excess - excess[0], atol=1e-9):

@@ -390,12 +390,13 @@ class _Words:
     def _effect(self, price: Price, move: Move) -> str:
         if not move.n_points:
             return "no design is feasible"
-        if not self._matters(move):
-            return nothing_words(self.explanation.tolerance)
-        share = abs(move.change) / self.explanation.prices.hypervolume
-        more = "more" if move.change > 0 else "less"
-        words = f"{100 * share:.3g} % {more} hypervolume"
+        nothing = nothing_words(self.explanation.tolerance)
+        change, hypervolume = abs(move.change), self.explanation.prices.hypervolume
         moved = np.flatnonzero(self._is_moved(move))
+        if not len(moved) and change <= self.explanation.tolerance * hypervolume:
+            return nothing
+        more = "more" if move.change > 0 else "less"
+        words = f"{100 * change / hypervolume:.3g} % {more} hypervolume"
         if not len(moved):
             return words
         # Per unit of the limit, such as a dollar or a year.
@@ -406,15 +407,7 @@ class _Words:
             for j in moved.tolist()
         )
         exchange = self.exchange(self.explanation.front.objectives.min(axis=0), move.best)
-        slight = nothing_words(self.explanation.tolerance)
-        return f"at best {exchange.removesuffix(f': {slight}')} ({rates}), {words}"
-
-    def _matters(self, move: Move) -> bool:
-        """Whether the hypervolume or a best value differs by more than the tolerance."""
-        if not move.n_points:
-            return True
-        least = self.explanation.tolerance * self.explanation.prices.hypervolume
-        return bool(self._is_moved(move).any()) or abs(move.change) > least
+        return f"at best {exchange.removesuffix(f': {nothing}')} ({rates}), {words}"
 
     def _is_moved(self, move: Move) -> BoolArray:
         """(m,) whether the best value of an objective differs by more than the tolerance."""

@@ -472,12 +472,20 @@ _SETTING_UNITS = (
 
 OPERANDS = {"kv": "KV cache", "weight": "weights", "activation": "activations"}
 """Operands of a model in words."""
-_SETTING_TITLES = {
-    "pe_array": "matrix array", "vector_length": "vector lanes", "sram_dies": "SRAM dies or banks",
-    "n_devices": "devices", "topology": "memory tiers",
-    "sram_3d_layers": "stacked SRAM layers", "kv_format": "KV cache format",
-    "storage_priority": "nearest data", "bandwidth_priority": "bandwidth priority",
-}  # fmt: skip
+_SETTING_TITLES = dict(
+    row.split(maxsplit=1)
+    for row in """\
+pe_array matrix array
+vector_length vector lanes
+sram_dies SRAM dies or banks
+n_devices devices
+topology memory tiers
+sram_3d_layers stacked SRAM layers
+kv_format KV cache format
+storage_priority nearest data
+bandwidth_priority bandwidth priority
+""".splitlines()
+)
 _SETTING_VALUES = {
     "storage_priority": OPERANDS | {"equal": "spread evenly", "written": "what is written"},
     "dataflow": {"ws": "weight-stationary", "os": "output-stationary", "is": "input-stationary"},

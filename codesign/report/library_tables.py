@@ -182,12 +182,34 @@ def devices_table(devices: Mapping[str, Device]) -> Table:
 
 
 _DEVICE_UNITS = {
-    "bandwidth": "B/s", "capacity": "B", "cache": "B", "kernel_start": "s", "quantize_start": "s",
-    "clock": "Hz", "link_bandwidth": "B/s", "link_latency": "s", "network_bandwidth": "B/s",
-    "network_latency": "s", "slow_bandwidth": "B/s", "slow_capacity": "B", "power": "W",
-    "least_power": "W", "process_power": "", "stream_fraction": "", "step_latency": "s",
-    "n_cores": "", "burst_fraction": "", "sustained_fraction": "", "n_linked": "",
-}  # fmt: skip
+    name: unit
+    for name, _, unit in (
+        row.partition(" ")
+        for row in """\
+bandwidth B/s
+capacity B
+cache B
+kernel_start s
+quantize_start s
+clock Hz
+link_bandwidth B/s
+link_latency s
+network_bandwidth B/s
+network_latency s
+slow_bandwidth B/s
+slow_capacity B
+power W
+least_power W
+process_power
+stream_fraction
+step_latency s
+n_cores
+burst_fraction
+sustained_fraction
+n_linked
+""".splitlines()
+    )
+}
 
 
 def device_tables(device: DeviceAnswer) -> Tables:

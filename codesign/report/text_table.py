@@ -15,12 +15,27 @@ from codesign.base.records import frozen
 from codesign.base.text import markdown_table
 from codesign.report.tables import Tables, let_break, plain_table
 
-_LATEX = {
-    "\\": r"\textbackslash{}", "%": r"\%", "&": r"\&", "_": r"\_", "#": r"\#", "$": r"\$",
-    "{": r"\{", "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    "±": r"$\pm$", "–": "--", "†": r"$\dagger$", "‡": r"$\ddagger$",
-    "×": r"$\times$", "≤": r"$\leq$",
-}  # fmt: skip
+_LATEX = dict(
+    row.split()
+    for row in r"""
+\ \textbackslash{}
+% \%
+& \&
+_ \_
+# \#
+$ \$
+{ \{
+} \}
+~ \textasciitilde{}
+^ \textasciicircum{}
+± $\pm$
+– --
+† $\dagger$
+‡ $\ddagger$
+× $\times$
+≤ $\leq$
+""".strip().splitlines()
+)
 
 
 class BestCell(str):

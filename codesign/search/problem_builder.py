@@ -261,10 +261,10 @@ def absent_problems(
     except UnusableValueError as error:
         return list(located_error(error, space).problems)
     sources = {x.metric.name: x.sources for x in derived}
-    used = [(str(x), frozenset({x.metric.name})) for x in problem_objectives]
-    used += [(x.text, x.expression.names) for x in conditions]
+    used = [(x.where, str(x), frozenset({x.metric.name})) for x in problem_objectives]
+    used += [(x.where, x.text, x.expression.names) for x in conditions]
     return [
-        f"{text!r}: {name} has no value for some designs: {absent[name]}"
-        for text, names in used
+        f"{where}: {text!r}: {name} has no value for some designs: {absent[name]}"
+        for where, text, names in used
         for name in sorted(names.union(*(sources.get(x, ()) for x in names)) & absent.keys())
     ]

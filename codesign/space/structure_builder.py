@@ -1,7 +1,8 @@
 """Construction of a structure from the records of a space's file.
 
 Parameters come first, then what names them: the order of repeated parts, conditions, derived
-quantities, constraints. All problems of a stage are reported together.
+quantities, constraints. The problems of all parameters are reported together, and then those of
+all that names them.
 """
 
 from __future__ import annotations
@@ -53,16 +54,15 @@ class StructureBuilder:
     """Builds the structure of one space, stage by stage."""
 
     def __init__(self, document: Document, record: SpaceRecord, catalogs: Catalogs) -> None:
-        self.document = document
+        self.where = document.where
         self.record = record
         self.catalogs = catalogs
         self.drafts: dict[str, _Draft] = {}
         self.fixes: list[SpaceConstraint] = []
         self.symbols = Symbols()
         self.problems = ProblemList()
-
-    def where(self, *path: str | int) -> str:
-        return self.document.where(*path)
+        self.unread: set[str] = set()
+        """Derived quantities with mistakes: texts that name one are not checked."""
 
     # Parameters
 
@@ -158,11 +158,14 @@ class StructureBuilder:
         known_entries, broken = self.catalogs[catalog].entries, self.catalogs[catalog].broken
         where = self.where(*path, "values")
         names = [*known_entries, *broken] if record.values is None else record.values
+        problems = ProblemList()
         for name in names:
-            if isinstance(name, str) and name in broken:
-                raise broken[name]
-            if not isinstance(name, str) or name not in known_entries:
-                raise UnknownNameError(f"entry of {catalog}", name, known_entries, where)
+            with problems.caught():
+                if isinstance(name, str) and name in broken:
+                    raise broken[name]
+                if not isinstance(name, str) or name not in known_entries:
+                    raise UnknownNameError(f"entry of {catalog}", name, known_entries, where)
+        problems.raise_any()
         if record.kind not in (None, "categorical"):
             raise InputError(f"entries of a catalog are categorical, not {record.kind}", where)
         with mistakes_at(where):
@@ -178,7 +181,6 @@ class StructureBuilder:
                 check_known("parameter", name, self.drafts, here)
                 with mistakes_at(here):
                     self._fix(self.drafts[name], value)
-        self.problems.raise_any()
 
     def _fix(self, draft: _Draft, value: object) -> None:
         parameter = draft.parameter
@@ -198,7 +200,7 @@ class StructureBuilder:
     # What names the parameters
 
     def structure(self) -> Structure:
-        """The whole structure; raises all problems of a stage together."""
+        """The whole structure; raises the problems of all that names parameters together."""
         parameters = tuple(draft.parameter for draft in self.drafts.values())
         for column, parameter in enumerate(parameters):
             self.symbols.add_parameter(column, parameter)
@@ -228,15 +230,17 @@ class StructureBuilder:
             ]
         repeated_parts = self._parts(parameters)
         conditions = self._conditions(parameters)
-        self.problems.raise_any()
         structure = Structure(parameters, repeated_parts, conditions, (), {}, (), self.symbols)
-        structure = replace(structure, steps=tuple(self._steps(structure)))
+        with self.problems.caught():
+            structure = replace(structure, steps=tuple(self._steps(structure)))
         structure = replace(structure, derived=self._derived())
         structure = replace(structure, constraints=self._constraints(structure))
         self.problems.raise_any()
         return structure
 
     def _parse(self, text: str, where: str, aliases: StringMap | None = None) -> Expression:
+        if any(name in text for name in self.unread):
+            raise InputError(())
         return parse_expression(
             text,
             self.symbols.units,
@@ -360,6 +364,7 @@ class StructureBuilder:
                 derived[name] = Derived(
                     name, expression, record.unit, record.feature, record.description
                 )
+            self.unread |= {name} - derived.keys()
         return derived
 
     def _constraints(self, structure: Structure) -> tuple[SpaceConstraint, ...]:

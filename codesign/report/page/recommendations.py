@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from codesign.base.columns import IntArray, JsonObject, JsonRows, Strings
+from codesign.base.errors import ProblemList, mistakes_at
 from codesign.base.records import frozen
 from codesign.insight.explanation.neighborhood import (
     Reading,
@@ -120,41 +121,51 @@ def recommendation_document(
     places = np.array([pick.place for pick in picks])
     order = np.concatenate([places, np.setdiff1d(folded.kept, places)])
     rows = results.rows[folded.positions[order]]
-    for pick_document, sure in zip(
-        documents, _judged(problem, rows, len(picks), judge, metrics), strict=True
-    ):
+    omitted = ProblemList(judge.omitted)
+    judged = _judged(problem, rows, len(picks), judge, metrics, omitted)
+    for pick_document, sure in zip(documents, judged, strict=True):
         changes = _changes(results, pick_document["position"], metrics)
         pick_document |= sure | {"changes": changes}
-    return document | {"omitted": list(judge.omitted)}
+    return document | {"omitted": omitted}
 
 
 def _judged(
-    problem: Problem, rows: IntArray, n_picks: int, judge: Judge, metrics: Strings
+    problem: Problem,
+    rows: IntArray,
+    n_picks: int,
+    judge: Judge,
+    metrics: Strings,
+    omitted: ProblemList,
 ) -> JsonRows:
-    """Confidence in each recommended design; ``rows`` has these first."""
+    """Confidence in each recommended design; ``rows`` has these first.
+
+    Args:
+        omitted: Takes the models that cannot evaluate the designs, with the reason.
+    """
     judged: JsonRows = [{"verdicts": []} for _ in range(n_picks)]
     for reading in judge.readings:
-        for document, verdict in zip(
-            judged, verdicts(problem, reading, rows, n_picks), strict=True
-        ):
-            if reading.name == BANDWIDTH:
-                document["speeds"] = {
-                    name: [verdict.ratios[name] / (1 + RESIDUAL), 1 + RESIDUAL]
-                    for name in verdict.ratios
-                    if "token/s" in metric_of(name, problem.metrics).unit
-                }
-            document["verdicts"].append(
-                {
-                    "name": verdict.reading.name,
-                    "reading": verdict.reading.title,
-                    "assumes": ASSUMPTIONS.get(verdict.reading.title)
-                    or ASSUMPTIONS.get(verdict.reading.name, ""),
-                    "n": verdict.n_compared,
-                    "feasible": verdict.is_feasible,
-                    "best": verdict.is_non_dominated,
-                    "ratios": dict(verdict.ratios),
-                }
-            )
+        with omitted.caught(), mistakes_at(reading.title):
+            for document, verdict in zip(
+                judged, verdicts(problem, reading, rows, n_picks), strict=True
+            ):
+                if reading.name == BANDWIDTH:
+                    document["speeds"] = {
+                        name: [verdict.ratios[name] / (1 + RESIDUAL), 1 + RESIDUAL]
+                        for name in verdict.ratios
+                        if "token/s" in metric_of(name, problem.metrics).unit
+                    }
+                document["verdicts"].append(
+                    {
+                        "name": verdict.reading.name,
+                        "reading": verdict.reading.title,
+                        "assumes": ASSUMPTIONS.get(verdict.reading.title)
+                        or ASSUMPTIONS.get(verdict.reading.name, ""),
+                        "n": verdict.n_compared,
+                        "feasible": verdict.is_feasible,
+                        "best": verdict.is_non_dominated,
+                        "ratios": dict(verdict.ratios),
+                    }
+                )
     if not judge.samples or not problem.evaluator.technologies():
         return judged
     spread = front_spread(problem, rows, metrics, judge.samples)

@@ -346,8 +346,11 @@ def test_all_mistakes_of_a_stage_are_reported_together():
         space_of("parameters: {a: [], b: [1, 1]}")
     assert len(caught.value.problems) == 2
     with pytest.raises(InputError) as caught:
-        space_of("parameters: {a: [1]}\nconstraints: [b > 1, c > 1]\nderived: {d: e}")
-    assert len(caught.value.problems) == 3
+        space_of(
+            "parameters: {a: [1, 2], b: {values: [1], when: c == 1}}\nfixed: {a: 3, e: 1}\n"
+            "derived: {d: e}\nconstraints: [b > z, d > 1, a > q]"
+        )
+    assert len(caught.value.problems) == 6  # "d > 1" waits for d
 
 
 BASE = """

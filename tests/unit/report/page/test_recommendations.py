@@ -1,6 +1,7 @@
 """The recommended designs of a page: which they are, how sure, and what is around them."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -88,6 +89,10 @@ def test_intervals_hold_the_typical_value_and_other_readings_are_told_in_ratios(
         assert verdict["ratios"]["throughput_tokens_per_s"] > 1  # the other profile is harsher
 
 
+def _refuse(*_):
+    raise InputError("expected one number format")
+
+
 def test_a_card_says_which_limit_breaks_at_the_worst_ends(results):
     space, npu = results.problem.space, results.problem.evaluator
     folded = folded_front(results)
@@ -95,7 +100,10 @@ def test_a_card_says_which_limit_breaks_at_the_worst_ends(results):
     most = float(results.metrics["tdp_watts"][folded.positions].max())
     limit = read_constraint(f"tdp_watts <= {most!r}", space, npu.metrics)  # kept just so, typically
     tight = replace(results.problem, constraints=(limit,))
-    document = recommendation_document(replace(results, problem=tight), folded, Judge(samples=2))
+    other = Reading("other", "other model", SimpleNamespace(deciding_metrics=(), evaluate=_refuse))
+    judge = Judge([other], samples=2)
+    document = recommendation_document(replace(results, problem=tight), folded, judge)
+    assert document["omitted"] == ["other model: expected one number format"]
     ranges = {item["id"]: item["ranges"] for item in document["picks"]}
     worst = worst_excess(tight, rows)
     for place, item in ranges.items():

@@ -11,6 +11,7 @@ from codesign.base.columns import FloatSequence, Strings
 from codesign.base.records import drop_none
 from codesign.insight.decisions.breakeven import PRECISION, Goal
 from codesign.insight.decisions.decide import Verdict
+from codesign.insight.decisions.plane import PRECISION as PLANE_PRECISION
 from codesign.insight.decisions.plane import Strip
 from codesign.insight.uncertainty.uncertainty_results import RangedNumber
 
@@ -312,6 +313,7 @@ class MapAnswer(Answer):
                 PlaneDesign(memories=memories, design=plane.problem.space.design(row))
                 for memories, row in zip(plane.memories, plane.rows, strict=True)
             ],
+            precision=PLANE_PRECISION,
             **fields,
         )
 

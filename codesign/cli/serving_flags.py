@@ -164,8 +164,8 @@ class FormatFlags:
         str | None,
         typer.Option(
             "--format",
-            help="Number format of weights and activations. [fp8 if the model is published in it, "
-            "else bf16]",
+            help="Number format of weights and activations. int4, as AWQ and GPTQ have "
+            "it, is of weights alone. [as the model is published]",
         ),
     ] = None
     weight_format: str | None = flag("Number format of the weights alone.")
@@ -176,7 +176,7 @@ class FormatFlags:
         """Number formats by parameter.
 
         Args:
-            model: Language model; weights and activations are fp8 if it is published in fp8.
+            model: Language model, whose published formats are the default.
 
         Raises:
             InputError: There is no such format.
@@ -184,13 +184,15 @@ class FormatFlags:
         from codesign.models.workload.model_library import load_model
         from codesign.models.workload.precision import DEFAULT_FORMAT, find_format
 
-        shared = self.format_
-        if shared is None:
-            is_published_in_fp8 = load_model(model).weight_block_size is not None
-            shared = "fp8" if is_published_in_fp8 else DEFAULT_FORMAT
+        published = load_model(model)
+        own = "fp8" if published.weight_block_size else DEFAULT_FORMAT
+        shared = self.format_ or own
+        weights = self.format_ or published.published_format or own
         formats = {
-            "weight_format": self.weight_format or shared,
-            "activation_format": self.activation_format or shared,
+            "weight_format": self.weight_format or weights,
+            # AWQ and GPTQ, which name 4-bit integers, leave activations in 16 bits.
+            "activation_format": self.activation_format
+            or (DEFAULT_FORMAT if shared == "int4" else shared),
             "kv_format": self.kv_format or DEFAULT_FORMAT,
         }
         for name, format_name in formats.items():

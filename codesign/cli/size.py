@@ -51,8 +51,7 @@ def size(question: SizeQuestion) -> None:
     flags = [name for record in records for name in set_flags(record)]
     more = {"--batch": question.batch, "--cache": question.cache}
     flags += [name for name, value in more.items() if value]
-    limits = question.request.limits()
-    stated_demand = None if is_paper else question.demand.demand(limits)
+    stated_demand = None if is_paper else question.demand.demand(question.request.limits())
     subject = "--convention epoch" if is_paper else _question_of(flags)
     if strays := [each for each in flags if each not in QUESTIONS[subject]]:
         usable = [", ".join(name for name in QUESTIONS if x in QUESTIONS[name]) for x in strays]
@@ -143,8 +142,6 @@ class _Fleet:
         for policy in policies:
             check_known("policy", policy, POLICIES, "--option policies")
         is_random = self.demand.requests_per_s is not None
-        if is_random:
-            policies = [policy for policy in policies if policy != "chunked"]
         if self.demand.burst is not None:
             policies = ["together"]
         with naming(FLAGS):
@@ -240,13 +237,14 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags) -> None:
     entries = fleet.entries(ranked_by)
     best = entries[0]
     # Requests at once, by Little's law.
-    steps_s = best.output_tokens_per_s / best.requests_per_s * best.time_per_output_token_s
-    concurrent = best.requests_per_s * (best.time_to_first_token_s + steps_s)
+    concurrent = best.requests_per_s * best.time_to_first_token_s
+    concurrent += best.output_tokens_per_s * best.time_per_output_token_s
     at_once = demand.users or demand.burst or max(round(concurrent), 1)
-    others = {**fleet.formats, "batch_size": at_once}
-    needed = sizing.size_requirements(evaluator, demand.limits, others)
     if demand.burst is None:
         needed = sizing.size_steady_state(evaluator, demand.limits, at_once, fleet.formats)
+    else:
+        others = {**fleet.formats, "batch_size": at_once}
+        needed = sizing.size_requirements(evaluator, demand.limits, others)
     more = {}
     if study.launch is not None:
         model = evaluator.workload.model
@@ -293,9 +291,8 @@ def _report_instance(
     from codesign.evaluators.platform.platform_limits import describe_limits
     from codesign.report import size_tables
 
-    degrees = dict.fromkeys(SPLIT, 1) | degrees_of(question.split)
-    instance = {**design, **degrees}
-    instance |= {"batch_size": _requests(evaluator, instance, question.batch)}
+    instance = {**design, **dict.fromkeys(SPLIT, 1), **degrees_of(question.split)}
+    instance["batch_size"] = _requests(evaluator, instance, question.batch)
     columns = design_columns(instance)
     with naming(FLAGS):
         broken = describe_limits(evaluator.serving(columns))
@@ -413,10 +410,9 @@ def _vary(question: SizeQuestion, workload: Fields, settings: JsonObject) -> Non
     settings = {"profile": "ideal", **settings} | ({"offload": True} if axis == "offload" else {})
     devices = named_devices(question.on or [str(scaling.REFERENCE_FILE)])
     evaluator = build(workload, settings, devices)
-    degrees = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "sequence_parallel")
     design = {
         "device": next(iter(devices)), "batch_size": _requests(None, {}, question.batch),
-        **question.formats.formats(question.model), **dict.fromkeys(degrees, 1),
+        **question.formats.formats(question.model), **dict.fromkeys(SPLIT, 1),
         **degrees_of(question.split),
     }  # fmt: skip
     factors = None if study.factors is None else numbers("--factors", study.factors, above=0)

@@ -146,11 +146,8 @@ class SizeQuestion:
         )
         if self.convention in (None, "fitted") and not (self.demand.session or self.study.vary):
             settings.setdefault("usable_memory", MEMORY_FRACTION)
-        if self.convention is not None:
-            settings["profile"] = self.convention
-        if self.price_per_hour is not None:
-            settings["device_usd_per_hour"] = self.price_per_hour
-        if self.power_limit is not None:
-            settings["power_limit"] = f"{self.power_limit} W"
+        limit = None if self.power_limit is None else f"{self.power_limit} W"
+        stated = {"device_usd_per_hour": self.price_per_hour, "power_limit": limit}
+        settings |= drop_none({"profile": self.convention, **stated})
         workload = (request or self.request).workload(self.model) | filled_keys(self.draft)
         return [{**workload, **keys}, settings, *further]

@@ -69,11 +69,11 @@ def plane_chart(plane: DecisionPlane, hues: Mapping[StringTuple, str] | None = N
         marks.append(Label(middle.x / x_scale, y / y_scale, words, is_line=True, is_bold=True))
     x, y = plane.x.typical / x_scale, plane.y.typical / y_scale
     marks.append(Points([x], [y], shape="diamond", is_open=True, name="typical constants"))
-    x_axis, y_axis = (
-        Axis((number.low / scale, number.high / scale), title)
-        for number, scale, title in ((plane.x, x_scale, x_title), (plane.y, y_scale, y_title))
-    )
-    panel = Panel(x_axis, y_axis, marks, height=320.0)
+    ends = [
+        (number.low / scale, number.high / scale)
+        for number, scale in ((plane.x, x_scale), (plane.y, y_scale))
+    ]
+    panel = Panel(Axis(ends[0], x_title), Axis(ends[1], y_title), marks, height=320.0)
     areas = ", ".join(f"{memory_words(m)} in {100 * a:.3g} %" for m, a in plane.shares.items())
     return Chart(
         [panel],

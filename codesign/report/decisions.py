@@ -10,6 +10,7 @@ from rich.text import Text
 
 from codesign.base.columns import Fields, StringDict, Strings, ValueMap
 from codesign.base.units import format_quantity, parse_unit
+from codesign.insight.decisions.plane import PRECISION
 from codesign.insight.plateaus import folded_front
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
 from codesign.report.exchange import changed_settings
@@ -239,7 +240,7 @@ def plane_tables(plane: DecisionPlane, name: str, seconds: float) -> Tables:
 
 def plane_note(plane: DecisionPlane) -> str:
     """A line about the proof of a map, without a full stop."""
-    claim = f"no design is better than these by more than {100 * plane.precision:.2g} %"
+    claim = f"no design is better than these by more than {100 * PRECISION:g} %"
     if not plane.is_linear:
         claim = (
             "the comparison is not linear in these constants, so the map is exact at the fronts "

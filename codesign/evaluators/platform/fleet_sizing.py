@@ -126,7 +126,7 @@ def _machines(
     machines = []
     for pool in deployment.pools:
         degrees = {name: getattr(pool, name) for name in ("tensor_parallel", "expert_parallel")}
-        tokens = pool.expert_parallel * EngineLimits.max_batched_tokens
+        tokens = pool.expert_parallel * (pool.chunk_tokens or EngineLimits.max_batched_tokens)
         limits = EngineLimits(
             plans_ahead=True,
             max_sequences=max(pool.batch_size, EngineLimits.max_sequences),

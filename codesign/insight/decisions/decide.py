@@ -14,7 +14,7 @@ box. The recommended design need not: the limits that it breaks are reported sep
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import combinations, product
 from pathlib import Path
@@ -442,7 +442,7 @@ class _Leads:
         best, worst = (self._bounds(rows, tied, is_good) for is_good in (True, False))
         return best, worst
 
-    def limits(self, names: Strings) -> list[LimitBreak]:
+    def limits(self, names: Strings) -> Iterator[LimitBreak]:
         """The limits that the design breaks as one constant moves, the smallest change first."""
         excess, slopes = self.base[0, 1:], self.moved[:, :, 0, 1:]
         breaks = []
@@ -450,7 +450,7 @@ class _Leads:
             share = float(-excess[c] / slopes[k, side, c])
             value = float(self.values_at(((k, side),), share)[k])
             breaks.append(LimitBreak(names[c], Change(self.box.numbers[k], value), share))
-        return sorted(breaks, key=lambda limit_break: limit_break.share)
+        yield from sorted(breaks, key=lambda limit_break: limit_break.share)
 
 
 def _share(room: FloatArray, loss: FloatArray) -> FloatArray:

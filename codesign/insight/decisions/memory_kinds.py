@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator
 from contextlib import suppress
 from dataclasses import replace
-from itertools import chain, starmap
+from itertools import chain
 
 import numpy as np
 
@@ -84,10 +84,8 @@ def kind_regrets(
         )
 
     every = without("", problem)
-    others = [
-        replace(front, regret=front.regret / every.regret - 1.0)
-        for front in starmap(without, problems.items())
-    ]
+    fronts = [without(*reduced) for reduced in problems.items()]
+    others = [replace(front, regret=front.regret / every.regret - 1.0) for front in fronts]
     return [replace(every, regret=0.0), *sorted(others, key=lambda front: -front.regret)]
 
 

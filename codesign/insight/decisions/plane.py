@@ -77,7 +77,6 @@ class DecisionPlane:
         rows: (n, d) designs that strips name.
         memories: Technologies of each design, the fastest first; in a system after their pool.
         shares: Share of the plane by memories, the largest first.
-        precision: Share by which a design that the map lacks may be better, if products are linear.
         is_linear: True if products are linear and additive wherever that was checked.
         n_fronts: Number of exact fronts.
     """
@@ -89,7 +88,6 @@ class DecisionPlane:
     rows: IntArray
     memories: tuple[StringTuple, ...]
     shares: dict[StringTuple, float]
-    precision: float
     is_linear: bool
     n_fronts: int
 
@@ -128,7 +126,7 @@ def plane_of(
     sweep = box.sweep
     box = replace(box, places=np.array(places), low=sweep.low[places], high=sweep.high[places])
     search = _Search(box, front.representatives(), find, columns)
-    precision = search.complete()
+    search.complete()
     strips = tuple(search.strips())
     named = sorted({strip.design for strip in strips} - {-1})
     number = {-1: -1} | {design: i for i, design in enumerate(named)}
@@ -145,7 +143,6 @@ def plane_of(
         search.rows[named],
         memories,
         {key: area / total for key, area in sorted(areas.items(), key=lambda pair: -pair[1])},
-        precision,
         search.is_linear,
         search.n_fronts,
     )  # fmt: skip
@@ -280,22 +277,18 @@ class _Search:
         is_kept = (tables[..., 1:] <= _ROUNDING).all(axis=2)
         return np.where(is_kept, tables[..., 0], np.inf)
 
-    def complete(self) -> float:
-        """Find exact fronts until no unknown design can be better by more than the precision.
-
-        Returns:
-            The precision; a larger one if the most fronts do not suffice.
-        """
+    def complete(self) -> None:
+        """Find exact fronts until no unknown design can be better by more than the precision."""
         points = [np.array(corner, float) for corner in np.ndindex(2, 2)]
         least = [self._least(point) for point in points]
-        while True:
+        while self.n_fronts < _MOST_FRONTS:
             best = self.products(self.grid).min(axis=1)
             gap = 1.0 - _hull(np.array(points), np.array(least), self.grid) / best
             gap[~np.isfinite(best)] = np.inf
-            gap[(self.grid[:, None] == np.array(points)).all(axis=2).any(axis=1)] = 0.0
-            place = int(gap.argmax())
-            if gap[place] <= PRECISION or self.n_fronts >= _MOST_FRONTS:
-                return float(np.clip(gap[place], PRECISION, 1.0))
+            solved = (self.grid[:, None] == np.array(points)).all(axis=2).any(axis=1)
+            place = int(np.where(solved, 0.0, gap).argmax())
+            if solved[place] or not gap[place] > PRECISION:
+                return
             points.append(self.grid[place])
             least.append(self._least(points[-1]))
 

@@ -207,6 +207,8 @@ class LanguageModel(Record):
     weight_block_size: tuple[Positive, Positive] | None = Field(None, exclude=True)
     """Rows and columns of the published 8-bit weights that share a scale, as
     ``quantization_config`` states them; None: none. Only laws of kernels ask for it."""
+    published_format: str | None = Field(None, exclude=True)
+    """Number format of the weights as published; None: 16 bits, or 8 where they have blocks."""
     unquantized_parts: StringTuple = Field(UNQUANTIZED_PARTS, exclude=True)
     """Parts whose weights stay in 16 bits whatever the format of the others, as
     ``quantization_config`` lists them, or as checkpoints in 8 and 4 bits have it. Only devices read

@@ -15,7 +15,11 @@ from codesign.base.columns import (
     Columns,
     Domains,
     Fields,
+    FloatMap,
+    FloatPair,
     JsonObject,
+    StringList,
+    StringMap,
     Strings,
     StringTuple,
     Value,
@@ -68,17 +72,17 @@ class Explanation:
         pass_s: How long one pass takes; None if the evaluator has no passes.
     """
 
-    metrics: Mapping[str, float]
-    violations: Mapping[str, float]
+    metrics: FloatMap
+    violations: FloatMap
     operators: Sequence[OperatorRow]
     levels: Sequence[LevelRow]
     power: Sequence[PowerRow]
     notes: Strings = ()
-    timing_notes: Mapping[str, str] = field(default_factory=dict)
+    timing_notes: StringMap = field(default_factory=dict)
     costs: Sequence[CostRow] = ()
     floorplan: Sequence[FloorplanRow] = ()
     timeline: Sequence[Fields] = ()
-    ranges: Mapping[str, tuple[float, float]] = field(default_factory=dict)
+    ranges: Mapping[str, FloatPair] = field(default_factory=dict)
     pass_s: float | None = None
 
 
@@ -214,7 +218,7 @@ class Evaluator:
         return getattr(type(self), method) is not getattr(Evaluator, method)
 
     @property
-    def metric_names(self) -> list[str]:
+    def metric_names(self) -> StringList:
         """Names of the metrics."""
         return [metric.name for metric in self.metrics]
 
@@ -234,7 +238,7 @@ class Evaluator:
         """Full names of the modules of conventions that are found by their name."""
         return ()
 
-    def absent_metrics(self, values: Domains) -> Mapping[str, str]:
+    def absent_metrics(self, values: Domains) -> StringMap:
         """The reason why a metric has no value for some designs, by its name.
 
         Args:
@@ -325,7 +329,7 @@ class Evaluator:
 
     # --- choices of the evaluator --------------------------------------------------------------
 
-    def keep_limits(self, limits: Mapping[str, float]) -> Evaluator:
+    def keep_limits(self, limits: FloatMap) -> Evaluator:
         """The same evaluator, choosing (such as batch sizes) within these limits and no others.
 
         Args:
@@ -353,7 +357,7 @@ class Evaluator:
         beside those of technologies."""
         return {}
 
-    def replace_constants(self, values: Mapping[str, float]) -> Evaluator:
+    def replace_constants(self, values: FloatMap) -> Evaluator:
         """The same evaluator with these values of the constants named."""
         return self
 
@@ -383,7 +387,7 @@ class Evaluator:
         """The metrics of each pool's evaluator that decide on metrics of systems, by pool."""
         return {}
 
-    def pool_limits(self, limits: Mapping[str, float]) -> Mapping[str, Mapping[str, float]]:
+    def pool_limits(self, limits: FloatMap) -> Mapping[str, FloatMap]:
         """Limits on each pool's metrics that every system within limits keeps, by pool.
 
         Args:

@@ -16,7 +16,7 @@ from codesign.base.errors import check_known
 from codesign.base.records import frozen
 
 if TYPE_CHECKING:
-    from codesign.base.columns import FloatArray
+    from codesign.base.columns import FloatArray, StringList, Strings
 
 Sense = Literal["minimize", "maximize"]
 _SIGNS: dict[Sense, float] = {"minimize": 1.0, "maximize": -1.0}
@@ -63,7 +63,7 @@ class Metric:
         return flipped(values, self.sense)
 
 
-def chosen_metrics(names: Sequence[str] | None, known: Collection[str]) -> list[str]:
+def chosen_metrics(names: Strings | None, known: Collection[str]) -> StringList:
     """The names of the metrics to report: the known ones if none are named.
 
     Raises:

@@ -9,10 +9,15 @@ import typer
 
 from codesign.base.errors import InputError
 from codesign.cli.output import report_files
+from codesign.cli.serving_flags import FormatFlags, GroupFlags, degrees_of
 
 
 def calibrate(
-    measured: Annotated[Path | None, typer.Argument(help="File that the script wrote.")] = None,
+    measured: Annotated[
+        Path | None, typer.Argument(help="File that the script wrote, or a log of vLLM or SGLang.")
+    ] = None,
+    *,
+    model: Annotated[str | None, typer.Option(help="Language model that a log is of.")] = None,
     base: Annotated[
         str | None, typer.Option(help="Device to start from. [matched by card name]")
     ] = None,
@@ -20,13 +25,16 @@ def calibrate(
         Path | None, typer.Option(help="Write the measuring script here, and stop.")
     ] = None,
     output: Annotated[Path, typer.Option(help="Device file to write.")] = Path("calibrated.yaml"),
+    formats: FormatFlags,
+    split: GroupFlags,
 ) -> None:
-    """Fit a device to kernels that a script measures on your own card."""
+    """Fit a device to kernels that a script measures on your own card, or to an engine's log."""
     import yaml
 
     from codesign.answers.campaigns import ExportAnswer
     from codesign.base.files import write_text
-    from codesign.base.schema import parse_record, read_document
+    from codesign.base.schema import parse_record, read_document, read_text
+    from codesign.evaluators.platform.serving_log import calibrate_log
     from codesign.models.hardware.device import device_document, load_device, nearest_device
     from codesign.models.machines.device.calibration import calibrate
     from codesign.models.machines.device.measured_card import SCRIPT, MeasuredCard
@@ -41,17 +49,24 @@ def calibrate(
         return
     if measured is None:
         raise InputError("expected a measurement file; --script FILE writes the measuring script")
-    card = parse_record(read_document(measured), MeasuredCard)
-    nearest = base or nearest_device(card.card)
+    if measured.suffix == ".log" and model is None:
+        raise InputError("expected the language model of the log", "--model")
+    card = None if model else parse_record(read_document(measured), MeasuredCard)
+    nearest = base or nearest_device(card.card if card else "")
     if nearest is None:
-        raise InputError(f"expected a device like {card.card!r}, which is not bundled", "--base")
-    device, base_document = load_device(nearest, "--base"), device_document(nearest)
-    document = calibrate(card, device, base_document.data, str(measured))
+        like = f"like {card.card!r}, which is not bundled" if card else "that wrote the log"
+        raise InputError(f"expected a device {like}", "--base")
+    device, numbers = load_device(nearest, "--base"), device_document(nearest).data
+    if card:
+        document = calibrate(card, device, numbers, str(measured))
+    else:
+        design = {**formats.formats(str(model)), **degrees_of(split)}
+        document = calibrate_log(*read_text(measured), str(model), design, device, numbers)
     write_text(output, yaml.safe_dump(document, sort_keys=False, allow_unicode=True))
     error = document["calibration_error"]
     note = (
-        f"{error['cases']} held-out kernels: median error factor {error['median_before']} before, "
-        f"{error['median']} now; 90 % of measured over predicted times lie in {error['low']} to "
-        f"{error['high']}"
+        f"{error['cases']} held-out {'kernels' if card else 'lines'}: median error factor "
+        f"{error['median_before']} before, {error['median']} now; 90 % of measured over predicted "
+        f"times lie in {error['low']} to {error['high']}"
     )
     report_files(ExportAnswer, None, [output], [note])

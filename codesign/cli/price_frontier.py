@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from codesign.base.errors import InputError
@@ -21,7 +20,7 @@ from codesign.cli.size_flags import SizeQuestion
 if TYPE_CHECKING:
     from codesign.answers.economics import PricedDevice
     from codesign.answers.sizing import SizeAnswer
-    from codesign.base.columns import Fields
+    from codesign.base.columns import Fields, FloatPair, StringDict, StringMap
     from codesign.evaluators.economics.decoding import Decoding
     from codesign.evaluators.economics.economics_options import (
         DevicePrice,
@@ -69,11 +68,11 @@ def answer_frontier(question: SizeQuestion) -> None:
 
 def _answer(
     question: SizeQuestion,
-    formats: Mapping[str, str],
-    counted: Mapping[str, str],
+    formats: StringMap,
+    counted: StringMap,
     pricing: DevicePrice,
     device: PricedDevice,
-    conventions: Mapping[str, str],
+    conventions: StringMap,
     frontier: Fields,
     **fields: Any,
 ) -> SizeAnswer:
@@ -196,7 +195,7 @@ def _split_of_degrees(front: Points, i: int) -> Split:
     return Split("1d", tensor * experts, pipeline, tensor, experts)
 
 
-def _energy_words(ends: tuple[float, float], pricing: DevicePrice) -> str:
+def _energy_words(ends: FloatPair, pricing: DevicePrice) -> str:
     """Contents of the energy of a token, its error, and its cost where it is bought."""
     words = "of the devices for a generated token, without hosts"
     words += f"; 90 % of measured kernels drew {ends[0]:.2g} to {ends[1]:.2g} times these"
@@ -297,7 +296,7 @@ def _papers(question: SizeQuestion) -> SizeAnswer:
 
 def _paper_words(
     decoding: Decoding, workload: EconomicsWorkload, options: EconomicsOptions
-) -> dict[str, str]:
+) -> StringDict:
     """Basis of the numbers, in words."""
     machine = decoding.target.machine
     rates = {"FLOP/s": machine.flop_per_s, "B/s": machine.bytes_per_s, "B": machine.capacity_bytes}

@@ -40,7 +40,7 @@ from codesign.cli.serving_flags import (
 
 if TYPE_CHECKING:
     from codesign.answers.serving import PoolInputs
-    from codesign.base.columns import Fields, JsonObject, StringDict
+    from codesign.base.columns import Fields, IntegerMap, JsonObject, StringDict, StringMap
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.deployments.queueing import (
         Arrivals,
@@ -129,7 +129,7 @@ def serve_model(
     stated, more, lengths = settings_by_record(option, EngineSettings, PlatformOptions, _LENGTHS)
     settings = engine_settings(stated)
     n_machines = count("--machines", machines)
-    stores: Mapping[str, int] = store_units(cache)
+    stores: IntegerMap = store_units(cache)
     if campaign is None:
         _refuse({"--design": design, "--pick": pick, "--folder": folder}, "--campaign")
         if model is None or not on:
@@ -232,11 +232,11 @@ class _Members:
     convention: str
     members: list[tuple[ServingMachine, str, int]]
     link: CacheLink
-    source: Mapping[str, str] = field(default_factory=dict)
+    source: StringMap = field(default_factory=dict)
 
 
 def _fleet_with_stores(
-    fleet: _Members, model: str, settings: EngineSettings, units: Mapping[str, int]
+    fleet: _Members, model: str, settings: EngineSettings, units: IntegerMap
 ) -> _Members:
     """The machines that prefill, with stores behind them."""
     from codesign.evaluators.platform.machine_pools import prompt_stores
@@ -295,7 +295,7 @@ def _designs(
     requests: StreamFlags,
     settings: EngineSettings,
     lengths: Fields,
-) -> tuple[str, Arrivals, _Members, Mapping[str, int]]:
+) -> tuple[str, Arrivals, _Members, IntegerMap]:
     """The model of a campaign, the requests, and machines of one of its designs with its stores."""
     from codesign import api
     from codesign.evaluators.design_machine import design_machine
@@ -311,7 +311,7 @@ def _designs(
     with mistakes_at("--campaign"):
         evaluator = checked_machine(sessions.first if sessions else stated, evaluator_name)
     words, values = api.design_of_campaign(campaign, design)
-    stores: Mapping[str, int] = {}
+    stores: IntegerMap = {}
     if sessions:
         values, stores = sessions.split_caches(values)
     lengths = {"beyond_context": getattr(stated.workload, "beyond_context", False), **lengths}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -27,7 +26,15 @@ from codesign.cli.size_flags import SizeQuestion, StudyFlags
 
 if TYPE_CHECKING:
     from codesign.answers.sizing import DeploymentEntry
-    from codesign.base.columns import Fields, JsonObject, StringDict
+    from codesign.base.columns import (
+        Fields,
+        IntegerMap,
+        JsonObject,
+        StringDict,
+        StringMap,
+        Strings,
+        StringTuple,
+    )
     from codesign.evaluators.platform import PlatformEvaluator
     from codesign.evaluators.platform.deployments import Deployment
     from codesign.evaluators.platform.instances import Demand
@@ -105,7 +112,7 @@ QUESTIONS = {
 """Flags that have an effect, by the question that is answered."""
 
 
-def _question_of(flags: Sequence[str]) -> str:
+def _question_of(flags: Strings) -> str:
     """The question that the flags ask."""
     if marked := [name for name in QUESTIONS if name in flags]:
         return marked[0]
@@ -121,8 +128,8 @@ class _Fleet:
 
     evaluator: PlatformEvaluator
     demand: Demand
-    formats: Mapping[str, str]
-    fixed: Mapping[str, int]
+    formats: StringMap
+    fixed: IntegerMap
     search: Fields
 
     def deployments(self, ranked_by: str) -> list[Deployment]:
@@ -339,7 +346,7 @@ _STEPS = (
 """Metrics of a decode step; GenZ's public tool reports them even if nothing is generated."""
 
 
-def _meaningless(evaluator: PlatformEvaluator) -> tuple[str, ...]:
+def _meaningless(evaluator: PlatformEvaluator) -> StringTuple:
     """Metrics that mean nothing for a request."""
     if evaluator.workload.generated:
         return ()

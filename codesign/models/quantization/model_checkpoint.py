@@ -15,6 +15,7 @@ import torch
 from pydantic import Field
 from torch import Tensor
 
+from codesign.base.columns import IntegerTuple
 from codesign.base.errors import InputError, KeyedValueError, UnknownNameError, needing_extra
 from codesign.base.schema import Document, Positive, Record, parse_record
 from codesign.models.quantization.decoder import Decoder, DecoderShape, layer_prefix
@@ -70,7 +71,7 @@ def load_checkpoint(folder: Path, device: str = "cpu") -> Decoder:
     weights = {}
     expected = dict(_tensor_sizes(model))
     try:
-        sizes: dict[str, tuple[int, ...]] = {}
+        sizes: dict[str, IntegerTuple] = {}
         for path in files:
             with safe_open(path, "pt") as file:  # headers first: a wrong file is not loaded
                 _add_sizes(path, file, sizes)
@@ -87,7 +88,7 @@ def load_checkpoint(folder: Path, device: str = "cpu") -> Decoder:
     return Decoder(shape, weights)
 
 
-def _add_sizes(path: Path, file: Any, sizes: dict[str, tuple[int, ...]]) -> None:
+def _add_sizes(path: Path, file: Any, sizes: dict[str, IntegerTuple]) -> None:
     """Note the sizes of a file's tensors.
 
     Raises:
@@ -106,8 +107,8 @@ def _add_sizes(path: Path, file: Any, sizes: dict[str, tuple[int, ...]]) -> None
 
 def _check_sizes(
     folder: Path,
-    expected: Mapping[str, tuple[int, ...]],
-    sizes: Mapping[str, tuple[int, ...]],
+    expected: Mapping[str, IntegerTuple],
+    sizes: Mapping[str, IntegerTuple],
 ) -> None:
     """See that a folder has the tensors of its configuration and no further ones.
 
@@ -136,7 +137,7 @@ def _check_sizes(
         raise InputError(mistakes[:_MOST_MISTAKES])
 
 
-def _tensor_sizes(model: LanguageModel) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _tensor_sizes(model: LanguageModel) -> Iterator[tuple[str, IntegerTuple]]:
     """Names and sizes of all tensors of a decoder."""
     hidden, inner, width = model.hidden_size, model.intermediate_size, model.head_dim
     queries, keys = model.num_attention_heads * width, model.num_key_value_heads * width

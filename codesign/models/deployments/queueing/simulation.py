@@ -15,6 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from codesign.base.columns import FloatList, IntegerList, IntegerPair
 from codesign.base.errors import InputError
 from codesign.models.deployments.queueing.continuous_batching import (
     ContinuousBatching,
@@ -85,12 +86,12 @@ class _Simulation:
 
     def __init__(self, fleet: Fleet, arrivals: Arrivals) -> None:
         self._fleet = fleet
-        self._prompts: list[int] = arrivals.prompt_tokens.tolist()
-        self._totals: list[int] = arrivals.generated_tokens.tolist()
+        self._prompts: IntegerList = arrivals.prompt_tokens.tolist()
+        self._totals: IntegerList = arrivals.generated_tokens.tolist()
         self._arrivals = arrivals
         self._servers = [self._pool(i, pool) for i, pool in enumerate(fleet.pools)]
         self._turns = [0] * len(fleet.pools)
-        times: list[float] = arrivals.arrival_s.tolist()
+        times: FloatList = arrivals.arrival_s.tolist()
         after = [-1] * len(times) if arrivals.after is None else arrivals.after.tolist()
         self._next = {before: i for i, before in enumerate(after) if before >= 0}
         self._times = times
@@ -100,7 +101,7 @@ class _Simulation:
         self._order = len(times)
         n_places = 1 + max(len(pool.stores) for pool in fleet.pools)
         self._reused = np.zeros((n_places, len(times)), np.int64)
-        self._session_servers: dict[tuple[int, int], _Server] = {}
+        self._session_servers: dict[IntegerPair, _Server] = {}
         nan = [float("nan")] * len(times)
         self._seen, self._started, self._first, self._last = nan[:], nan[:], nan[:], nan[:]
 

@@ -11,6 +11,8 @@ from collections import deque
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 
+from codesign.base.columns import FloatList, IntegerList
+
 _END, _READY = 0, 1
 
 
@@ -23,12 +25,12 @@ class Schedule:
 
     def __init__(self, n_resources: int) -> None:
         self.n_resources = n_resources
-        self.resources: list[int] = []
-        self.durations: list[float] = []
-        self.starts: list[float] = []
-        self.ends: list[float] = []
-        self._earliest: list[float] = []
-        self._n_awaited: list[int] = []
+        self.resources: IntegerList = []
+        self.durations: FloatList = []
+        self.starts: FloatList = []
+        self.ends: FloatList = []
+        self._earliest: FloatList = []
+        self._n_awaited: IntegerList = []
         self._followers: list[list[tuple[int, float]]] = []
 
     def add(

@@ -178,12 +178,3 @@ def test_decode_of_recent_devices_starts_earlier():
     assert ratio == pytest.approx(shipped().recent_factor, rel=0.05)
     prefill = Attention(1, 16, 0, 1, 1, 64, 64)
     assert seconds(prefill, replace(MACHINE, has_fp4=1.0)) == seconds(prefill)
-
-
-def test_arrays_are_their_numbers_one_by_one():
-    batch = np.array([1.0, 8.0, 300.0])
-    rates = replace(MACHINE, bandwidth_bytes_per_s=np.array([[1e12], [2e12]]))
-    table = attention_time_s(Attention(batch, 1, 999, 8, 2, 128, 128), rates, shipped())
-    assert table.shape == (2, 3)
-    one = replace(MACHINE, bandwidth_bytes_per_s=2e12)
-    assert table[1, 2] == seconds(Attention(300.0, 1, 999, 8, 2, 128, 128), one)

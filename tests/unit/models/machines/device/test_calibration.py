@@ -7,8 +7,11 @@ import sys
 import numpy as np
 import pytest
 
+from codesign.base.columns import design_columns
 from codesign.base.schema import parse_record, read_document
 from codesign.cli import main
+from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions
+from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.models.hardware.device import load_device
 from codesign.models.machines.device.calibration import conformal_error
 from codesign.models.machines.device.measured_card import SCRIPT, MeasuredCard
@@ -100,6 +103,44 @@ def test_times_in_another_unit_are_refused(calibrate, card, capsys):
     rows = [row | {"median_us": row["median_us"] / 1e3} for row in card["kernels"]]
     assert calibrate(kernels=rows) == 2
     assert "and median_us in microseconds, got times that are off by" in capsys.readouterr().err
+
+
+def logged(engine, n, tokens, is_prefill):
+    """A line of an engine whose prefills take 1.2 times as long as predicted, steps 0.9 times."""
+    request = PlatformRequest(model="llama-3-8b", prompt_tokens=tokens, generated_tokens=1)
+    columns = design_columns({"device": "h100-sxm", "batch_size": n})
+    times = PlatformEvaluator(request, PlatformOptions(engine=engine)).serving(columns)
+    prompt = is_prefill * n * tokens / times.time_to_first_token_s[0] / 1.2
+    output = (not is_prefill) * n / times.time_per_output_token_s[0] / 0.9
+    if engine == "vllm":
+        return (
+            f"Engine 000: Avg prompt throughput: {prompt:.1f} tokens/s, Avg generation throughput: "
+            f"{output:.1f} tokens/s, Running: {n} reqs, Waiting: 0 reqs, GPU KV cache usage: "
+            f"{n * tokens / 4e3:.2f}%, Prefix cache hit rate: 0.0%"
+        )
+    start = f"#new-seq: {n}, #new-token" if is_prefill else f"#running-req: {n}, #token"
+    name, rate = ("input", prompt) if is_prefill else ("gen", output)
+    return f"batch, {start}: {n * tokens}, token usage: 0, {name} throughput (token/s): {rate:.2f}"
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_twenty_lines_of_a_log_give_the_factors_of_both_phases(
+    engine, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    lines = [logged(engine, n, 400 + 90 * n, n % 2) for n in range(2, 22)]
+    words = ["size", "calibrate", "engine.log", "--model", "llama-3-8b", "--base", "h100"]
+    for some in (lines, lines[:8]):
+        text = "\n".join(["GPU KV cache size: 400,000 tokens", *some])
+        (tmp_path / "engine.log").write_text(text)
+        assert main(words) == (0 if some is lines else 2)
+    assert "engine.log: expected 9 or more lines of vLLM" in capsys.readouterr().err
+    assert main(words[:3]) == 2
+    assert "--model: expected the language model of the log" in capsys.readouterr().err
+    device = load_device("calibrated.yaml")
+    assert device.time_factor("prefill") == pytest.approx(1.2, rel=0.02)
+    assert device.time_factor("decode") == pytest.approx(0.9, rel=0.02)
+    assert device.calibration_error.median < 1.02 < device.calibration_error.median_before
 
 
 def test_an_interval_covers_nine_tenths_of_new_errors():

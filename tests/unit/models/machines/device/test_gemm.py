@@ -189,20 +189,6 @@ def test_cores_added_at_their_own_rate_never_take_more_time():
     assert is_at_most(time, before)
 
 
-def test_a_table_of_devices_is_its_devices_one_by_one():
-    products = sizes(50)
-    names = ("a100-sxm-80gb", "h100-sxm", "b200-sxm")
-    constants = shipped("h100-sxm")
-
-    def column(number):  # type: ignore[no-untyped-def]
-        return np.array([[number(load_device(name))] for name in names])
-
-    table = gemm_time_s(products, device_rates(column), constants)
-    assert table.shape == (3, 50)
-    for row, name in zip(table, names, strict=True):
-        assert row == pytest.approx(gemm_time_s(products, rates_of(name), constants))
-
-
 def test_an_unknown_class_of_devices_has_no_constants():
     with pytest.raises(UnknownNameError, match="class of devices"):
         load_constants("gemm", GemmConstants, "abacus")

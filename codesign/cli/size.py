@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from codesign.base.errors import InputError, check_known, entry_named
 from codesign.base.records import drop_keys, drop_none, frozen
@@ -184,7 +184,11 @@ class _Fleet:
             cost = entry.usd_per_hour if ranked_by == "usd" else entry.devices
             return math.inf if cost is None else cost
 
-        return sorted(entries, key=rank)
+        firsts: dict[Any, DeploymentEntry] = {}
+        for entry in sorted(entries, key=rank):
+            pools = ((pool.device, pool.draft) for pool in entry.pools)
+            firsts.setdefault((entry.policy, *pools), entry)
+        return list(firsts.values())
 
     def _simulated(self, deployments: list[Deployment]) -> list[tuple[Deployment, JsonObject]]:
         """The deployments that keep the limits request by request, with what was simulated."""
@@ -202,6 +206,8 @@ class _Fleet:
                 problems.append(f"{deployment.policy}: {'; '.join(error.problems)}")
         if not fleets:
             raise InputError(f"no fleet keeps the limits; nearest: {problems[0]}")
+        for problem in problems:
+            say(f"note: left out {problem}")
         return fleets
 
     def question(self) -> StringDict:

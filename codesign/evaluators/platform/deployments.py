@@ -340,11 +340,16 @@ class DeploymentSearch:
                     users = demand.users or demand.burst or 1
                     at_once, rate = np.full(len(rows), float(users)), users / latency
                 n = np.ceil(at_once / rows.batch - 1e-9)
-                best = int(np.lexsort((latency, n * rows.n_devices * weights[rows.variant]))[0])
-                pool = self._pool(rows, best, int(n[best]))
-                times = float(rows.first_s[best]), float(rows.pace_s[best])
-                joules = float(rows.joules[best])
-                yield Deployment(policy, (pool,), float(rate[best]), *times, joules)
+                order = np.lexsort((latency, n * rows.n_devices * weights[rows.variant]))
+                # Groups that prefill apart keep each other waiting, which only a simulation sees:
+                # it gets the best of the fewest groups, too.
+                fewest = int(np.argmin(rows.degrees[order, 2]))
+                places = [0] if demand.requests_per_s is None else np.unique([0, fewest])
+                for best in order[places].tolist():
+                    pool = self._pool(rows, best, int(n[best]))
+                    times = float(rows.first_s[best]), float(rows.pace_s[best])
+                    joules = float(rows.joules[best])
+                    yield Deployment(policy, (pool,), float(rate[best]), *times, joules)
 
     def _pair(self, weights: FloatArray, prefill: str, decode: str) -> Deployment | None:
         """The best pools of two devices; None if there are none."""

@@ -82,7 +82,7 @@ def observations(results: Results, positions: IntArray) -> Iterator[Observation]
         chunk = positions[start : start + CHUNK]
         designs = results.problem.space.decode(results.rows[chunk])
         for position, design in zip(chunk.tolist(), designs, strict=True):
-            run = results.runs[int(results.run_index[position])]
+            run = results.runs[results.run_index[position]]
             observation: Observation = {
                 "optimizer": run.optimizer,
                 "seed": run.seed,

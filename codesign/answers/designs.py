@@ -85,7 +85,7 @@ class FrontDistance(Entry):
         fields: JsonObject = {"dominator": None, "objectives": None}
         if len(places):
             leads = [measure.gaps_between(point[0], front[k]).max() for k in places]
-            place = places[int(np.argmax(leads))]
+            place = places[np.argmax(leads)]
             fields = {
                 "dominator": problem.space.design(rows[place]),
                 "objectives": problem.natural_values(front[place]),

@@ -74,7 +74,7 @@ def front_lines(
         "pick": [picks.get(place, "") for place in places.tolist()],
         **_numbers(results, positions, results.problem.objective_metrics),
         "like it": [f"+{n:,}" if (n := len(folded.folded_under(x))) else "" for x in places],
-        "designs": [f"{counts[int(x)]:,}" for x in positions] if counts else [],
+        "designs": [f"{counts[x]:,}" for x in positions] if counts else [],
     }
     columns = {header: cells for header, cells in columns.items() if any(cells)}
     longest = max((len(line) for text in words for line in text.splitlines()), default=0)

@@ -97,7 +97,7 @@ def fold(objectives: FloatArray, cost: int, tolerance: float = TOLERANCE) -> Int
         matching = nearly_matches(points[: len(hosts)], objectives[row], tolerance)
         matches = np.flatnonzero(matching.all(axis=1))
         if len(matches):
-            under[row] = hosts[int(matches[0])]
+            under[row] = hosts[matches[0]]
         else:
             points[len(hosts)] = objectives[row]
             hosts.append(row)
@@ -162,10 +162,10 @@ class HypervolumeTracker:
 
     def add(self, point: FloatArray, feasible: bool = True) -> float:
         """Take one observation; returns the hypervolume so far."""
-        if feasible and bool((point < self._reference).all()):
+        if feasible and (point < self._reference).all():
             if len(self._reference) == 2:
                 self._add_2d(float(point[0]), float(point[1]))
-            elif not bool((self._front <= point).all(axis=1).any()):
+            elif not (self._front <= point).all(axis=1).any():
                 keep = ~(self._front >= point).all(axis=1)
                 self._front = np.vstack([self._front[keep], point])
                 self.value = hypervolume(self._front, self._reference)

@@ -233,7 +233,7 @@ class Structure:
             is_there = rows[:, part.columns[:, 0]] >= 0
             complete &= is_there.sum(axis=1) >= part.minimum
             for member, first in enumerate(part.columns[0]):
-                if member == 0 or self.parameters[int(first)].optional:
+                if member == 0 or self.parameters[first].optional:
                     continue
                 for repetition, place in enumerate(part.columns[:, member].tolist()):
                     lacking = is_there[:, repetition] & (rows[:, place] < 0)

@@ -202,7 +202,7 @@ def traits_of(problem: Problem) -> list[Trait]:
         Trait(f"{part.name} {member}", part.columns[:, place])
         for part in structure.parts
         for place, member in enumerate(part.members)
-        if len(problem.space.parameters[int(part.columns[0, place])].values) > 1
+        if len(problem.space.parameters[part.columns[0, place]].values) > 1
     ]
     return [*singles, *members]
 

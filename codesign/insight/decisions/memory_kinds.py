@@ -110,9 +110,7 @@ def reduced_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
     if space.with_values is None:
         return
     choices = {
-        f"{component.name} {component.members[0]}": space.parameters[
-            int(component.columns[0, 0])
-        ].values
+        f"{component.name} {component.members[0]}": space.parameters[component.columns[0, 0]].values
         for component in space.structure.parts
     }
     families = {

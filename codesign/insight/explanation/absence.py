@@ -178,7 +178,7 @@ class Absences:
             regret = measure.regret(points)
             nearest = measure.nearest(points)
             owner = np.repeat(np.arange(len(feasible)), [len(front) for front in feasible])
-            theirs = feasible[int(owner[nearest])]
+            theirs = feasible[owner[nearest]]
             position = nearest - int(np.flatnonzero(owner == owner[nearest])[0])
             objectives = points[nearest]
             rows = theirs.rows[theirs.point == position]

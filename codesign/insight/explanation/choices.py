@@ -115,7 +115,7 @@ def _choice(
     columns: IntArray,
     part: str,
 ) -> FrontChoice:
-    parameter = space.parameters[int(columns[0])]
+    parameter = space.parameters[columns[0]]
     codes = sorted(
         {code for column in columns.tolist() for code in possible_codes(space, column)},
         key=lambda code: (code < 0, code),

@@ -304,8 +304,8 @@ def write_markdown(results: Results, path: Path, scope: Scope = "front") -> Path
             values = [
                 format_metric(results.metrics[metric.name][position], metric) for metric in metrics
             ]
-            run = results.runs[int(results.run_index[position])]
-            origin = f"{run.optimizer}, seed {run.seed}, step {int(results.step[position])}"
+            run = results.runs[results.run_index[position]]
+            origin = f"{run.optimizer}, seed {run.seed}, step {results.step[position]}"
             more = folded.count_words(number - 1) if folded else ""
             words = f"{design} ({more})" if more else design
             print(markdown_line([str(number), words, *values, origin]), file=file)

@@ -116,8 +116,8 @@ def facts(results: Results, status: CampaignStatus) -> StringDict:
     search = {
         "optimizers": ", ".join(definition.labels),
         "budget": f"{definition.budget:,} designs a run, the first {definition.initial:,} shared",
-        "evaluated": f"{len(results):,}, of which {int(results.feasible.sum()):,} keep every limit "
-        f"and {int(results.broke.sum()):,} failed",
+        "evaluated": f"{len(results):,}, of which {results.feasible.sum():,} keep every limit "
+        f"and {results.broke.sum():,} failed",
         "seeds": ", ".join(map(str, definition.seeds)),
         **({"front": results.front_words} if results.shows_means else {}),
     }

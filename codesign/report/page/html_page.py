@@ -163,7 +163,7 @@ def _named_rows(results: Results, carried: Carried, marked: MarkedDesigns | None
         mine = results.problem.flipped(values)
         better = np.flatnonzero((front <= mine).all(axis=1))
         gaps = ((mine - front[better]) / np.abs(front[better])).sum(axis=1)
-        best = int(better[int(gaps.argmax())]) if len(better) else None
+        best = int(better[gaps.argmax()]) if len(better) else None
         shares = (
             {} if best is None
             else dict(zip(names, values / results.problem.flipped(front[best]) - 1.0, strict=True))

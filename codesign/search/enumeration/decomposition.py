@@ -219,7 +219,7 @@ def _competitive_axis(problem: Problem, axis: EnumerationAxis) -> EnumerationAxi
     wanted_names = [objective.metric.name for objective in problem.objectives]
     parameters = problem.space.parameters
     values = {parameter.name: parameter.values for parameter in parameters}
-    beaten = evaluator.superseded(values, wanted_names).get(parameters[int(axis.columns[0])].name)
+    beaten = evaluator.superseded(values, wanted_names).get(parameters[axis.columns[0]].name)
     if beaten is None:
         return axis
     undecided = np.flatnonzero(~np.array([*beaten, False])[axis.rows[axis.first, 0]])

@@ -35,7 +35,7 @@ def nearest_miss(
     if least[worst] > 0:
         (limit,) = [constraint for constraint in problem.constraints if constraint.text == worst]
         name = min(limit.expression.names)
-        best = metrics[name][int(np.argmin(excess[worst]))]
+        best = metrics[name][np.argmin(excess[worst])]
         return (
             f"no system keeps {worst!r}: the best of every pool together has {best:.4g}, "
             f"which misses it by {least[worst]:.1%}; {_best_of_pools(problem, pools, name)}"

@@ -111,7 +111,7 @@ def most_added(values: FloatArray, attained: FloatArray, bound: FloatArray, n: i
     while len(proposed) < n and len(remaining):
         front = remaining[non_dominated(values[remaining])]
         gains = [hypervolume(np.vstack([attained, point]), bound) for point in values[front]]
-        best = int(front[int(np.argmax(gains))])
+        best = int(front[np.argmax(gains)])
         proposed.append(best)
         attained = np.concatenate([attained, values[[best]]])
         remaining = remaining[remaining != best]

@@ -199,7 +199,7 @@ class PublicProblem:
             point = points[i]
             front, minimized_point = map(self.problem.flipped, (self.exact_front, point))
             slack = _BEYOND * np.maximum(np.abs(front), np.abs(minimized_point))
-            if not bool((front <= minimized_point + slack).all(axis=1).any()):
+            if not (front <= minimized_point + slack).all(axis=1).any():
                 raise InputError(
                     f"{points[i].tolist()} is better than the exact front of "
                     f"{self.record.label}: no feasible design has these objectives",

@@ -92,7 +92,7 @@ def convergence(results: Results, optimizer: str, most_points: int = 1000) -> Co
         most_points: Longer curves are thinned, evenly; the first and last stay.
     """
     curves = _curves(results, optimizer)
-    length = min((len(curve) for curve in curves), default=0)
+    length = min(map(len, curves), default=0)
     positions = np.unique(np.linspace(0, max(length - 1, 0), most_points).round().astype(np.int64))
     positions = positions[:length]
     values = np.array([curve[positions] for curve in curves]).reshape(len(curves), len(positions))

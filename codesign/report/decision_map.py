@@ -108,7 +108,7 @@ def write_page(planes: Sequence[DecisionPlane], path: Path, results: Results) ->
             f'<div class="{size}">{draw(chart, width)}</div>'
             for size, width in (("wide", _WIDE), ("narrow", _NARROW))
         )
-        title = " and ".join(number_title(number) for number in (plane.x, plane.y))
+        title = " and ".join(map(number_title, (plane.x, plane.y)))
         blocks.append(
             f'<section class="front"><h2>{escape(title)}</h2><figure>{charts}<figcaption '
             f'class="hint">{escape(plane_note(plane))}.</figcaption></figure></section>'

@@ -113,7 +113,7 @@ def _settings(evaluated: EvaluatedDesign) -> tuple[StringDict, list[Table]]:
     for name in dict.fromkeys(name for pool in pools.values() for name in pool.parameter_names):
         values = [design.get(pool.full_name(name)) for pool in pools.values()]
         if any(value is not None for value in values):
-            table.add_row(name, *(format_setting(value) for value in values))
+            table.add_row(name, *map(format_setting, values))
     return part_words(evaluated.space, design), [table]
 
 

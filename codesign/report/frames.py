@@ -83,7 +83,7 @@ def observation_columns(results: Results, positions: IntArray) -> JsonObject:
     for name, column in designs.items():
         key = f"parameter.{name}" if name in taken_names else name
         columns[key] = [
-            ("x".join(str(element) for element in value) if isinstance(value, tuple) else value)
+            ("x".join(map(str, value)) if isinstance(value, tuple) else value)
             for value in column.decoded()
         ]
     columns |= {name: values[positions] for name, values in results.metrics.items()}

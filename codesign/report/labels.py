@@ -212,7 +212,7 @@ def format_setting(value: Any) -> str:
         return "–"
     if isinstance(value, tuple | list):
         are_words = any(isinstance(element, str) for element in value)
-        return (" " if are_words else "x").join(str(element) for element in value)
+        return (" " if are_words else "x").join(map(str, value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, float) and float(short := f"{value:g}") == value:

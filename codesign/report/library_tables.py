@@ -75,7 +75,7 @@ def technology_tables(technology: MemoryTechnology) -> Tables:
         values = getattr(technology, name)
         if values is None:
             continue
-        ends = (values.value_at(level) for level in ("low", "typical", "high"))
+        ends = map(values.value_at, ("low", "typical", "high"))
         levels = [format_value(x / parse_unit(unit).scale) if x else "–" for x in ends]
         table.add_row(name.replace("_", " "), *levels, unit, technology.sources.get(name, "–"))
     rendered: Tables = [table]

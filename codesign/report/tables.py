@@ -67,7 +67,7 @@ def let_break(column: Column) -> None:
 
 def header_lines(header: str) -> str:
     """A header over several short lines."""
-    longest = max((len(word) for word in header.split()), default=1)
+    longest = max(map(len, header.split()), default=1)
     return "\n".join(textwrap.wrap(header, max(6, longest), break_on_hyphens=False))
 
 

@@ -134,7 +134,7 @@ def _fitting(
     console: Console, height: int, most: int, table: Callable[[int], RenderableType]
 ) -> RenderableType:
     """The table with as many entries as fit; the one with none if no other does."""
-    tables = (table(n) for n in range(most, 0, -1))
+    tables = map(table, range(most, 0, -1))
     return next(
         (candidate for candidate in tables if _n_lines(console, [candidate]) <= height), table(0)
     )

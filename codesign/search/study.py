@@ -139,7 +139,7 @@ class Study:
                 problem = f"expected a number for {wrong[0]!r}, got {got[wrong[0]]!r}"
                 raise InputError(f"{problem}, for {dict(design)}")
         space = self.problem.space
-        rows = np.concatenate([self._search.no_rows, *(space.encode(design) for design in designs)])
+        rows = np.concatenate([self._search.no_rows, *map(space.encode, designs)])
         values = {
             name: np.array([np.nan if row is None else row[name] for row in results], float)
             for name in names

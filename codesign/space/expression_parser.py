@@ -315,7 +315,7 @@ class _Parser:
         unit = DIMENSIONLESS
         for is_divisor, factor in numbers:
             unit = unit / factor.unit if is_divisor else unit * factor.unit
-            if max(abs(exponent) for exponent in unit.exponents) > 99:
+            if max(map(abs, unit.exponents)) > 99:
                 raise problem_at("the dimension has an exponent above 99", factor.column)
         are_divisors = tuple(is_divisor for is_divisor, _ in numbers)
         node = nodes.Product(tuple(factor.node for _, factor in numbers), are_divisors)

@@ -68,7 +68,7 @@ class Parameter:
     @property
     def is_numeric(self) -> bool:
         """Whether every value is a number."""
-        return all(_is_number(value) for value in self.declared or self.values)
+        return all(map(_is_number, self.declared or self.values))
 
     @property
     def n_entries(self) -> int:
@@ -141,7 +141,7 @@ def _readings(value: object, unit: str) -> Iterator[Value]:
         yield value
     if isinstance(value, str):
         if _TUPLE.fullmatch(value):
-            yield tuple(int(number) for number in _INTEGER.findall(value))
+            yield tuple(map(int, _INTEGER.findall(value)))
         if value in ("true", "false"):
             yield value == "true"
         with suppress(InputError):

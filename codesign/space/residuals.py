@@ -104,7 +104,7 @@ class Terms:
                 columns = self._structure.roots(frozenset({node.key}))
                 places = frozenset(self._place_of[column] for column in columns)
             else:
-                places = frozenset().union(*(self.places(operand) for operand in node.operands))
+                places = frozenset().union(*map(self.places, node.operands))
             self._places[node] = places
         return places
 
@@ -130,7 +130,7 @@ class Terms:
         if isinstance(node, Name):  # a derived quantity
             derived = self._structure.derived[node.key].expression.node
             node = Product((derived, Constant(node.scale)), (False, False))
-        return Term(node, places, tuple(self.term(operand) for operand in node.operands), None)
+        return Term(node, places, tuple(map(self.term, node.operands)), None)
 
 
 def _signs(violation: FloatArray) -> FloatArray:
@@ -190,7 +190,7 @@ class Candidates:
         if term.table is not None:
             return term.table[self.digits if term.first >= 0 else np.zeros_like(self.digits)]
         if isinstance(term.node, Combination):
-            return term.node.combine(*(self.value(operand) for operand in term.operands))
+            return term.node.combine(*map(self.value, term.operands))
         return self._running(term)
 
     def _running(self, fold: Term) -> FloatArray:

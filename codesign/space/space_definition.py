@@ -202,7 +202,7 @@ def _add_designs(
                     continue
                 raise InputError(
                     "the design does not meet "
-                    + " and ".join(repr(text) for text in broken)
+                    + " and ".join(map(repr, broken))
                     + "; say why it is listed with 'outside: reason'",
                     where,
                 )

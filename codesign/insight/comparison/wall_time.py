@@ -101,7 +101,7 @@ def equal_time_shares(outcome: Outcome, costs_s: FloatSequence | FloatArray) -> 
     def shares_on(problem: ProblemOutcome) -> FloatArray:
         """(costs, optimizers) mean over the seeds."""
         shares = []
-        for runs in zip(*(problem.runs_of(label) for label in outcome.labels), strict=True):
+        for runs in zip(*map(problem.runs_of, outcome.labels), strict=True):
             ends = np.min([elapsed_seconds(run, costs)[:, -1] for run in runs], axis=0)
             shares.append([share_after(run, costs, ends) for run in runs])
         return np.asarray(np.mean(shares, axis=0).T)

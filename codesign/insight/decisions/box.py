@@ -232,7 +232,7 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
             "direction; expected an objective that depends on a memory technology or an account, "
             "such as tdp_watts"
         )
-    places, signs, linear, moves = (np.array(values) for values in zip(*listed, strict=True))
+    places, signs, linear, moves = map(np.array, zip(*listed, strict=True))
     # Products of linear objectives are linear and additive if only one of them moves.
     main = moves[linear].sum(axis=0).argmax()
     box = Box(

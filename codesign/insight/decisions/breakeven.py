@@ -183,7 +183,7 @@ def breakeven(
     goals = get_args(Goal)
     for goal in goals:
         reach(goal)
-    reaches = tuple(reach(goal) for goal in goals)
+    reaches = tuple(map(reach, goals))
     return Breakeven(
         rivals.problem_at(quantity, stated.typical),
         technology,

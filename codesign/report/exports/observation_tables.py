@@ -280,7 +280,7 @@ def write_markdown(results: Results, path: Path, scope: Scope = "front") -> Path
         *(x for x, values in results.metrics.items() if len(np.unique(values[positions])) > 1),
     ])  # fmt: skip
     metrics = [metric_of(name, results.problem.metrics) for name in names]
-    headers = ["#", "design", *(metric_title(metric) for metric in metrics), "found by"]
+    headers = ["#", "design", *map(metric_title, metrics), "found by"]
     note = Provenance.describe(results, scope)
     versions = ", ".join(f"{name} {number}" for name, number in note.versions.items())
     workload = json_text(results.definition.workload, indent=None)

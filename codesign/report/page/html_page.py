@@ -262,4 +262,4 @@ def style_text() -> str:
 
 def program_text(names: Strings) -> str:
     """Parts of the program of pages."""
-    return "".join(_static(name) for name in names)
+    return "".join(map(_static, names))

@@ -113,7 +113,7 @@ class Decomposition:
             stride *= axis.size
             if axis.size > 1 and all(name in order for name in component.names):
                 axis = _competitive_axis(problem, axis)
-                undecided.append((min(order.index(name) for name in component.names), axis))
+                undecided.append((min(map(order.index, component.names)), axis))
             else:
                 decided.append(axis)
         self.decided = tuple(reversed(decided))
@@ -122,7 +122,7 @@ class Decomposition:
     @property
     def n_roots(self) -> int:
         """Partial designs from which all others come."""
-        return math.prod(len(axis) for axis in self.decided)
+        return math.prod(map(len, self.decided))
 
     def roots(self, start: int, stop: int) -> Part:
         """The partial designs of these places, ``0 <= start <= stop <= n_roots``."""

@@ -46,7 +46,7 @@ def nearest_miss(
         + (f"(misses by {over[limit.text]:.1%})" if over[limit.text] > 0 else "(kept)")
         for limit in composition.limits
     )
-    texts = " and ".join(repr(text) for text in least)
+    texts = " and ".join(map(repr, least))
     return (
         f"no system keeps {texts} together; the nearest that was tried has {states} with "
         f"{composition.setting_words(setting)}"

@@ -81,7 +81,7 @@ def prove(problem: Problem, folder: Path, rebuild: Callable[[], Problem]) -> Pro
                 if parameter.name in unused
             }
             space = problem.space.fix({name: levels[0] for name, levels in values.items()})
-            factor = math.prod(len(levels) for levels in values.values())
+            factor = math.prod(map(len, values.values()))
             named = any(constraint.expression.names & unused for constraint in problem.constraints)
             if named or space.size * factor != problem.space.size:
                 raise JobError(

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.base.errors import InputError, JobError
-from codesign.base.records import drop_none
+from codesign.base.records import drop_none, frozen, select_keys
 from codesign.base.text import shown_path
 from codesign.cli import completion
+from codesign.cli.flag_records import flag
 from codesign.cli.output import is_json, report, say, terminal_width
 from codesign.cli.sampling import Samples, Seed, sampling
 from codesign.cli.tolerance import Tolerance, share
@@ -48,48 +49,46 @@ ExecutorName = Annotated[
     typer.Option(help="Where work is done: local, threads, parsl:FARM.yaml, dask:ADDRESS."),
 ]
 Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one per core if not given.")]
-Timeout = Annotated[
-    str | None, typer.Option(help="Longest time for one design, such as '30 min'. [none]")
-]
-Retries = Annotated[
-    int | None, typer.Option(min=0, help="Further attempts at a design that failed or was lost.")
-]
-AcceptChanges = Annotated[
-    bool,
-    typer.Option(
+
+
+@frozen
+class ExecutionFlags:
+    """How designs are evaluated, and what a search goes on in spite of."""
+
+    executor: ExecutorName = None
+    timeout: str | None = flag("Longest time for one design, such as '30 min'. [none]")
+    retries: int | None = flag("Further attempts at a design that failed or was lost.", min=0)
+    accept_changes: bool = flag(
+        "Continue although input files or code have changed; what follows is marked.",
+        False,
         "--accept-changes",
-        help="Continue although input files or code have changed; what follows is marked.",
-    ),
-]
-
-RetryFailed = Annotated[
-    bool,
-    typer.Option(
+    )
+    retry_failed: bool = flag(
+        "If all initial designs failed in an earlier run, evaluate them again.",
+        False,
         "--retry-failed",
-        help="If all initial designs failed in an earlier run, evaluate them again.",
-    ),
-]
+    )
 
+    def over(self, execution: Execution, **more: int | None) -> Execution:
+        """Execution of a file, overridden by the flags.
 
-def execution_of(execution: Execution, **flags: int | str | None) -> Execution:
-    """Execution of a file, overridden by flags.
+        Args:
+            more: Further flags by the file's keys; None: not given.
 
-    Args:
-        flags: By the file's keys; None: not given.
+        Raises:
+            InputError: A flag is no value of its key.
+        """
+        from pydantic import ValidationError
 
-    Raises:
-        InputError: A flag is no value of its key.
-    """
-    from pydantic import ValidationError
+        from codesign.base.schema import sentence_of
 
-    from codesign.base.schema import sentence_of
-
-    values = drop_none(flags)
-    try:
-        return type(execution).model_validate(execution.model_dump() | values)
-    except ValidationError as error:
-        lines = [f"--{problem['loc'][0]}: {sentence_of(problem)}" for problem in error.errors()]
-        raise InputError(lines) from None
+        kind = type(execution)
+        stated = drop_none(select_keys({**vars(self), **more}, kind.model_fields))
+        try:
+            return kind.model_validate(execution.model_dump() | stated)
+        except ValidationError as error:
+            lines = [f"--{problem['loc'][0]}: {sentence_of(problem)}" for problem in error.errors()]
+            raise InputError(lines) from None
 
 
 Limit = Annotated[
@@ -115,6 +114,7 @@ def load_with(settings: StringList | None, name: str, folder: Path | None) -> Ca
 
 
 def run(
+    *,
     name: Name,
     settings: Settings = None,
     workers: Workers = None,
@@ -122,11 +122,7 @@ def run(
         int | None,
         typer.Option(min=1, help="Designs of one run that are evaluated at the same time. [1]"),
     ] = None,
-    executor: ExecutorName = None,
-    timeout: Timeout = None,
-    retries: Retries = None,
-    accept_changes: AcceptChanges = False,
-    retry_failed: RetryFailed = False,
+    flags: ExecutionFlags,
     untrusted: Annotated[
         bool,
         typer.Option(
@@ -158,17 +154,14 @@ def run(
     from codesign.report.campaign_charts import convergence_chart, front_chart, front_picture
     from codesign.report.paper import save_chart
 
-    execution = execution_of(
-        campaign.definition.execution, in_flight=in_flight, executor=executor, timeout=timeout,
-        retries=retries,
-    )  # fmt: skip
+    execution = flags.over(campaign.definition.execution, in_flight=in_flight)
     if untrusted and (execution.executor or "local") not in ("local", "threads"):
         raise InputError(
             f"expected executor local or threads, got {execution.executor}", "--untrusted"
         )
     built = (plugins.load("trackers", key, "--track") for key in track or ())
     trackers = [tracker(campaign.definition.name, campaign.problem) for tracker in built]
-    campaign.run(workers, execution, accept_changes, retry_failed, trackers)
+    campaign.run(workers, execution, flags.accept_changes, flags.retry_failed, trackers)
     results = campaign.results()
     front = campaign.front_results(results)
     written = [

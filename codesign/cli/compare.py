@@ -10,16 +10,7 @@ import typer
 from codesign.base.errors import MissingExtraError
 from codesign.base.text import shown_path
 from codesign.cli import completion
-from codesign.cli.campaigns import (
-    AcceptChanges,
-    ExecutorName,
-    Folder,
-    Retries,
-    RetryFailed,
-    Timeout,
-    Workers,
-    execution_of,
-)
+from codesign.cli.campaigns import ExecutionFlags, Folder, Workers
 from codesign.cli.output import report, say
 
 if TYPE_CHECKING:
@@ -28,6 +19,7 @@ if TYPE_CHECKING:
 
 
 def compare(
+    *,
     name: Annotated[
         str,
         typer.Argument(
@@ -36,11 +28,7 @@ def compare(
         ),
     ],
     workers: Workers = None,
-    executor: ExecutorName = None,
-    timeout: Timeout = None,
-    retries: Retries = None,
-    accept_changes: AcceptChanges = False,
-    retry_failed: RetryFailed = False,
+    flags: ExecutionFlags,
     partial: Annotated[
         bool,
         typer.Option(
@@ -80,10 +68,8 @@ def compare(
     width_mm = None if width is None else parse_width(width)
     comparison = Comparison.load(name, folder)
     if not (partial or no_run):
-        execution = execution_of(
-            comparison.definition.execution, executor=executor, timeout=timeout, retries=retries
-        )
-        comparison.run(workers, say, execution, accept_changes, retry_failed)
+        execution = flags.over(comparison.definition.execution)
+        comparison.run(workers, say, execution, flags.accept_changes, flags.retry_failed)
     outcome = comparison.outcome(partial, workers, say)
     folder = comparison.folder
     written = _write_all(outcome, folder, form, width_mm)

@@ -28,13 +28,14 @@ if TYPE_CHECKING:
     from codesign.answers.decisions import ChangeEntry
     from codesign.base.columns import Value
     from codesign.insight.decisions.breakeven import Breakeven, ValueFront
-    from codesign.insight.decisions.decide import DecidedDesign, Flip
+    from codesign.insight.decisions.decide import DecidedDesign
     from codesign.insight.decisions.memory_kinds import KindRegret
     from codesign.insight.decisions.plane import DecisionPlane
     from codesign.insight.uncertainty.uncertainty_results import RangedNumber
     from codesign.report.tables import Tables
     from codesign.search.campaign import Results
     from codesign.search.problem import Problem
+    from codesign.space import DesignSpace
 
 _UNITS = dict(
     row.split(maxsplit=1)
@@ -108,10 +109,14 @@ def tables(decided: DecidedDesign, results: Results, seconds: float, reading: Fi
         [],
     )
     for decision in decided.decisions:
-        cells = [
-            flips.setdefault(_flip_words(problem, flip, design), chr(ord("a") + len(flips) % 26))
-            for flip in list(decision.breaks or filter(None, [decision.flip]))[:_MOST_CHANGES]
-        ]
+        cells = []
+        for flip in list(decision.breaks or filter(None, [decision.flip]))[:_MOST_CHANGES]:
+            words = " and ".join(change_words(x.number, x.value) for x in flip.changes)
+            (rival,) = problem.space.decode(flip.row[None, :])
+            words += f": {objective_words(problem, flip.objectives)} against "
+            words += f"{objective_words(problem, flip.beaten)}, with "
+            words += moved_words(problem.space, design, rival)
+            cells.append(flips.setdefault(words, chr(ord("a") + len(flips) % 26)))
         if decision.as_good:
             values = ", ".join(_value(decision.name, x) for x in decision.as_good[:_MOST_VALUES])
             cells.append(f"equal: {values}")
@@ -148,7 +153,9 @@ def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> Tables:
         if without.row is not None:
             (design,) = problem.space.decode(without.row[None, :])
             words = (
-                _moved(problem, first, design) if first else spoken_design(problem.space, design)
+                moved_words(problem.space, first, design)
+                if first
+                else spoken_design(problem.space, design)
             )
             first = first or design
             words = f"{objective_words(problem, without.objectives)}: {words or 'the same'}"
@@ -256,16 +263,9 @@ def _value(name: str, values: Sequence[Value]) -> str:
     )
 
 
-def _flip_words(problem: Problem, flip: Flip, design: ValueMap) -> str:
-    words = " and ".join(change_words(x.number, x.value) for x in flip.changes)
-    (rival,) = problem.space.decode(flip.row[None, :])
-    theirs, ours = (objective_words(problem, values) for values in (flip.objectives, flip.beaten))
-    return f"{words}: {theirs} against {ours}, with {_moved(problem, design, rival)}"
-
-
-def _moved(problem: Problem, old: ValueMap, new: ValueMap) -> str:
+def moved_words(space: DesignSpace, old: ValueMap, new: ValueMap) -> str:
     """Settings that differ: ``HBM4 stacks 2 → 4``."""
-    moved = changed_settings(problem.space, old, new)
+    moved = changed_settings(space, old, new)
     return "; ".join(f"{name} {before} → {after}" for name, before, after in moved)
 
 

@@ -171,11 +171,7 @@ def time_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
             places, [100 * share for share in shares], hue=palette.BOUNDS.get(bound, "gray"),
             hatch=HATCHES.get(bound, ""), name=bound, texts=texts, labels=labels,
         ))  # fmt: skip
-    side = (
-        "; the vector unit works at the same time"
-        if one_pass and one_pass["is_side_by_side"]
-        else ""
-    )
+    side = "; vector unit in parallel" if one_pass and one_pass["is_side_by_side"] else ""
     share = "one pass" if one_pass else f"all {counted_rows(evaluated)}s"
     title = f"% of the time of {share}, {format_value(total, 's', 3)}{side}"
     axis = Axis((0.0, 112.0), title, ticks=[(x, str(x)) for x in (0, 20, 40, 60, 80, 100)])

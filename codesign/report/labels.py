@@ -389,6 +389,8 @@ def spoken_design(space: DesignSpace, design: Fields) -> str:
         settings.pop("sram_technology", None)
         settings["sram_dies"] = f"{memory_words(str(sram))}×{design.get('sram_dies', 1)}"
 
+    formats = {value for name, value in settings.items() if name.endswith("_format")}
+
     def spoken(words: Mapping[str, Callable[[Any], str]]) -> StringList:
         values = ((key, settings.pop(key, None)) for key in words)
         return [words[key](value) for key, value in values if value]
@@ -396,7 +398,7 @@ def spoken_design(space: DesignSpace, design: Fields) -> str:
     return ", ".join([
         *spoken(_SPOKEN_PARTS),
         *_tier_words(settings, _technologies(space)),
-        *_format_words(settings),
+        *(_format_words(settings) if len(formats) == 1 else ()),
         *spoken(_SPOKEN_RULES),
         *(" ".join(setting_words(name, value)) for name, value in settings.items()),
     ])  # fmt: skip
@@ -449,13 +451,10 @@ def part_words(space: DesignSpace, design: Fields) -> StringDict:
         (machine,) = design_words(machine_space, [machine_settings])
         words[name] = " ".join(filter(None, [count and f"{count}×", machine and f"[{machine}]"]))
     for link in space.links:
-        values = [
-            (settings.pop(f"{link.name}_{name}", None), unit, x) for name, unit, x in _SETTING_UNITS
-        ]
         words[link.name] = ", ".join(
-            format_engineering(value * factor, unit, 4)
-            for value, unit, factor in values
-            if value is not None
+            setting_words(name, value)[1]
+            for name, *_ in _SETTING_UNITS
+            if (value := settings.pop(f"{link.name}_{name}", None)) is not None
         )
     words |= {name: format_setting(value) for name, value in settings.items() if value is not None}
     return {name: text for name, text in words.items() if text}
@@ -470,7 +469,7 @@ _SETTING_UNITS = (
 )
 
 
-OPERANDS = {"kv": "KV cache", "weight": "weights", "activation": "activations"}
+OPERANDS = {"weight": "weights", "activation": "activations", "kv": "KV cache"}
 """Operands of a model in words."""
 _SETTING_TITLES = dict(
     row.split(maxsplit=1)
@@ -514,9 +513,12 @@ def setting_words(parameter: str, value: Any) -> StringPair:
     text = "" if value is None else format_setting(value)
     if parameter.endswith("technology"):
         text = memory_words(text)
+    elif parameter.endswith("device"):
+        text = text.upper().replace("-", " ")
     else:
         words = next((x for name, x in _SETTING_VALUES.items() if parameter.endswith(name)), {})
-        text = words.get(text, text)
+        # A mix of formats says its shares: "87.5 % mxfp4+12.5 % mxfp8".
+        text = re.sub(r"([\d.]+)\*", lambda x: f"{100 * float(x[1]):g} % ", words.get(text, text))
     return re.sub(r"^(tier|cache)(?=\d)", r"\1 ", title).replace("_", " "), text
 
 

@@ -20,10 +20,9 @@ from codesign.models.memtech import load_library
 from codesign.report import palette
 from codesign.report.campaign_charts import PICK_TITLES, front_chart, front_picture
 from codesign.report.chart import Chart
-from codesign.report.decisions import change_words
+from codesign.report.decisions import change_words, moved_words
 from codesign.report.design_charts import power_panel, scales_of, time_panel
 from codesign.report.edge import edge_words
-from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
     bank_words,
     evaluator_words,
@@ -205,11 +204,7 @@ def flip_lines(decided: DecideAnswer, results: Results) -> StringList:
         for flip in filter(None, [decision.flip, *decision.flips_by_one]):
             words = " and ".join(change_words(x, x.value) for x in flip.changes)
             (new,) = space.decode(space.encode(flip.design))
-            moved = "; ".join(
-                f"{name} {before} → {after}"
-                for name, before, after in changed_settings(space, old, new)
-            )
-            flips[words] = flip.share, f"{words}: {moved}"
+            flips[words] = flip.share, f"{words}: {moved_words(space, old, new)}"
     lines = [words for _, words in sorted(flips.values())[:_MOST_CONSTANTS]]
     return lines or ["No constant within its range flips a decision."]
 
@@ -245,7 +240,7 @@ def _alternatives(
         rows = sorted((x for x in machine.costs if x.get("usd")), key=lambda x: -x["usd"])
         total = sum(row["usd"] for row in rows)
         if rows:
-            title = f"Bill of materials{name and f' of a {spaced_name(name)} machine'}"
+            title = f"Bill of materials{name and f' of one {spaced_name(name)} machine'}"
             yield f"{title}\t{format_value(total, 'USD', 4)}", 11.5, "accent"
         large = [row for row in rows if row["usd"] > _SMALL * total]
         for row in large:

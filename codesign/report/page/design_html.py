@@ -78,7 +78,7 @@ def design_html(
         for level in pool_machine.levels
     ]
     edges = [
-        f"Edge for memory{f' of a {pool} machine' if pool else ''}: {words}."
+        f"Edge for memory{f' of one {pool} machine' if pool else ''}: {words}."
         for pool, pool_machine in machines
         if (words := edge_words(pool_machine))
     ]
@@ -100,7 +100,7 @@ def design_html(
         blocks.append(_block("One request", way, f"<ul>{links}</ul>" if links else ""))
     finer = []
     for name, machine in machines:
-        pool = f": a {name} machine" if name else ""
+        pool = f": one {name} machine" if name else ""
         panels = {
             f"Time by {counted_rows(machine)} and what bounds it": time_panel(machine, scales),
             "Power by component": power_panel(machine, scales),

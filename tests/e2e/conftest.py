@@ -51,14 +51,14 @@ def _few_of_each():
             patch.setattr(f"codesign.{module}.n_cores", lambda: 1)
         # A loaded machine may take long over any command, which says nothing of it.
         patch.setattr("codesign.cli.heartbeat.EVERY_S", 1e6)
-        patch.setattr("codesign.report.page.recommendations.SAMPLES", 20)
+        patch.setattr("codesign.report.page.recommendations.SAMPLES", 9)
         patch.setattr("codesign.insight.explanation.moved_limits.POSITIONS", 5)
         patch.setattr("codesign.insight.explanation.moved_limits._LOOSER_POSITIONS", 2)
         patch.setattr("codesign.report.page.switches._FACTORS", {"as asked": 1.0, "× 4": 4.0})
-        patch.setattr("codesign.report.page.explained.MOST_EXPLAINED", 6)
+        patch.setattr("codesign.report.page.explained.MOST_EXPLAINED", 3)
         patch.setattr("codesign.report.paper._USUAL_DPI", 24.0)
         for module in ("sheet_accounts", "spec_sheet"):
-            patch.setattr(f"codesign.report.exports.{module}.SAMPLES", 20)
+            patch.setattr(f"codesign.report.exports.{module}.SAMPLES", 9)
         yield
 
 

@@ -23,8 +23,10 @@ from codesign.report.labels import (
     format_setting,
     format_value,
     metric_title,
+    spoken_codes,
     unit_text,
 )
+from codesign.report.limit_lines import limit_titles
 from codesign.report.result_tables import design_words
 from codesign.report.tables import Tables, spaced
 from codesign.report.text_table import TextTable
@@ -245,6 +247,11 @@ class _Words:
         self.space = explanation.problem.space
         self.metrics = explanation.problem.objective_metrics
         self.titles = [metric_title(metric) for metric in self.metrics]
+        self._limits = limit_titles(explanation.problem)
+
+    def _limit(self, text: str) -> str:
+        """A limit of the campaign or of the evaluator in words."""
+        return self._limits.get(text) or spoken_codes(text)
 
     def design(self, row: IntArray) -> str:
         """A design in words."""
@@ -338,7 +345,7 @@ class _Words:
     def _infeasible(self, entry: Absence) -> str:
         looked = "all" if entry.n_looked_at == entry.n_designs else f"{entry.n_looked_at:,} sampled"
         limits = ", ".join(
-            f"{100 * broken.share:.0f} % break {broken.limit!r}"
+            f"{100 * broken.share:.0f} % break '{self._limit(broken.limit)}'"
             + (f" (the nearest by {100 * broken.least:.1f} %)" if broken.least > 0 else "")
             for broken in entry.broken[:_MOST_LIMITS]
         )
@@ -363,7 +370,7 @@ class _Words:
         for price in prices.items:
             yield self._price(price)
         for text, reason in self.explanation.unpriced.items():
-            yield f"{text}: has no price; it {reason}."
+            yield f"{self._limit(text)}: has no price; it {reason}."
 
     def _price(self, price: Price) -> str:
         limit = price.limit
@@ -371,8 +378,8 @@ class _Words:
         low, high = (self._amount(price, value) for value in price.used)
         slack = limit.number - price.used[1] if limit.is_upper else price.used[0] - limit.number
         line = (
-            f"{limit.text}{tied}: {STATES[price.state]}; the designs of the whole front have {low} "
-            f"to {high}, at least {self._amount(price, max(slack, 0.0))} unused"
+            f"{self._limit(limit.text)}{tied}: {STATES[price.state]}; the designs of the whole "
+            f"front have {low} to {high}, at least {self._amount(price, max(slack, 0.0))} unused"
         )
         if price.next_point is not None:
             # Against the kept point that has most of what the limit bounds.

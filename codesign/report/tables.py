@@ -221,8 +221,9 @@ def format_cell(name: str, value: Any, digits: int = 3) -> str:
         return format_value(float(value), unit_and_title(name)[0], digits)
     if isinstance(value, Mapping):
         return ", ".join(
-            f"{metric_title(metric)} {format_metric(element, metric, digits)}"
-            if (metric := ALL_METRICS.get(key))
+            f"{'best ' * (key not in ALL_METRICS)}{metric_title(metric)} "
+            f"{format_metric(element, metric, digits)}"
+            if (metric := ALL_METRICS.get(key.removeprefix("best_")))
             else f"{key} {format_cell(name, element)}"
             for key, element in value.items()
         )

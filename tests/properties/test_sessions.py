@@ -177,7 +177,7 @@ def test_the_front_of_machine_and_caches_is_that_of_all_designs(seed):
 def mixed(**limits):
     chat = {"model": "llama-3-8b", "session": "chat", "batch": 4, "share": 0.75,
             "concurrent_sessions": 16, "best_usd_per_million_asked_tokens": 1e-4}  # fmt: skip
-    agent = {"model": "llama-3.3-70b", "session": "osworld", "share": "25 %",
+    agent = {"model": "llama-3.3-70b", "session": "osworld", "share": "25 %", "name": "os_agent",
              "concurrent_sessions": 32, "best_usd_per_million_asked_tokens": 1e-3,
              "limits": limits}  # fmt: skip
     return MixEvaluator(MixWorkload(mix=[chat, agent]), SessionsOptions(machine=MACHINE))
@@ -191,15 +191,16 @@ def space_of_mixes():
 def test_a_mix_is_the_sum_of_its_workloads_by_their_shares():
     designs = space_of_mixes().columns(space_of_mixes().sample(np.random.default_rng(2), 12))
     both = mixed(time_per_output_token_s=0.05).evaluate(designs).metrics
-    seconds = 0.75 / both["chat_sessions_per_s"] + 0.25 / both["osworld_sessions_per_s"]
+    seconds = 0.75 / both["chat_sessions_per_s"] + 0.25 / both["os_agent_sessions_per_s"]
     np.testing.assert_allclose(both["sessions_per_s"], 1 / seconds)
     worst = np.maximum(
         both["chat_usd_per_million_asked_tokens"] / 1e-4,
-        both["osworld_usd_per_million_asked_tokens"] / 1e-3,
+        both["os_agent_usd_per_million_asked_tokens"] / 1e-3,
     )
     np.testing.assert_allclose(both["regret"], worst - 1)
     rows = mixed().explain(taken(designs, slice(1))).operators
     assert sum(row["time_s"] for row in rows) == pytest.approx(seconds[0])
+    assert rows[1]["name"] == "os agent"
     alone = evaluator(session="osworld").evaluate(designs).metrics
     np.testing.assert_allclose(
         both["worst_limit_excess"], alone["time_per_output_token_s"] / 0.05 - 1

@@ -125,10 +125,10 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         self.workload = workload
         self.options = options or SessionsOptions()
         self._mix = workload.workloads_by_name
-        self.members = {
-            name: SessionsEvaluator(entry, self.options, True)
-            for name, entry in workload.workloads_by_name.items()
-        }
+        self.members, like = {}, None
+        for name, entry in workload.workloads_by_name.items():
+            self.members[name] = SessionsEvaluator(entry, self.options, True, like=like)
+            like = self.first.first
         first = self.first
         self.required_parameters = first.required_parameters
         self.optional_parameters = first.optional_parameters
@@ -184,17 +184,17 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         explained = {name: entry.explain(designs) for name, entry in self.members.items()}
         accounts = {name: account for name, account in explained.items() if account is not None}
         values = first_values(self.evaluate(designs).metrics)
+        if not accounts:
+            return None
+        times = {name: self._mix[name].share / values[f"{name}_{_RATE}"] for name in accounts}
         rows = [
             OperatorRow(
-                name=name, kind="workload",
-                time_s=self._mix[name].share / values[f"{name}_{_RATE}"],
+                name=name.replace("_", " "), kind="workload", time_s=times[name],
                 bound=max(account.operators, key=lambda row: row["time_s"])["bound"],
             )
             for name, account in accounts.items()
         ]  # fmt: skip
-        if not rows:
-            return None
-        longest = max(rows, key=lambda row: row["time_s"])["name"]
+        longest = max(times, key=lambda name: times[name])
         return replace(
             accounts[longest], metrics=values, operators=rows, pass_s=None,
             violations=first_values(self.known_violations(designs)),

@@ -94,6 +94,7 @@ def test_a_name_gives_its_unit(name, unit, title):
         ("fused", True, "yes"),
         ("model", {"name": "x", "batch": 3}, "name x, batch 3"),
         ("limits", {"time_per_output_token_s": 0.05}, "time per output token 50 ms"),
+        ("mix", {"best_usd_per_million_tokens": 0.5}, "best price 0.5 USD/Mtoken"),
         ("pe_array", [2048, 128], "2048x128"),
         ("parts", ["a", "b"], "a, b"),
     ],

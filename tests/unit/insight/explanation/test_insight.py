@@ -300,7 +300,7 @@ def test_a_limit_that_gains_less_than_the_tolerance_gains_nothing_that_matters()
     objectives = ["maximize speed_tokens", "minimize power_watts"]
     problem = build_problem(space, Lush(), objectives, ["power_watts <= 60"])
     said = explained(problem, [0.0, 66.0], step=0.04, tolerance=0.02)
-    (price,) = [line for line in _lines(said) if line.startswith("power_watts <= 60")]
+    (price,) = [line for line in _lines(said) if line.startswith("power at most 60 W")]
     # 62.4 W let in 62 W and 60.1 token/s: less than 2 % of either.
     assert "Looser, 62.4 W instead of 60 W: nothing that matters (< 2 %)." in price
     assert price.endswith(

@@ -10,6 +10,7 @@ from codesign import api
 from codesign.insight.explanation import Fronts, explain_front
 from codesign.insight.explanation.absence import Absences
 from codesign.report.front_explanation import sections
+from codesign.report.limit_lines import limit_titles
 from codesign.search.enumeration import enumerate_front
 from codesign.search.problem_builder import build_problem
 
@@ -58,7 +59,8 @@ def test_a_limit_has_its_price_in_its_own_unit(limit):
     moved = float(number) * (1 + STEP if comparison == "<=" else 1 - STEP)
     gain = best_rate(f"{name} {comparison} {moved!r}") - best_rate(limit)
     assert gain > 0
-    (line,) = (line for line in section(limit).lines if line.startswith(limit))
+    words = limit_titles(problem(limit))[limit]
+    (line,) = (line for line in section(limit).lines if line.startswith(words))
     looser = line.partition("Looser")[2].partition("Tighter")[0]
     price = re.search(rf"\(.*?([\d.]+) token/s throughput per {re.escape(LIMITS[limit])}", looser)
     assert price is not None, line

@@ -6,7 +6,7 @@ depends on one parameter is computed once per value and gathered, never once per
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -51,6 +51,24 @@ class Column:
 
 Columns = Mapping[str, Column]
 """Parameter name to column, all of one length."""
+
+
+class SharedColumns(dict[str, Column]):
+    """Columns that several evaluators look at; what follows from them alone is computed once."""
+
+    def __init__(self, columns: Columns) -> None:
+        super().__init__(columns)
+        self.results: dict[Hashable, Any] = {}
+
+
+def compute_once(columns: Columns, key: Hashable, function: Function) -> Any:
+    """The result of a function of columns, from an earlier call if they are shared."""
+    results = getattr(columns, "results", {})
+    if key not in results:
+        results[key] = function()
+    return results[key]
+
+
 Arrays = Mapping[str, FloatArray]
 """Numbers of designs by name, such as values of metrics; (n,) where nothing else is stated."""
 Domains = Mapping[str, Sequence[Value]]
@@ -79,6 +97,7 @@ FloatSequence = Sequence[float]
 IntegerSequence = Sequence[int]
 IntegerDict = dict[str, int]
 ArrayList = list[FloatArray]
+ArrayTuple = tuple[FloatArray, ...]
 Function = Callable[..., Any]
 FloatMap = Mapping[str, float]
 FloatDict = dict[str, float]
@@ -104,6 +123,11 @@ def taken(columns: Columns, positions: IntArray | slice) -> Columns:
     return {
         name: Column(column.values, column.codes[positions]) for name, column in columns.items()
     }
+
+
+def shared_part(columns: Columns, positions: IntArray | slice) -> SharedColumns:
+    """The designs at these positions, as columns that are shared."""
+    return SharedColumns(taken(columns, positions))
 
 
 def column_of(values: list[Value]) -> Column:

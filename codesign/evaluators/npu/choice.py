@@ -22,15 +22,9 @@ from codesign.evaluators.npu.compiled_loop import choose_compiled
 from codesign.evaluators.npu.operator_times import Stage
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
-from codesign.models.hardware.tier_order import (
-    BY_BANDWIDTH,
-    keeps_last,
-    orders_of,
-    worth_trying,
-)
+from codesign.models.hardware.tier_order import BY_BANDWIDTH, orders_of
 from codesign.models.machines.npu.operator_stage import resident_bytes
 from codesign.models.machines.npu.pass_time import LEAST_GAIN, least_pass_s, score, whole_pass_s
-from codesign.models.machines.npu.placement import WRITTEN
 from codesign.models.machines.npu.stage_records import Choices, LeastWork, PassTotals, totals_of
 
 
@@ -74,7 +68,7 @@ class Chosen:
         """(n,) requests held."""
         return self.each(self.distinct.sizes[self.sizes])
 
-    @property
+    @cached_property
     def totals(self) -> PassTotals:
         """Totals of a pass of the distinct designs."""
         return totals_of(self.rows)
@@ -126,7 +120,7 @@ class BatchAndOrderChoice:
     def choose(self, designs: Columns, is_compiled: bool = False) -> Chosen:
         """The designs as they work best; the same to the last bit, compiled or not."""
         prepared = self._preparation.prepared(designs)
-        allowed = self._orders(prepared)
+        allowed = prepared.allowed_orders
         if is_compiled:
             hardware = prepared.listed
             choices = Choices(
@@ -145,24 +139,6 @@ class BatchAndOrderChoice:
             )
             return Chosen(prepared, prepared, *choose_compiled(prepared, choices))
         return Chosen(prepared, prepared, *self._vectorized(prepared, allowed))
-
-    def _orders(self, designs: PreparedDesigns) -> IntArray:
-        """(p, n) which orders of the tiers may be the fastest, as of ``worth_trying``."""
-        levels, storage = designs.accelerators.levels, designs.storage
-        if self._modelling.is_staged:
-            orders = worth_trying(
-                designs.tier_bytes_per_s,
-                levels.capacity_bytes[1:],
-                levels.write_energy_ratio[1:],
-                levels.latency_s[1:],
-            )
-            if (storage == WRITTEN).any():
-                is_last = (levels.wear_per_byte[1:] > 0) | ~levels.exists[1:]
-                orders[(storage == WRITTEN) & ~keeps_last(is_last)] = 0
-            return orders
-        only_first = np.zeros((len(_places(len(designs.tier_order))), len(designs)), np.int64)
-        only_first[0] = BY_BANDWIDTH
-        return only_first
 
     def _vectorized(
         self, designs: PreparedDesigns, allowed: IntArray

@@ -16,7 +16,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from codesign.base.columns import ArrayTriple, FloatArray, Function, IntArray, IntegerTuple
+from codesign.base.columns import (
+    ArrayTriple,
+    ArrayTuple,
+    FloatArray,
+    Function,
+    IntArray,
+    IntegerTuple,
+    compute_once,
+)
 from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.models.hardware import formula_operations, hierarchy
@@ -52,7 +60,12 @@ def choose_compiled(
     numbers = pass_.numbers(shapes).reshape(-1, len(pass_requests))
     operators, shape_table, least_work = _packed(pass_)
     # One array of all tiers, as a place in a tuple of arrays takes the loop long to find.
-    contiguous: list[Any] = [np.ascontiguousarray(of) for of in designs.stage_design((-1,))]
+    fields: list[Any] = compute_once(
+        designs.columns,
+        (choose_compiled, designs.preparation.key),
+        lambda: [*map(np.ascontiguousarray, designs.stage_design((-1,)))],
+    )
+    fields[3:6] = designs.workload_bytes
     sums = np.empty((stage_records.n_totals_of(1 + n_tiers), n))
     sizes, orders = np.zeros(n, np.int64), np.zeros(n, np.int64)
     loop()(
@@ -61,7 +74,7 @@ def choose_compiled(
         least_work,
         numbers,
         designs.kind,
-        stage_records.StageDesign(*contiguous),
+        stage_records.StageDesign(*fields),
         stage_records.WeightGroups(*map(np.ascontiguousarray, designs.weight_groups)),
         tuple(range(n_tiers)),
         choices,
@@ -73,7 +86,7 @@ def choose_compiled(
     return sums, sizes, orders
 
 
-def _packed(pass_: Pass) -> tuple[FloatArray, ...]:
+def _packed(pass_: Pass) -> ArrayTuple:
     """Operators, shapes and least work in the layout of the loop; remade when shapes are added."""
     if not pass_.packed:
         padded = _padded(np.stack([np.asarray(of, np.float64) for of in pass_.operators]))

@@ -174,7 +174,7 @@ class DesignMetrics:
     @cached_property
     def vector_joules(self) -> FloatArray:
         """Energy of the vector unit and of its buffer in one pass, without the buffer's leakage."""
-        energies = self.silicon.constants.operation_energies
+        energies = self.chosen.designs.preparation.energies
         return self.pass_.vector_joules(
             self.requests_in_pass, self._hardware, self._activation_bytes, energies
         )

@@ -13,7 +13,7 @@ import copy
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -30,8 +30,9 @@ from codesign.base.columns import (
     Strings,
     StringTuple,
     Value,
+    compute_once,
     n_designs,
-    taken,
+    shared_part,
 )
 from codesign.base.evaluator import Evaluation, Explanation, PoolPrices
 from codesign.base.metrics import (
@@ -105,8 +106,6 @@ POWER_METRICS = frozenset(
 )
 """Metrics that depend on what an operation takes, besides what designs cost."""
 
-_LIMIT = "limit "
-"""Prefix of the limits among the numbers of a group of designs."""
 _NO_CONSEQUENCE = {"name", "note", "sources", "data_pins", "status", "available", "date", "edition"}
 """Keys of a technology's file that change no metric."""
 
@@ -375,7 +374,9 @@ class NpuEvaluator(PhaseMachine):
         size = min(int((COMPILED_CHUNK if is_compiled else CHUNK) * repetition), LARGEST_CHUNK)
         for start in range(0, n, size):
             part = slice(start, min(start + size, n))
-            columns = taken(designs, part)
+            columns: Columns = compute_once(
+                designs, (start, size), partial(shared_part, designs, part)
+            )
             each: IntArray | slice = slice(None)
             if has_copies:
                 columns, each = self.preparation.deduplicated(columns)
@@ -392,10 +393,10 @@ class NpuEvaluator(PhaseMachine):
         if not is_grouped:
             return self._choice.choose(designs, is_compiled)
         few, number = self.preparation.distinct_to_operators(designs, self._choice.is_limited)
+        chosen = self._choice.choose(few, is_compiled)
         if number is None:
-            return self._choice.choose(designs, is_compiled)
-        chosen_choose = self._choice.choose(few, is_compiled)
-        return replace(chosen_choose, designs=self.preparation.prepared(designs), repeats=number)
+            return chosen
+        return replace(chosen, designs=self.preparation.prepared(designs), repeats=number)
 
     def metrics_of(self, chosen: Chosen) -> DesignMetrics:
         """Every metric of designs with batch size and order of tiers."""
@@ -485,7 +486,8 @@ class NpuEvaluator(PhaseMachine):
         """(n,) by name what a function has for the designs of each group."""
         n = n_designs(designs)
         values: ArrayDict = {}
-        for parallelism, stated, positions, columns in variants(designs):
+        groups = compute_once(designs, variants, lambda: [*variants(designs)])
+        for parallelism, stated, positions, columns in groups:
             for name, of_group in function(self.group_of(parallelism, stated), columns).items():
                 values.setdefault(name, np.empty(n))[positions] = of_group
         return values
@@ -493,16 +495,11 @@ class NpuEvaluator(PhaseMachine):
     def _evaluate_deployed(self, designs: Columns, names: Strings) -> Evaluation:
         def evaluate_group(group: NpuEvaluator, columns: Columns) -> Arrays:
             result = group.evaluate(columns, names)
-            limits = {**result.violations, "devices": np.full(n_designs(columns), group.excess)}
-            return {**result.metrics, **{_LIMIT + name: limits[name] for name in limits}}
+            devices = np.full(n_designs(columns), group.excess)
+            return {**result.metrics, **result.violations, "devices": devices}
 
         values = dict(self._group_results(designs, evaluate_group))
-        limits = {
-            name.removeprefix(_LIMIT): values.pop(name)
-            for name in tuple(values)
-            if name.startswith(_LIMIT)
-        }
-        return Evaluation(values, limits)
+        return Evaluation({name: values.pop(name) for name in names}, values)
 
     def choose(self, designs: Columns) -> Chosen:
         """Hardware, batch size, order of tiers and placement, from which others may start."""

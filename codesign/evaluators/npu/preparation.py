@@ -6,6 +6,7 @@ Which batch size and which order of the tiers a design works with is chosen in `
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
+from functools import partial
 
 import numpy as np
 
@@ -16,8 +17,10 @@ from codesign.base.columns import (
     FloatArray,
     IntArray,
     IntegerSequence,
+    SharedColumns,
     Strings,
     combined,
+    compute_once,
     distinct,
     n_designs,
     taken,
@@ -94,6 +97,8 @@ class Preparation:
             options.score_path or "uncharged",
             self.constants.logic_energy_scale,
         )
+        self.key = self.units, repr(options), self.convention
+        """Everything besides parameters on which a design's hardware depends."""
         table = part.table
         largest = (table.input_elements_per_request + table.output_elements_per_request).max()
         self.largest_activations = float(largest)
@@ -101,7 +106,9 @@ class Preparation:
 
     def prepared(self, designs: Columns) -> PreparedDesigns:
         """The designs with the largest batch size allowed, the fastest tier first."""
-        return PreparedDesigns(self, designs, build_accelerators(designs, self.units))
+        columns = designs if isinstance(designs, SharedColumns) else SharedColumns(designs)
+        listed = compute_once(columns, self.key, partial(build_accelerators, columns, self.units))
+        return PreparedDesigns(self, columns, listed)
 
     def repetition(self, designs: Columns, is_whole: bool = False) -> float:
         """Mean number of equal neighbouring designs in a sample.

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from codesign.base.columns import (
     ArrayPair,
     Arrays,
+    ArrayTriple,
     BoolArray,
-    Columns,
     FloatArray,
     IntArray,
     IntegerTuple,
-    JsonObject,
+    SharedColumns,
     combined,
+    compute_once,
     distinct,
     n_designs,
-    taken,
+    shared_part,
 )
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
@@ -38,7 +40,13 @@ from codesign.models.hardware.accelerator import (
 )
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
 from codesign.models.hardware.hierarchy import inflight_bandwidth_bytes_per_s
-from codesign.models.hardware.tier_order import fastest_first
+from codesign.models.hardware.tier_order import (
+    BY_BANDWIDTH,
+    fastest_first,
+    keeps_last,
+    orders_of,
+    worth_trying,
+)
 from codesign.models.machines.npu.operator_stage import place, resident_bytes
 from codesign.models.machines.npu.placement import PRIORITIES, WRITTEN, Two
 from codesign.models.machines.npu.stage_records import (
@@ -56,6 +64,19 @@ NOTHING = np.zeros(())
 """No bytes."""
 BANDWIDTH_PRIORITIES = tuple(MATRIX_SHARE)
 """Bandwidth priorities; a code is the position here."""
+
+if TYPE_CHECKING:
+    hardware_property = cached_property
+else:
+
+    class hardware_property(cached_property):  # noqa: N801 # used like its base
+        """A property of designs that does not depend on the workload."""
+
+        def __get__(self, designs: PreparedDesigns, owner: type | None = None) -> Any:
+            key = self.attrname, designs.preparation.key
+            return compute_once(designs.columns, key, partial(self.func, designs))
+
+
 ArrayKind = tuple[float, float, int, int, bool]
 """Depth, width, organization and dataflow of an array, and whether a buffer holds its scores."""
 ArrayShape = tuple[ArrayKind, float]
@@ -79,7 +100,7 @@ class PreparedDesigns:
     """
 
     preparation: Preparation
-    columns: Columns
+    columns: SharedColumns
     listed: AcceleratorBatch
     chosen_order: IntArray | None = None
     chosen_size: FloatArray | None = None
@@ -99,14 +120,17 @@ class PreparedDesigns:
         """
         columns, listed, tier_order = self.columns, self.listed, self.tier_order
         if positions is not None:
-            columns, listed = taken(columns, positions), take(listed, positions)
+            columns = shared_part(columns, positions)
+            listed = take(listed, positions)
             tier_order = tier_order[:, positions]
+        elif (order != np.arange(len(order))[:, None]).any():
+            columns = SharedColumns(columns)
         tier_order = np.take_along_axis(tier_order, order, axis=0)
         return PreparedDesigns(self.preparation, columns, listed, tier_order, sizes)
 
     # --- hardware ----------------------------------------------------------------------------
 
-    @cached_property
+    @hardware_property
     def tier_order(self) -> IntArray:
         """(t, n) which tier of the design, from 0, stands at each place; the fastest comes first.
 
@@ -123,7 +147,7 @@ class PreparedDesigns:
             return np.repeat(np.arange(len(sustained))[:, None], len(self), axis=1)
         return order
 
-    @cached_property
+    @hardware_property
     def accelerators(self) -> AcceleratorBatch:
         """The hardware, the tiers in the order in which they are used."""
         order = self.tier_order
@@ -158,52 +182,71 @@ class PreparedDesigns:
             )
         return np.asarray(spares)
 
+    @hardware_property
+    def allowed_orders(self) -> IntArray:
+        """(p, n) which orders of the tiers may be the fastest, as of ``worth_trying``."""
+        levels = self.accelerators.levels
+        if not self.preparation.modelling.is_staged:
+            only_first = np.zeros((len(orders_of(len(self.tier_order))), len(self)), np.int64)
+            only_first[0] = BY_BANDWIDTH
+            return only_first
+        orders = worth_trying(
+            self.tier_bytes_per_s,
+            levels.capacity_bytes[1:],
+            levels.write_energy_ratio[1:],
+            levels.latency_s[1:],
+        )
+        if (self.storage == WRITTEN).any():
+            is_last = (levels.wear_per_byte[1:] > 0) | ~levels.exists[1:]
+            orders[(self.storage == WRITTEN) & ~keeps_last(is_last)] = 0
+        return orders
+
     # --- formats and strategies --------------------------------------------------------------
 
     def _bytes(self, parameter: str) -> FloatArray:
         return self.columns[parameter].lookup(element_bytes(parameter, self.preparation.convention))
 
-    @cached_property
+    @hardware_property
     def weight_bytes(self) -> FloatArray:
         """Bytes of a weight, on average over layers of several formats."""
         return self._bytes("weight_format")
 
-    @cached_property
+    @hardware_property
     def weight_groups(self) -> WeightGroups:
         """Layers by the format of their weights."""
         return groups_of_weights(self.columns["weight_format"], self.preparation.convention)
 
-    @cached_property
+    @hardware_property
     def activation_bytes(self) -> FloatArray:
         """Bytes of an activation."""
         return self._bytes("activation_format")
 
-    @cached_property
+    @hardware_property
     def kv_bytes(self) -> FloatArray:
         """Bytes of an element of the KV cache."""
         return self._bytes("kv_format")
 
-    @cached_property
+    @hardware_property
     def operand_bits(self) -> FloatArray:
         """(2, n) widths of the array's two operands: activations, and the wider of the others."""
         return widths_of_operands(self.columns)
 
-    @cached_property
+    @hardware_property
     def storage(self) -> IntArray:
         """Positions in ``PRIORITIES``."""
         return positions_of(self.columns, "storage_priority", PRIORITIES)
 
-    @cached_property
+    @hardware_property
     def dataflow(self) -> IntArray:
         """Positions in ``DATAFLOWS``."""
         return positions_of(self.columns, "dataflow", DATAFLOWS)
 
-    @cached_property
+    @hardware_property
     def bandwidth_priority(self) -> IntArray:
         """Positions in ``BANDWIDTH_PRIORITIES``."""
         return positions_of(self.columns, "bandwidth_priority", BANDWIDTH_PRIORITIES)
 
-    @cached_property
+    @hardware_property
     def organization(self) -> IntArray:
         """Positions in ``ORGANIZATIONS``; a space may state it, else the option holds."""
         if "array_organization" in self.columns:
@@ -211,7 +254,7 @@ class PreparedDesigns:
         code = ORGANIZATIONS.index(self.preparation.options.array)
         return np.full(len(self), code, np.int64)
 
-    @cached_property
+    @hardware_property
     def is_shared_freely(self) -> BoolArray:
         """Whether weights, KV cache and activations have no fixed shares of bandwidth."""
         by_design = self.bandwidth_priority == BANDWIDTH_PRIORITIES.index("shared")
@@ -234,7 +277,7 @@ class PreparedDesigns:
         """KV cache and recurrent state of one request at its end."""
         return self.preparation.request_bytes(self.kv_bytes)
 
-    @cached_property
+    @hardware_property
     def capacity_bytes(self) -> FloatArray:
         """Capacity of all memory levels."""
         return np.asarray(self.listed.levels.capacity_bytes.sum(axis=0))
@@ -295,7 +338,7 @@ class PreparedDesigns:
 
     # --- what the operators see --------------------------------------------------------------
 
-    @cached_property
+    @hardware_property
     def arrays(self) -> tuple[ArrayKind, ...]:
         """(k,) the distinct combinations of array and dataflow."""
         hardware, few = self.listed, self._kinds[1]
@@ -313,7 +356,7 @@ class PreparedDesigns:
         """Position of each design's array in ``arrays``."""
         return self._kinds[0]
 
-    @cached_property
+    @hardware_property
     def _kinds(self) -> tuple[IntArray, IntArray]:
         flow = self.dataflow * len(ORGANIZATIONS) + self.organization
         is_local = (self.listed.scores_are_local > 0).astype(np.int64)
@@ -335,44 +378,31 @@ class PreparedDesigns:
         kinds, sizes = self.kind[first].tolist(), self.pass_requests[first].tolist()
         return number, tuple((self.arrays[kind], of) for kind, of in zip(kinds, sizes, strict=True))
 
+    @property
+    def workload_bytes(self) -> ArrayTriple:
+        """All weights, cache and state of a request, and activations of the largest operator."""
+        largest = self.preparation.largest_activations
+        return self.all_weight_bytes, self.kv_request_bytes, largest * self.activation_bytes
+
     def stage_design(self, shape: IntegerTuple) -> StageDesign:
         """Inputs of the formulas; every array in this shape, (n,) or (n, 1)."""
-        preparation, hardware = self.preparation, self.accelerators
-        levels = hardware.levels
-        of_design: JsonObject = {
-            "weight_bytes": self.weight_bytes,
-            "activation_bytes": self.activation_bytes,
-            "kv_bytes": self.kv_bytes,
-            "all_weight_bytes": self.all_weight_bytes,
-            "kv_request_bytes": self.kv_request_bytes,
-            "activation_request_bytes": preparation.largest_activations * self.activation_bytes,
-            "dataflow": self.dataflow,
-            "depth": hardware.array_depth,
-            "width": hardware.array_width,
-            "clock_hz": hardware.clock_hz,
-            "matrix_share": self.matrix_share,
-            "is_shared": self.is_shared_freely,
-            "storage": self.storage,
-            "scores_on_chip": hardware.scores_on_chip,
-            "data_capacity_bytes": preparation.data_share * levels.capacity_bytes[0],
-            "on_chip_capacity_bytes": levels.capacity_bytes[0],
-            "on_chip_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s[0],
-            "on_chip_latency_s": levels.latency_s[0],
-            "on_chip_write_ratio": levels.write_energy_ratio[0],
-        }
-        of_tiers = {
-            "tier_capacity_bytes": levels.capacity_bytes,
-            "tier_bandwidth_bytes_per_s": levels.bandwidth_bytes_per_s,
-            "tier_latency_s": levels.latency_s,
-            "tier_write_ratio": levels.write_energy_ratio,
-            "tier_paged": levels.paged_slowdown,
-            "tier_gathered": levels.gathered_slowdown,
-            "tier_written": levels.written_slowdown,
-        }
-        shaped = {name: values.reshape(shape) for name, values in of_design.items()}
-        for name, values in of_tiers.items():
-            shaped[name] = tuple(of_tier.reshape(shape) for of_tier in values[1:])
-        return StageDesign(**shaped)
+        hardware, levels = self.accelerators, self.accelerators.levels
+        of_design: Iterable[Any] = (
+            self.weight_bytes, self.activation_bytes, self.kv_bytes, *self.workload_bytes,
+            self.dataflow, hardware.array_depth, hardware.array_width, hardware.clock_hz,
+            self.matrix_share, self.is_shared_freely, self.storage, hardware.scores_on_chip,
+            self.preparation.data_share * levels.capacity_bytes[0], levels.capacity_bytes[0],
+            levels.bandwidth_bytes_per_s[0], levels.latency_s[0], levels.write_energy_ratio[0],
+        )  # fmt: skip
+        of_tiers = (
+            levels.capacity_bytes, levels.bandwidth_bytes_per_s, levels.latency_s,
+            levels.write_energy_ratio, levels.paged_slowdown, levels.gathered_slowdown,
+            levels.written_slowdown,
+        )  # fmt: skip
+        return StageDesign(
+            *(values.reshape(shape) for values in of_design),
+            *(tuple(tier.reshape(shape) for tier in values[1:]) for values in of_tiers),
+        )
 
     @cached_property
     def placed(self) -> PlacedDesign:

@@ -9,11 +9,13 @@ import numpy as np
 from codesign.base.columns import (
     Columns,
     IntArray,
+    SharedColumns,
+    StringPair,
     StringTuple,
     combined,
     distinct,
     n_designs,
-    taken,
+    shared_part,
 )
 from codesign.base.records import drop_keys
 from codesign.models.accounts.account_constants import PROCESSES
@@ -26,7 +28,7 @@ OPTION_PARAMETERS: Mapping[str, StringTuple] = {
     "topology": ("staged", "parallel"),
 }
 """Options that a space may decide, with their values."""
-Stated = tuple[tuple[str, str], ...]
+Stated = tuple[StringPair, ...]
 """Names and values of the options that a design states."""
 
 
@@ -48,9 +50,9 @@ def variants(designs: Columns) -> Iterator[tuple[Parallelism, Stated, IntArray, 
             for name, of_option in zip(names, codes, strict=True)
         )
         positions = np.flatnonzero(number == i)
-        alike = taken(columns, positions)
+        alike = shared_part(columns, positions)
         if not has_degrees(designs):
             yield Parallelism(), stated, positions, alike
             continue
         for parallelism, within, rest in groups(alike):
-            yield parallelism, stated, positions[within], rest
+            yield parallelism, stated, positions[within], SharedColumns(rest)

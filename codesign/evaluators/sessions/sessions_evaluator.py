@@ -106,6 +106,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     Args:
         is_always_busy: True if work never runs out, as with a trace or in a mix.
         machine: Options of the machines; those of ``options.machine`` if None.
+        like: Evaluator of machines with the same technologies.
 
     Raises:
         InputError: The machines cannot serve the model, or report too little.
@@ -127,6 +128,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         options: SessionsOptions | None = None,
         is_always_busy: bool = False,
         machine: Record | None = None,
+        like: PhaseMachine | None = None,
     ) -> None:
         self.workload = workload
         self._is_always_busy = is_always_busy or workload.trace is not None
@@ -138,7 +140,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         prompts = classes.context_tokens + classes.new_tokens
         mean_prompt = round(float(answers @ prompts / answers.sum()))
         mean_answer = round(float(answers.sum() / classes.turns.sum()))
-        decode = self._machine(factory, record, "decode", (0, mean_prompt, mean_answer))
+        mean = _Prefill(0, mean_prompt, mean_answer)
+        decode = self._machine(factory, record, "decode", mean, like)
         self.members = {None: decode}
         # Prefills of a turn if its context, only the shared prefix, or nothing is found.
         self._keys = []
@@ -150,8 +153,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             cached_tokens = (reused, min(round(self._reuse.shared_tokens), reused), 0)
             self._keys.append([_Prefill(n, length - n, answer) for n in cached_tokens])
         for key in dict.fromkeys(key for keys in self._keys for key in keys):
-            tokens = key.cached_tokens, key.prompt_tokens, key.generated_tokens
-            self.members[key] = self._machine(factory, record, "prefill", tokens, decode)
+            self.members[key] = self._machine(factory, record, "prefill", key, decode)
         declared = {metric.name: metric for metric in self.first.metrics}
         self._needed = [_TPOT, _JOULES, "idle_watts", "memory_capacity_bytes", "memory_used_bytes",
                         "tdp_watts", "unit_cost_usd", "standing_usd_per_hour"]  # fmt: skip
@@ -175,13 +177,11 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         factory: Any,
         options: Record,
         phase: str,
-        tokens: tuple[int, int, int],
-        like: PhaseMachine | None = None,
+        tokens: _Prefill,
+        like: PhaseMachine | None,
     ) -> PhaseMachine:
-        cached, prompt, generated = tokens
-        request = {"model": self.workload.model, "phase": phase, "cached_tokens": cached,
+        request = {"model": self.workload.model, "phase": phase, **vars(tokens),
                    "beyond_context": True,  # the session was checked
-                   "prompt_tokens": prompt, "generated_tokens": generated,
                    "batch": self.workload.batch if phase == "decode" else 1}  # fmt: skip
         return machine_for(factory, request, options, like)
 
@@ -230,11 +230,11 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     def known_violations(self, designs: Columns) -> Arrays:
         """Violations of the decoding machine; ``sessions`` is batch size over sessions, less 1."""
         distinct_machines, number = distinct_of(designs, _SOFTWARE)
-        limits = {
-            name: values[number]
-            for name, values in self.first.known_violations(distinct_machines).items()
+        limits = self.first.known_violations(distinct_machines).items()
+        return {
+            **{name: values[number] for name, values in limits},
+            "sessions": self._sessions_excess(designs),
         }
-        return limits | {"sessions": self._sessions_excess(designs)}
 
     def _sessions_excess(self, designs: Columns) -> FloatArray:
         """(n,) batch size over sessions, less 1."""

@@ -14,11 +14,13 @@ from codesign.base.columns import (
     Columns,
     FloatArray,
     IntArray,
+    SharedColumns,
     combined,
+    compute_once,
     distinct,
-    taken,
+    shared_part,
 )
-from codesign.base.records import frozen
+from codesign.base.records import drop_keys, frozen
 from codesign.evaluators.sessions.level_columns import CACHE_PARAMETERS, MOST_CACHES
 from codesign.models.deployments.cache_levels import MachineSessions
 from codesign.models.hardware.formula_operations import sum_of
@@ -55,12 +57,19 @@ def distinct_of(
     designs: Columns, ignored: frozenset[str] = frozenset()
 ) -> tuple[Columns, IntArray]:
     """Distinct designs, ignoring some parameters, and each design's position."""
-    columns = {name: column for name, column in designs.items() if name not in ignored}
-    key, limit = combined(*(column.codes for column in columns.values()))
+    names = frozenset(designs.keys() - ignored)
+    result: tuple[Columns, IntArray] = compute_once(
+        designs, names, lambda: _distinct_of(drop_keys(designs, ignored))
+    )
+    return result
+
+
+def _distinct_of(designs: Columns) -> tuple[Columns, IntArray]:
+    key, limit = combined(*(column.codes for column in designs.values()))
     if limit >= MOST_COMBINATIONS:
-        return columns, np.arange(len(key))
+        return SharedColumns(designs), np.arange(len(key))
     number, first = distinct(key, limit)
-    return taken(columns, first), number
+    return shared_part(designs, first), number
 
 
 def hit_metrics(

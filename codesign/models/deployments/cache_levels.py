@@ -22,9 +22,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import ArrayTriple, FloatArray, FloatPair, IntArray
+from codesign.base.columns import ArrayTriple, ArrayTuple, FloatArray, FloatPair, IntArray
 from codesign.models.deployments.queueing.fleet import exposed_s
-from codesign.models.hardware.formula_operations import larger, smaller, where
+from codesign.models.hardware.formula_operations import is_anywhere, larger, smaller, where
 
 _ZEROS: Any = (0.0,) * 7
 
@@ -86,6 +86,8 @@ class Workspace(NamedTuple):
     Attributes:
         levels: (7, l, ...) fields of the levels, tiers first.
         hits: (l, q + 1, ...) share of the contexts found in a level or above.
+        filled: (l, ...) position of the machine, and tokens of outer levels and all above, for
+            which the arrays above are filled; NaN at first.
         saved_s: (q, ...) seconds that the hits of all turns save.
         moved: (q, ...) bytes of all contexts.
         saved_s_per_byte: (q, ...) the ratio of these.
@@ -94,6 +96,7 @@ class Workspace(NamedTuple):
 
     levels: FloatArray
     hits: FloatArray
+    filled: FloatArray
     saved_s: FloatArray
     moved: FloatArray
     saved_s_per_byte: FloatArray
@@ -103,13 +106,13 @@ class Workspace(NamedTuple):
 def empty_workspace(machines: MachineSessions, *shape: int) -> Workspace:
     """Workspace for designs of a shape; the shape of a single design is empty."""
     q, n_levels = len(machines.context_bytes), machines.tiers.shape[1] + machines.outer.shape[1]
-    shapes = (7, n_levels), (n_levels, q + 1), (q,), (q,), (q,), (q,)
-    return Workspace(*(np.empty(dimensions + shape) for dimensions in shapes))
+    shapes = (7, n_levels), (n_levels, q + 1), (n_levels,), (q,), (q,), (q,), (q,)
+    return Workspace(*(np.full(dimensions + shape, np.nan) for dimensions in shapes))
 
 
 def session_sums(
     machine_index: IntArray, cache_index: IntArray, machines: MachineSessions, workspace: Workspace
-) -> tuple[FloatArray, ...]:
+) -> ArrayTuple:
     """Sums over the turns of sessions on a machine with outer caches.
 
     Returns:
@@ -159,25 +162,26 @@ def fill_levels(
     machine_index: IntArray, cache_index: IntArray, machines: MachineSessions, workspace: Workspace
 ) -> None:
     """Fill the fields of the levels, and the share of the contexts that each holds."""
-    (touched, shares, slopes), capacity_bytes = machines.reuse, 0.0
-    for level in range(len(workspace.hits)):
-        outer = level - len(machines.hits)
-        for field in range(7):
-            values = (
-                machines.tiers[field, level, machine_index]
-                if outer < 0
-                else machines.outer[field, outer, cache_index]
-            )
-            workspace.levels[field, level] = values
-        capacity_bytes = capacity_bytes + workspace.levels[0, level]
-        if outer < 0:
+    (touched, shares, slopes), n_tiers, capacity_bytes = machines.reuse, len(machines.hits), 0.0
+    levels, hits, filled = workspace.levels, workspace.hits, workspace.filled
+    if is_anywhere(filled[0] != machine_index):
+        filled[0] = machine_index
+        for level in range(n_tiers):
+            for field in range(7):
+                levels[field, level] = machines.tiers[field, level, machine_index]
             for q in range(len(shares)):
-                workspace.hits[level, q] = machines.hits[level, q, machine_index]
-        else:
-            tokens = capacity_bytes / machines.token_bytes[machine_index]
+                hits[level, q] = machines.hits[level, q, machine_index]
+    for level in range(len(hits)):
+        outer = level - n_tiers
+        for field in range(7 * (outer >= 0)):
+            levels[field, level] = machines.outer[field, outer, cache_index]
+        capacity_bytes = capacity_bytes + levels[0, level]
+        tokens = capacity_bytes / machines.token_bytes[machine_index]
+        if outer >= 0 and is_anywhere(filled[level] != tokens):
+            filled[level] = tokens
             j = np.searchsorted(touched, tokens, side="right") - 1
             for q in range(len(shares)):
-                workspace.hits[level, q] = slopes[q, j] * (tokens - touched[j]) + shares[q, j]
+                hits[level, q] = slopes[q, j] * (tokens - touched[j]) + shares[q, j]
 
 
 def turn_costs(
@@ -207,12 +211,14 @@ def turn_costs(
     for level in range(len(workspace.hits)):
         rate = smaller(rate, workspace.levels[1, level])
         move_joules = move_joules + workspace.levels[3, level]
+        share = workspace.hits[level, class_index] - above
+        above = workspace.hits[level, class_index]
+        if not is_anywhere(share > 0):
+            continue
         loaded_s = reused_s + exposed_s(contexts / rate, reused_s, machines.n_layers)
         loaded = machines.joules[0, class_index, machine_index] + contexts * move_joules
-        share = workspace.hits[level, class_index] - above
         turn_s = turn_s - share * larger(computed_s - loaded_s, 0.0)
         joules = joules - share * larger(computed_joules - loaded, 0.0)
-        above = workspace.hits[level, class_index]
     return computed_s, turn_s, joules
 
 
@@ -220,7 +226,7 @@ def _least_session_s(
     nothing_s: FloatArray, least_s: FloatArray, added_bytes: FloatArray, workspace: Workspace
 ) -> FloatArray:
     """Lower bound on a session's time, given its time without hits."""
-    levels, hits, saved_s, moved, per_byte, below = workspace
+    levels, hits, _, saved_s, moved, per_byte, below = workspace
     for level in range(1, len(hits)):
         rate, writes_s = levels[1, level], added_bytes * levels[2, level]
         saved: Any = 0.0

@@ -15,15 +15,20 @@ from itertools import accumulate, repeat
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, Floats
+from codesign.base.columns import ArrayTuple, BoolArray, FloatArray, Floats
 
-Places = tuple[FloatArray, ...]
+Places = ArrayTuple
 """One value for each place, such as each tier of memory."""
 
 
 def where(condition: BoolArray | bool, if_true: Floats, if_false: Floats) -> FloatArray:
     """``if_true`` where the condition holds, else ``if_false``."""
     return np.where(condition, if_true, if_false)
+
+
+def is_anywhere(condition: BoolArray | bool) -> bool:
+    """True if the condition holds in any place."""
+    return bool(np.any(condition))
 
 
 def larger(first: Floats, second: Floats) -> FloatArray:

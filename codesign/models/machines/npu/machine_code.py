@@ -168,6 +168,7 @@ _ON_NUMBERS: dict[Function, Function] = {
     formula_operations.where: lambda condition, if_true, if_false: (
         if_true if condition else if_false
     ),
+    formula_operations.is_anywhere: lambda condition: condition,
     formula_operations.larger: lambda first, second: first if first > second else second,
     formula_operations.smaller: lambda first, second: first if first < second else second,
     formula_operations.rounded_up: lambda value: np.ceil(value),

@@ -13,7 +13,7 @@ from codesign.base.columns import IntegerMap, IntegerSequence, Strings
 from codesign.base.metrics import Metric
 from codesign.base.records import drop_none
 from codesign.models.hardware.device import Device
-from codesign.models.memtech import MemoryTechnology
+from codesign.models.memtech import MemoryTechnology, Technologies
 from codesign.models.workload.reuse import ReuseSummary
 from codesign.models.workload.traces import Trace
 from codesign.search.execution.result_store import Holding
@@ -25,7 +25,7 @@ from codesign.space.pools import MACHINES
 class TechnologiesAnswer(Answer):
     """The memory technologies."""
 
-    technologies: Mapping[str, MemoryTechnology]
+    technologies: Technologies
     """Technologies by key."""
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import field
 
+from codesign.base.columns import FloatMap, StringMap
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 
@@ -25,9 +26,9 @@ class Catalog:
         broken: Mistakes of the things that cannot be used, by name; raised where one is named.
     """
 
-    units: Mapping[str, str]
-    entries: Mapping[str, Mapping[str, float]]
-    words: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    units: StringMap
+    entries: Mapping[str, FloatMap]
+    words: Mapping[str, StringMap] = field(default_factory=dict)
     broken: Mapping[str, InputError] = field(default_factory=dict)
 
 

@@ -16,7 +16,7 @@ from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
     from codesign.answers.decisions import MapAnswer, MapsAnswer
-    from codesign.base.columns import JsonObject
+    from codesign.base.columns import JsonObject, StringList
     from codesign.insight.decisions.plane import DecisionPlane
     from codesign.search.campaign import Campaign
     from codesign.search.enumeration import ExactFront
@@ -191,7 +191,7 @@ def _report_maps(
     campaign: Campaign,
     front: ExactFront,
     planes: list[DecisionPlane],
-    notes: list[str],
+    notes: StringList,
     output: list[Path],
     is_page: bool,
     began: float,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -29,7 +28,7 @@ from codesign.cli.sampling import Samples, Seed, sampling
 if TYPE_CHECKING:
     from codesign.answers.designs import FrontDistance
     from codesign.api import EvaluatedDesign
-    from codesign.base.columns import Fields, JsonObject, StringList, StringMap
+    from codesign.base.columns import Fields, IntegerMap, JsonObject, StringList, StringMap
     from codesign.search.campaign import Campaign
     from codesign.space import DesignSpace
 
@@ -223,7 +222,7 @@ def _distance(campaign: Campaign, result: EvaluatedDesign) -> FrontDistance | No
 def _report(
     result: EvaluatedDesign,
     title: str,
-    draws: Mapping[str, int] | None,
+    draws: IntegerMap | None,
     distance: FrontDistance | None,
 ) -> None:
     from codesign.answers.designs import EvaluateAnswer

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from codesign.base.columns import StringList
 from codesign.base.errors import InfeasibleError, InputError, UnknownNameError
 from codesign.base.files import ending_of
 from codesign.base.records import frozen
@@ -103,7 +104,7 @@ def export(
     report_files(ExportAnswer, campaign, paths, notes)
 
 
-def _format(form: str | None, output: Path | None, format_names: list[str]) -> str:
+def _format(form: str | None, output: Path | None, format_names: StringList) -> str:
     ending = "" if output is None else ending_of(output)
     format_name = form or ending
     format_key = _OTHER_NAMES.get(format_name, format_name)
@@ -133,7 +134,7 @@ def _check_selection(
         raise InputError("expected --output, the file to write")
 
 
-def place_notes(design: ChosenDesign) -> list[str]:
+def place_notes(design: ChosenDesign) -> StringList:
     """Notes on a design's place on the front; warns of the limits that it breaks."""
     if design.evaluated.broken:
         say(f"warning: {design.title} breaks {', '.join(design.evaluated.broken)}")
@@ -155,7 +156,9 @@ def check_evaluated(results: Results, has_front: bool, hint: str = "") -> None:
         raise InfeasibleError(f"{problem}, so there is no front{hint}", name)
 
 
-def check_ended(results: Results, asked_as: str, is_wanted: bool, do: str, where: str) -> list[str]:
+def check_ended(
+    results: Results, asked_as: str, is_wanted: bool, do: str, where: str
+) -> StringList:
     """Refuse what is not the whole of a campaign; where it is wanted, what to note of it.
 
     Raises:

@@ -16,7 +16,7 @@ from codesign.cli.flags import token_count
 from codesign.cli.output import AsJson
 
 if TYPE_CHECKING:
-    from codesign.base.columns import JsonObject
+    from codesign.base.columns import JsonObject, StringDict, StringList
 
 
 def flag(
@@ -96,7 +96,7 @@ def _parameters(owner: Any) -> Iterable[inspect.Parameter]:
     return inspect.signature(owner, eval_str=True).parameters.values()
 
 
-def flag_names(*records: Any) -> dict[str, str]:
+def flag_names(*records: Any) -> StringDict:
     """Flag by the key that it fills, as :func:`~.flags.naming` wants them."""
     return {key: _flag_of(flag_field) for record in records for key, flag_field in _keyed(record)}
 
@@ -111,7 +111,7 @@ def filled_keys(*records: Any) -> JsonObject:
     }
 
 
-def set_flags(record: Any) -> list[str]:
+def set_flags(record: Any) -> StringList:
     """The flags of a record that differ from their defaults."""
     return [
         _flag_of(flag_field)

@@ -30,14 +30,14 @@ from codesign.cli.output import report_stream
 if TYPE_CHECKING:
     from mcp.types import CallToolResult, Tool
 
-    from codesign.base.columns import Fields, JsonObject, StringDict, StringList
+    from codesign.base.columns import Fields, JsonObject, StringDict, StringList, StringTuple
     from codesign.base.schema import Record
 
 _LISTS = (
     "technologies", "spaces", "models", "devices", "workloads", "metrics", "optimizers",
     "evaluators", "problems", "runs",
 )  # fmt: skip
-TOOLS: dict[str, tuple[str, tuple[str, ...]]] = {
+TOOLS: dict[str, tuple[str, StringTuple]] = {
     "list": ("list", _LISTS),
     "show": ("list NAME", (*_LISTS[4:-2], "technology", "space", "model", "device", "problem")),
     "evaluate": ("evaluate", ("evaluate",)),

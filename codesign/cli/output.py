@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from codesign.answers.answer import Answer
     from codesign.answers.campaigns import ExportAnswer, FigureAnswer
-    from codesign.base.columns import JsonObject
+    from codesign.base.columns import JsonObject, Strings
     from codesign.search.campaign import Campaign
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON document and nothing else.")]
@@ -136,7 +136,7 @@ def report_files(
     record: type[ExportAnswer | FigureAnswer],
     campaign: Campaign | None,
     paths: Sequence[Path],
-    notes: Sequence[str] = (),
+    notes: Strings = (),
 ) -> None:
     """Print the report of a command that wrote files, and list them as the campaign's."""
     if campaign is not None:

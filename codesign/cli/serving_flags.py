@@ -220,7 +220,7 @@ def seconds(name: str, text: str) -> float:
     return number(name, quantity(name, text, "s"), "a time", above=0, text=repr(text))
 
 
-def degrees_of(split: GroupFlags) -> dict[str, int]:
+def degrees_of(split: GroupFlags) -> IntegerDict:
     """Degrees by parameter; those that are left out are absent."""
     names = flag_names(split)
     return {key: count(names[key], value) for key, value in filled_keys(split).items()}

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from codesign.base.columns import FloatSequence, IntegerMap, StringMap
 from codesign.base.errors import InputError, mistakes_at
 from codesign.base.records import frozen
 from codesign.cli.flags import numbers
@@ -82,9 +82,9 @@ class _Search:
     evaluator: PlatformEvaluator
     settings: EngineSettings
     reuse: SessionReuse
-    rates: Sequence[float]
-    formats: Mapping[str, str]
-    degrees: Mapping[str, int]
+    rates: FloatSequence
+    formats: StringMap
+    degrees: IntegerMap
 
     def best(self, device: str, has_caches: bool) -> SessionEntry:
         """The machine of a device that needs the fewest devices for all rates."""

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import FloatPair, IntegerSequence, Strings
+from codesign.base.columns import FloatPair, FloatSequence, IntegerSequence, Strings
 from codesign.base.records import frozen
 
-Numbers = Sequence[float] | NDArray[Any]
+Numbers = FloatSequence | NDArray[Any]
 
 
 @frozen

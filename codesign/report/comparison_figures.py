@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, JsonObject
+from codesign.base.columns import ArrayTuple, FloatArray, JsonObject
 from codesign.base.metrics import flipped_columns
 from codesign.insight.comparison import Outcome, ProblemOutcome, rank_optimizers
 from codesign.insight.comparison.attainment import attainment_surfaces
@@ -93,7 +93,7 @@ def save_figures(
 def convergence_chart(outcome: Outcome) -> Chart:
     """Share of the best hypervolume against evaluations: mean, and one standard deviation."""
 
-    def ends(shares: FloatArray) -> tuple[FloatArray, ...]:
+    def ends(shares: FloatArray) -> ArrayTuple:
         mean, spread = shares.mean(axis=0), shares.std(axis=0, ddof=min(1, len(shares) - 1))
         return np.clip(mean - spread, 0, None), mean, np.clip(mean + spread, None, 1)
 

@@ -11,7 +11,7 @@ from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.base.units import parse_unit
 from codesign.models.hardware.device import Device
-from codesign.models.memtech import MemoryTechnology
+from codesign.models.memtech import MemoryTechnology, Technologies
 from codesign.models.workload.reuse import ReuseSummary
 from codesign.models.workload.traces import Trace
 from codesign.report.labels import BETTER, design_words, format_setting, format_value, unit_text
@@ -46,7 +46,7 @@ _SHORT = {
 _MOST_VALUES = 12
 
 
-def technologies_table(library: Mapping[str, MemoryTechnology]) -> Table:
+def technologies_table(library: Technologies) -> Table:
     """One line per technology, typical values per unit."""
     rows = [
         {

@@ -6,7 +6,6 @@ the evaluators use, one design at a time.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
@@ -24,7 +23,7 @@ from codesign.models.hardware.accelerator import (
     build_accelerators,
 )
 from codesign.models.hardware.power import mac_energy_joules
-from codesign.models.memtech import Level, MemoryTechnology
+from codesign.models.memtech import Level, MemoryTechnology, Technologies
 from codesign.models.workload import multiply_bits
 
 
@@ -218,9 +217,7 @@ def _array(value: float) -> FloatArray:
     return np.float64(value)  # type: ignore[return-value]  # a plain number would do for NumPy
 
 
-def _banks(
-    columns: Columns, library: Mapping[str, MemoryTechnology], number: int, level: Level
-) -> tuple[Bank, ...]:
+def _banks(columns: Columns, library: Technologies, number: int, level: Level) -> tuple[Bank, ...]:
     def setting(name: str) -> Any:
         return columns[name].decoded()[0] if name in columns else None
 

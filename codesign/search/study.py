@@ -9,7 +9,7 @@ import numpy as np
 import yaml
 
 from codesign.base import plugins
-from codesign.base.columns import Fields, IntArray, Strings, Value, ValueMap
+from codesign.base.columns import Fields, FloatMap, IntArray, Strings, Value, ValueMap
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Study", "optimize"]
 
-Result = Mapping[str, float] | None
+Result = FloatMap | None
 """Numbers of a design by name; None if it has no result."""
 
 

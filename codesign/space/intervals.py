@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray
+from codesign.base.columns import ArrayPair, BoolArray, FloatArray
 from codesign.space.nodes import FUNCTIONS, Constant, FoldedCall, Name, Node, Product, Sum
 
-Interval = tuple[FloatArray, FloatArray]
+Interval = ArrayPair
 """(n,) the lowest and the highest value that a number may have; both ends may be infinite."""
 
 _ANYTHING: Interval = (np.asarray(-np.inf), np.asarray(np.inf))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from codesign.base.columns import JsonObject
+from codesign.base.columns import FloatDict, JsonObject
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.schema import Amount, Positive, Record, checked
 from codesign.evaluators.forecast.operator_work import CLASSES
@@ -30,7 +30,7 @@ def _named_variant(value: object) -> object:
     return find_variant(value) if isinstance(value, str) else value
 
 
-Shares = Annotated[float | dict[str, float], checked(_shares)]
+Shares = Annotated[float | FloatDict, checked(_shares)]
 
 
 class ForecastRequest(Request):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Annotated
 
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, IntegerPair
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.schema import Natural, Positive, Share, accepted_by, unstored_at
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
@@ -135,7 +135,7 @@ class PlatformRequest(SequenceRecord):
         return None if self.use_case is None else load_use_case(self.use_case)
 
     @cached_property
-    def _tokens(self) -> tuple[int, int]:
+    def _tokens(self) -> IntegerPair:
         if self.limits is not None:
             return self.limits.prompt_tokens, self.limits.generated_tokens
         if self.trace is not None:

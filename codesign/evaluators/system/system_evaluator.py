@@ -92,7 +92,7 @@ _ANY_COST = ("unit_cost_usd",)
 _Machine = DesignPool | DevicePool
 
 
-class _ReadValues(dict[str, FloatArray]):
+class _ReadValues(ArrayDict):
     """The value 1 for every name; the keys are the names that were read."""
 
     def __missing__(self, name: str) -> FloatArray:

@@ -27,6 +27,7 @@ from codesign.base.columns import (
     BoolArray,
     FloatArray,
     IntArray,
+    IntegerPair,
     Strings,
     ValueTuple,
 )
@@ -64,7 +65,7 @@ _HALVES = 8
 _MOST_MATCHES = 400
 """Designs tried as matches of rivals, each for the rival that is the hardest to match. [ours]"""
 
-Way = tuple[tuple[int, int], ...]
+Way = tuple[IntegerPair, ...]
 """A way from the typical constants: position and end (0 low, 1 high) of each moving constant."""
 
 

@@ -25,7 +25,7 @@ from codesign.base.evaluator import Evaluator
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.uncertainty_results import CONSTANTS, RangedNumber
 from codesign.models.accounts.account_constants import ENERGIES
-from codesign.models.memtech import MemoryTechnology, Range
+from codesign.models.memtech import MemoryTechnology, Range, Technologies
 from codesign.models.memtech.technology import ACCESS_ENERGIES, ACCOUNT_NUMBERS, NUMBERS
 from codesign.search.observations import Observations
 from codesign.search.problem import Problem
@@ -38,7 +38,7 @@ limit. Its values are those of reads."""
 
 
 def ranged_numbers(
-    technologies: Mapping[str, MemoryTechnology],
+    technologies: Technologies,
     constants: Mapping[str, Range] = MappingProxyType({}),
 ) -> tuple[RangedNumber, ...]:
     """The numbers with low < high, in the order of the technologies, then the constants.

@@ -13,11 +13,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from codesign.base.columns import (
-    Arrays,
-    BoolArray,
-    FloatArray,
-)
+from codesign.base.columns import Arrays, BoolArray, FloatArray
 from codesign.base.records import frozen
 from codesign.models.accounts.account_constants import Constants
 from codesign.models.accounts.area import Floorplan

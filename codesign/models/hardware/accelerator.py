@@ -14,6 +14,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from codesign.base.columns import (
+    ArrayTuple,
     BoolArray,
     Column,
     Columns,
@@ -489,7 +490,7 @@ def _constant(name: str, n: int) -> Column:
 
 
 def _kinds_of_level(
-    units: UnitTables, columns: list[Column], level: Callable[..., tuple[FloatArray, ...]]
+    units: UnitTables, columns: list[Column], level: Callable[..., ArrayTuple]
 ) -> tuple[FloatArray, IntArray]:
     """(p, u) properties of the ``u`` kinds of one level, and (n,) the kind of each design.
 
@@ -523,7 +524,7 @@ _MOST_TABLES = 1 << 8
 """Tables of kinds that are remembered."""
 
 
-def _sram_level(banks: list[_Bank]) -> tuple[FloatArray, ...]:
+def _sram_level(banks: list[_Bank]) -> ArrayTuple:
     """Properties of the SRAM die and the 3D layers side by side, in the order of the record."""
     shape = banks[0].counts.shape
     capacity, bandwidth, background = np.zeros(shape), np.zeros(shape), np.zeros(shape)
@@ -546,7 +547,7 @@ def _sram_level(banks: list[_Bank]) -> tuple[FloatArray, ...]:
     )  # fmt: skip
 
 
-def _tier(bank: _Bank, uncharged_family: Column) -> tuple[FloatArray, ...]:
+def _tier(bank: _Bank, uncharged_family: Column) -> ArrayTuple:
     """Properties of an off-chip tier, in the order of the record."""
     capacity, bandwidth = bank.total("capacity"), bank.total("bandwidth")
     background = capacity * bank.unit_value("background_power")

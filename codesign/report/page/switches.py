@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
 from itertools import product
@@ -14,7 +13,7 @@ from codesign.base.columns import Fields, IntArray, Strings
 from codesign.base.errors import InputError
 from codesign.insight.decisions.memory_kinds import reduced_problems
 from codesign.insight.explanation.moved_limits import Switch
-from codesign.models.memtech import MemoryTechnology, Range
+from codesign.models.memtech import Range, Technologies
 from codesign.models.memtech.technology import ACCESS_ENERGIES
 from codesign.models.workload import list_traces, load_trace
 from codesign.report.labels import setting_words
@@ -127,7 +126,7 @@ def _constants(problem: Problem, rows: IntArray) -> Choices:
 
 def _scaled(
     problem: Problem,
-    library: Mapping[str, MemoryTechnology],
+    library: Technologies,
     family: str,
     names: Strings,
     factor: float,

@@ -6,13 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from codesign.base.columns import ArrayDict, Fields, IntArray, JsonObject
+from codesign.base.columns import ArrayDict, Fields, FloatMap, IntArray, JsonObject
 from codesign.base.evaluator import Evaluation
 from codesign.base.failures import Failure
 from codesign.search.observations import Observations
 from codesign.search.problem import Problem
 
-Answer = Mapping[str, Mapping[str, float]]
+Answer = Mapping[str, FloatMap]
 """``metrics`` and ``violations`` of one design, by name."""
 Evaluate = Callable[[IntArray], Observations]
 """The shape of whatever evaluates: (n, d) designs in, their observations out."""

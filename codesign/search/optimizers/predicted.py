@@ -107,7 +107,7 @@ def most_added(values: FloatArray, attained: FloatArray, bound: FloatArray, n: i
         bound: (k,) reference point of the hypervolume.
         n: How many.
     """
-    remaining, proposed = np.arange(len(values)), list[int]()
+    remaining, proposed = np.arange(len(values)), IntegerList()
     while len(proposed) < n and len(remaining):
         front = remaining[non_dominated(values[remaining])]
         gains = [hypervolume(np.vstack([attained, point]), bound) for point in values[front]]

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import ArrayPair, ArrayTuple, BoolArray, FloatArray, IntArray
 from codesign.models.hardware.formula_operations import (
     differences,
     inverse,
@@ -38,12 +38,12 @@ PRIORITIES = (*KINDS, "equal", "written")
 
 Three = tuple[FloatArray, FloatArray, FloatArray]
 """One value per kind of data."""
-Two = tuple[FloatArray, FloatArray]
-Tiers = tuple[FloatArray, ...]
+Two = ArrayPair
+Tiers = ArrayTuple
 """One value per off-chip tier."""
-Levels = tuple[FloatArray, ...]
+Levels = ArrayTuple
 """One value per memory level: on chip, then the off-chip tiers."""
-Tails = tuple[FloatArray, ...]
+Tails = ArrayTuple
 """For each tier but the first, the share of some bytes that lives in it or deeper."""
 
 _ACTIVATION, _KV, _WEIGHT, _EQUAL, WRITTEN = range(len(PRIORITIES))

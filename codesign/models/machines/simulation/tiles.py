@@ -19,7 +19,14 @@ from functools import reduce
 
 import numpy as np
 
-from codesign.base.columns import ArrayDict, FloatArray, FloatList, IntegerPair, StringTuple
+from codesign.base.columns import (
+    ArrayDict,
+    ArrayTuple,
+    FloatArray,
+    FloatList,
+    IntegerPair,
+    StringTuple,
+)
 from codesign.base.records import frozen
 from codesign.models.hardware.array import Dataflow, Organization
 from codesign.models.machines.npu.operator_stage import TILE_BUFFER_SHARE
@@ -212,7 +219,7 @@ _ORDER: dict[Dataflow, StringTuple] = {
     "os": ("row", "column", "inner"),
 }
 """The loops over the tiles, outermost first: what the stationary operand has not is innermost."""
-_Factors = dict[str, FloatArray]
+_Factors = ArrayDict
 """Factors by loop; each depends on the position in its loop, and they are multiplied."""
 
 
@@ -238,7 +245,7 @@ def _slots(work: OperatorWork, tiling: Tiling) -> int:
     return max(1, int(tiling.depth // work.inner))
 
 
-def _visits(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, ...]:
+def _visits(work: OperatorWork, tiling: Tiling) -> ArrayTuple:
     """Cycles, active cycles, bytes read and bytes written of visits of one product, in order."""
     sizes = _axes(work, tiling)
     share = {axis: values / values.sum() for axis, values in sizes.items()}
@@ -323,7 +330,7 @@ def _grid(terms: list[tuple[float, _Factors]], order: StringTuple) -> FloatArray
     return total
 
 
-def _copy(work: OperatorWork, tiling: Tiling) -> tuple[FloatArray, ...]:
+def _copy(work: OperatorWork, tiling: Tiling) -> ArrayTuple:
     """The visits of an operator without a product: its bytes in pieces of the array's tile."""
     moved_in = work.weight_bytes + work.port_stationary_bytes + work.input_bytes
     moved_out = work.output_bytes + work.port_written_bytes

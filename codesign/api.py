@@ -177,9 +177,11 @@ def _prepared(
     inputs = {"model": model, "phase": phase, **keys}
     stated_inputs = {key: value for key, value in inputs.items() if value is not None}
     if isinstance(evaluator, str):
-        name, built = evaluator, build_evaluator(evaluator, stated_inputs, options)
+        name = evaluator
+        built = build_evaluator(evaluator, stated_inputs, options)
     elif isinstance(evaluator, Evaluator):
-        name, built = type(evaluator).__name__, evaluator
+        name = type(evaluator).__name__
+        built = evaluator
     else:
         raise InputError(f"evaluator: expected a name or an evaluator, got {evaluator!r}")
     record = {"evaluator": name, "workload": stated_inputs, "options": options or {}}
@@ -256,7 +258,8 @@ class PreparedEvaluator:
 
     def explain_row(self, row: IntArray) -> EvaluatedDesign:
         """The same of a (1, d) row of the space."""
-        space, evaluator = self.problem.space, self.problem.evaluator
+        space = self.problem.space
+        evaluator = self.problem.evaluator
         explanation = evaluator.explain(space.columns(row))
         if explanation is None:
             observed = self._observed(row)
@@ -446,8 +449,10 @@ def write_report(
     is_searched = campaign.store_path.exists()
     results = campaign.results() if is_searched else campaign.front_results()
     is_joined = is_searched and results.exact is not None
-    marked, explainer = evaluate_named(results.problem), _explainer(results)
-    exact, judge = campaign.front_results(results) if is_joined else None, _judge(results, samples)
+    marked = evaluate_named(results.problem)
+    explainer = _explainer(results)
+    exact = campaign.front_results(results) if is_joined else None
+    judge = _judge(results, samples)
     if ending in SHEET_FORMATS:
         flips = _flips(campaign, exact or results, tolerance)
         write_sheet(path, exact or results, marked, explainer, tolerance, judge, flips)
@@ -499,7 +504,8 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
     from codesign.search.execution.guard import is_foreign
     from codesign.search.problem_builder import build_problem
 
-    choice, problem = results.definition.evaluator, results.problem
+    choice = results.definition.evaluator
+    problem = results.problem
     if is_foreign(problem.evaluator) or isinstance(problem.evaluator, StoredEvaluator):
         return None
     profile = problem.evaluator.profile

@@ -131,7 +131,9 @@ class _Check:
         options: Record,
         task: _Task,
     ) -> None:
-        self._factory, self._search, self._task = factory, search, task
+        self._factory = factory
+        self._search = search
+        self._task = task
         self._arguments = (search, task.n_objectives, seed, options)
         self._initial = initial_designs(search, _N_INITIAL, seed)
         self._seen = KeySet()
@@ -216,7 +218,8 @@ class _Check:
 
     def _tell(self, optimizer: Optimizer, rows: IntArray) -> Observations:
         """Evaluate designs and tell their results."""
-        task, space = self._task, self._search.space
+        task = self._task
+        space = self._search.space
         points = space.points(rows)
         targets = np.linspace(0.2, 0.9, task.n_objectives)
         weights = 1.0 + np.arange(points.shape[1]) / 7
@@ -228,7 +231,8 @@ class _Check:
         if task.is_unbounded:
             violations[violations > 0] = np.inf
         failed = (space.keys(rows) * 7919 % 100) < 100 * task.share_failing
-        objectives[failed], violations[failed] = np.nan, np.nan
+        objectives[failed] = np.nan
+        violations[failed] = np.nan
         results = Observations(rows.copy(), objectives, violations)
         handed = results.part(np.arange(len(rows)))  # copies
         optimizer.tell(*handed.tell_arguments)
@@ -240,7 +244,8 @@ class _Check:
             "tell leaves the arrays as they are that it was given",
         )
         # An optimizer that kept these arrays notices nothing if it copied them.
-        handed.objectives[:], handed.violations[:] = 1e3, 1e3
+        handed.objectives[:] = 1e3
+        handed.violations[:] = 1e3
         self._seen.add(self._search.space.keys(rows))
         return results
 

@@ -57,7 +57,8 @@ class Answer(Entry):
         """
         super().__init_subclass__(**settings)
         words = re.sub(r"(?<=[a-z])(?=[A-Z])", "-", cls.__name__.removesuffix("Answer"))
-        cls.schema_name, cls.schema_version = words.lower(), version
+        cls.schema_name = words.lower()
+        cls.schema_version = version
 
     @classmethod
     def schema_label(cls) -> str:

@@ -183,7 +183,8 @@ class ComparisonRecord(Entry):
     @classmethod
     def describe(cls, outcome: Outcome, **fields: Any) -> Self:
         """The record of a comparison's outcome."""
-        definition, labels = outcome.definition, outcome.labels
+        definition = outcome.definition
+        labels = outcome.labels
         return cls.read(
             definition,
             optimizers=labels,

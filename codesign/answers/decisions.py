@@ -129,7 +129,8 @@ class DecideAnswer(Answer):
     @classmethod
     def describe(cls, decided: DecidedDesign, **fields: Any) -> Self:
         """The answer; objectives in natural sign."""
-        problem, rivals = decided.problem, decided.rivals
+        problem = decided.problem
+        rivals = decided.rivals
         return cls.read(
             decided,
             design=problem.space.design(decided.row),

@@ -79,7 +79,8 @@ class FrontDistance(Entry):
             rows: (p, d) a design of each point.
         """
         natural = np.array([[metrics[name] for name in problem.objective_names]], float)
-        point, measure = problem.flipped(natural), Measure.build(front, problem.senses)
+        point = problem.flipped(natural)
+        measure = Measure.build(front, problem.senses)
         regret = float(measure.regret(point)[0])
         places = measure.dominating(point[0]) if measure.matters(regret) else ()
         fields: JsonObject = {"dominator": None, "objectives": None}

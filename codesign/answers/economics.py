@@ -109,7 +109,8 @@ class PriceFrontier(Entry):
                 more["first_token_s"] = float(front.first_token_s[i])
             if front.joules_per_token is not None and energy_range is not None:
                 joules = float(front.joules_per_token[i]) * output_share
-                more["joules_per_token"], more["tokens_per_joule"] = joules, 1.0 / joules
+                more["joules_per_token"] = joules
+                more["tokens_per_joule"] = 1.0 / joules
                 more["joules_per_token_range"] = [joules * end for end in energy_range]
             names = ("tokens_per_s", "n_devices", "batch", "draft_length")
             return PricedPoint(

@@ -196,7 +196,9 @@ class ExplainFrontAnswer(Answer):
     def describe(cls, explanation: FrontExplanation, name: str, **fields: Any) -> Self:
         """The answer; objectives in natural sign, derived quantities in coherent SI units."""
         entries = _Entries(explanation)
-        problem, front, prices = explanation.problem, explanation.front, explanation.prices
+        problem = explanation.problem
+        front = explanation.front
+        prices = explanation.prices
         representatives = front.representatives()
         return cls.read(
             explanation,
@@ -255,7 +257,8 @@ class _Entries:
     """Entries of one explanation."""
 
     def __init__(self, explanation: FrontExplanation) -> None:
-        self.problem, self.front = explanation.problem, explanation.front
+        self.problem = explanation.problem
+        self.front = explanation.front
 
     def objective_values(self, values: FloatArray) -> FloatDict:
         """Numbers by objective."""

@@ -105,8 +105,11 @@ class DeploymentEntry(Entry):
             simulated: Fields from a simulation.
         """
         prompt, generated = tokens
-        rate, n_devices = deployment.requests_per_s, deployment.n_devices
-        machines, watts, racks = 0, 0.0, 0.0
+        rate = deployment.requests_per_s
+        n_devices = deployment.n_devices
+        machines = 0
+        watts = 0.0
+        racks = 0.0
         for pool in deployment.pools:
             device = devices[pool.device]
             n_machines = math.ceil(pool.devices / device.n_linked)

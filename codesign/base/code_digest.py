@@ -43,7 +43,8 @@ def code_digest(modules: tuple[str, ...]) -> str:
 def imported_files(modules: Iterable[str]) -> dict[str, Path]:
     """The source and data files behind modules, by the module's or the file's name."""
     files = {}
-    waiting, looked_at = list(modules), set[str]()
+    waiting = list(modules)
+    looked_at = set[str]()
     while waiting:
         name = waiting.pop()
         if name in looked_at:

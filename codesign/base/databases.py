@@ -61,11 +61,14 @@ def is_shared(path: Path) -> bool:
         lines = Path("/proc/self/mountinfo").read_text(encoding="utf-8").splitlines()
     except OSError:
         return False
-    folder, best, file_system = str(path.resolve().parent), "", ""
+    folder = str(path.resolve().parent)
+    best = ""
+    file_system = ""
     for line in lines:
         fields, _, rest = line.partition(" - ")
         mount = fields.split()[4]
         inside = folder == mount or folder.startswith(mount.rstrip("/") + "/")
         if inside and len(mount) >= len(best):
-            best, file_system = mount, rest.split()[0]
+            best = mount
+            file_system = rest.split()[0]
     return file_system in _SHARED_FILE_SYSTEMS

@@ -235,7 +235,8 @@ def describe_unknown(kind: str, got: object, known: Iterable[str], meant: str | 
     >>> describe_unknown("value", 3, ["1", "16", "2"])
     "unknown value '3'. Known: 1, 2, 16."
     """
-    names, word = sorted(known, key=_natural), str(got)
+    names = sorted(known, key=_natural)
+    word = str(got)
     close = meant or (_nearest(word, names) if len(word) <= _MOST_CHARACTERS else None)
     # A name that reads as it was written is not what was meant: 2 is not '2'.
     hint = f" Did you mean {close!r}?" if close not in (None, word) else ""

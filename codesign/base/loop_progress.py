@@ -29,7 +29,9 @@ class LoopProgress:
     """
 
     def __init__(self, subject: str, total: int, done: int = 0) -> None:
-        self.subject, self.total, self.done = subject, total, done
+        self.subject = subject
+        self.total = total
+        self.done = done
         self._begin = time.monotonic(), done
         self._latest = deque([self._begin])
 

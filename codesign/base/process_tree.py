@@ -38,7 +38,8 @@ def supervise(connection: int) -> None:
         connection: Descriptor that only the child uses.
     """
     _control(_SET_CHILD_SUBREAPER, 1)
-    supervisor, child = os.getpid(), os.fork()
+    supervisor = os.getpid()
+    child = os.fork()
     if child:
         os.close(connection)
         _watch(child)
@@ -58,7 +59,8 @@ def descendants(pid: int) -> list[int]:
                 children.setdefault(int(fields[1]), []).append(int(entry.name))
                 if fields[0] in (b"Z", b"X"):
                     dead.add(int(entry.name))
-    numbers, waiting = [], [pid]
+    numbers = []
+    waiting = [pid]
     while waiting:
         numbers += (more := children.get(waiting.pop(), []))
         waiting += more
@@ -93,7 +95,8 @@ def _watch(child: int) -> NoReturn:
     signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    status, is_terminating = _collect().get(child), False
+    status = _collect().get(child)
+    is_terminating = False
     while status is None or (is_terminating and descendants(os.getpid())):
         # Orphans are collected as they end. The pause is for those of a child that was terminated.
         ready, _, _ = select.select([0, wakes], [], [], None if status is None else _PAUSE_S)

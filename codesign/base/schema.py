@@ -368,7 +368,8 @@ def overlaid(document: Document, base: Document) -> Document:
     Raises:
         InputError: Keys to be taken out that the base lacks.
     """
-    data, problems = dict(base.data), []
+    data = dict(base.data)
+    problems = []
     for section, stated in document.data.items():
         inherited = base.data.get(section)
         if not (isinstance(stated, dict) and isinstance(inherited, dict)):
@@ -515,15 +516,18 @@ def _mistake(document: Document, record: type[BaseModel], path: KeyPath, item: A
     cause = item.get("ctx", {}).get("error")
     named: StringTuple = ()
     if isinstance(cause, KeyedValueError):
-        location, named = (*location, *cause.mistake.key), cause.mistake.named
+        location = (*location, *cause.mistake.key)
+        named = cause.mistake.named
     mistake = document.mistake(_message(record, location, item), (*path, *location))
     return replace(mistake, named=named, is_missing=item["type"] == "missing")
 
 
 def _message(record: type[BaseModel], location: KeyPath, item: Any) -> str:
-    error_type, got = item["type"], item.get("input")
+    error_type = item["type"]
+    got = item.get("input")
     if error_type == "extra_forbidden":
-        model, key = _model_at(record, location[:-1]), str(location[-1])
+        model = _model_at(record, location[:-1])
+        key = str(location[-1])
         known_by_alias = [] if model is None else list(_aliased_fields(model))
         meant = getattr(model, "other_words", {}).get(key)
         return describe_unknown("key", key, known_by_alias, meant=meant)

@@ -62,7 +62,9 @@ _BINARY = {"Ki": 2.0**10, "Mi": 2.0**20, "Gi": 2.0**30, "Ti": 2.0**40}
 
 @cache
 def _atoms() -> dict[str, Unit]:
-    second, joule, byte = _base("s"), _base("J"), _base("B")
+    second = _base("s")
+    joule = _base("J")
+    byte = _base("B")
     plain = {
         "s": second,
         "Hz": second.power(-1),
@@ -122,7 +124,8 @@ def parse_unit(text: str) -> Unit:
         True
     """
     text = text.strip().replace("²", "^2").replace("°C", "degC")
-    unit, position = DIMENSIONLESS, 0
+    unit = DIMENSIONLESS
+    position = 0
     while position < len(text):
         match = _FACTOR.match(text, position)
         if match is None or (not match[1]) != (position == 0):
@@ -134,7 +137,8 @@ def parse_unit(text: str) -> Unit:
             hint = f"; did you mean {near!r}?" if near else ""
             raise InputError(f"unknown unit {match[2]!r} in {text!r}{hint}")
         exponent = _exponent(match[3] or "1") * (-1 if match[1] == "/" else 1)
-        unit, position = unit * atom.power(exponent), match.end()
+        unit = unit * atom.power(exponent)
+        position = match.end()
     return unit
 
 
@@ -206,7 +210,9 @@ def parse_quantity(value: object, expected: str) -> float:
         except InputError as error:
             raise InputError(f"{error}; expected {valid}") from None
     else:
-        number, unit, text = _float_value(value), DIMENSIONLESS, ""
+        number = _float_value(value)
+        unit = DIMENSIONLESS
+        text = ""
     if unit.exponents != wanted_parse_unit.exponents:
         got = f"{value!r}" + ("" if text else " (no unit)")
         raise InputError(f"expected {valid}, got {got}")

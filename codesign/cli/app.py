@@ -56,8 +56,11 @@ from codesign.cli.flag_records import spread
 from codesign.cli.output import report_stream, reports_only, say
 from codesign.cli.termination import is_termination, stopped_by_sigterm
 
-INTERRUPTED, TERMINATED = 130, 143
-_FAILED, _BAD_INPUT, _PIPE_CLOSED = 1, 2, 141
+INTERRUPTED = 130
+TERMINATED = 143
+_FAILED = 1
+_BAD_INPUT = 2
+_PIPE_CLOSED = 141
 _MOST_LINES = 10
 _MOST_CHARACTERS = 2000
 _DEBUG = "CODESIGN_DEBUG"
@@ -159,7 +162,8 @@ def command_tree(
             answers = info.callback in COMMANDS.values() and info.callback not in _SERVERS
             info.callback = reports_only(spread(info.callback, has_help, answers))
         else:
-            info.name, info.help = command_name(info), info.callback.__doc__
+            info.name = command_name(info)
+            info.help = info.callback.__doc__
             info.callback = lambda: None  # listed, not called
     return typer.main.get_command(tree)
 
@@ -249,7 +253,8 @@ class _PrintableFormatter(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         if os.environ.get(_DEBUG):
             return printable(super().format(record))
-        message, error = record.getMessage(), (record.exc_info or (None, None))[1]
+        message = record.getMessage()
+        error = (record.exc_info or (None, None))[1]
         words = message if error is None else f"{message} ({type(error).__name__}: {error})"
         return printable(f"{record.levelname}: {' '.join(words.split())}")
 

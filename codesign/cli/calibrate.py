@@ -56,7 +56,8 @@ def calibrate(
     if nearest is None:
         like = f"like {card.card!r}, which is not bundled" if card else "that wrote the log"
         raise InputError(f"expected a device {like}", "--base")
-    device, numbers = load_device(nearest, "--base"), device_document(nearest).data
+    device = load_device(nearest, "--base")
+    numbers = device_document(nearest).data
     if card:
         document = calibrate(card, device, numbers, str(measured))
     else:

@@ -304,7 +304,8 @@ def status(
     from codesign.answers.campaigns import StatusAnswer
     from codesign.report import progress_tables
 
-    campaign_status, reading = campaign.status(), campaign.reading
+    campaign_status = campaign.status()
+    reading = campaign.reading
     report(
         lambda: StatusAnswer.describe(campaign_status, evaluator=reading),
         lambda: progress_tables.status_tables(campaign_status, reading),

@@ -75,7 +75,8 @@ def figure(
     from codesign.report.exports.design_files import write_machines
     from codesign.report.paper import save_design_chart
 
-    output, form = drawing.output, drawing.form
+    output = drawing.output
+    form = drawing.form
     design = design_or_pick(drawing.design, drawing.pick)
     if len(words) == 1:
         options = {

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from codesign.evaluators.forecast.operator_work import PassWork
     from codesign.evaluators.forecast.performance import ForecastMachine
 
-_DEFAULT_PROMPT, _DEFAULT_GENERATED = 2048, 256
+_DEFAULT_PROMPT = 2048
+_DEFAULT_GENERATED = 256
 _RECORDS = "codesign.evaluators.forecast.forecast_options"
 
 
@@ -114,12 +115,12 @@ def forecast(
     bandwidth = None if rates.gbps is None else number("--gbps", rates.gbps, above=0) * gigabyte
     if rates.on is not None:
         sheet = load_device(rates.on, "--on")
-        exact, narrow = evaluator.forecast({}), evaluator.forecast(NARROW)
+        exact = evaluator.forecast({})
+        narrow = evaluator.forecast(NARROW)
         problem = misfit(exact, narrow, evaluator.workload, sheet.capacity)
         if problem is not None:
             raise InputError(problem, f"--on: {sheet.name}")
-        precision = options.variant.activation_format
-        peak = sheet.peak_flop_per_s(precision) if peak is None else peak
+        peak = sheet.peak_flop_per_s(options.variant.activation_format) if peak is None else peak
         bandwidth = sheet.bandwidth if bandwidth is None else bandwidth
     if peak is None or bandwidth is None:
         missing = "--tops" if peak is None else "--gbps"
@@ -160,7 +161,9 @@ def _answer(
     from codesign.evaluators.forecast.forecast_explanation import notes
     from codesign.evaluators.forecast.scenarios import lora_update_ops, ratio_grid, timeline
 
-    request, options, inference = evaluator.workload, evaluator.options, evaluator.inference({})
+    request = evaluator.workload
+    options = evaluator.options
+    inference = evaluator.inference({})
     tokens = request.tokens
     rates = {
         "peak_ops_per_s": float(machine.peak_ops_per_s),

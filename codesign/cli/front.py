@@ -70,7 +70,8 @@ def explain_front(
         fronts, front, minimized(campaign.problem, reference), step / 100.0, share(tolerance),
         is_thorough,
     )  # fmt: skip
-    title, reading = campaign.definition.name, campaign.reading
+    title = campaign.definition.name
+    reading = campaign.reading
     files = []
     if output is not None:
         write_text(output, front_explanation.markdown(explanation, title, reading))

@@ -36,7 +36,9 @@ class Heartbeat:
     """
 
     def __init__(self, command: str, say: Callable[[str], None], every_s: float = EVERY_S) -> None:
-        self._command, self._say, self._every_s = command, say, every_s
+        self._command = command
+        self._say = say
+        self._every_s = every_s
         self._begin = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._beat, name="heartbeat", daemon=True)
@@ -72,7 +74,8 @@ class Heartbeat:
     def _beat(self) -> None:
         last_s = self._begin
         while not self._over.wait(min(self._every_s, _LOOK_S)):
-            loops, now_s = running_loops(), time.monotonic()
+            loops = running_loops()
+            now_s = time.monotonic()
             if self.is_silent:
                 continue
             if loops and sys.stderr.isatty():

@@ -201,7 +201,8 @@ def _energy_words(ends: FloatPair, pricing: DevicePrice) -> str:
     words += f"; 90 % of measured kernels drew {ends[0]:.2g} to {ends[1]:.2g} times these"
     if pricing.capital_cost_usd is None:
         return words
-    price, pue = pricing.electricity_usd_per_kwh, pricing.pue
+    price = pricing.electricity_usd_per_kwh
+    pue = pricing.pue
     return (
         f"{words}; 1 J/token is {price * pue / 3.6:.2g} USD/Mtoken of electricity ({price:g} "
         f"USD/kWh, PUE {pue:g}); prices count the stated power"
@@ -243,14 +244,16 @@ def _papers(question: SizeQuestion) -> SizeAnswer:
     settings = _record(FrontierSettings, extra)
     offer, design = _offer(question, options)
     # Requested formats go before those of the design, and these before those of the model.
-    flags, formats = question.formats, question.formats.formats(question.model)
+    flags = question.formats
+    formats = question.formats.formats(question.model)
     for name in formats:
         if flags.format_ is None and getattr(flags, name) is None and design.get(name):
             formats[name] = design[name]
     speculates = settings.speculate and workload.draft != question.model  # none outruns itself
     with naming({}, flag_by_key("--option", ["draft_kv_heads"])):
         decoding = serve(workload, offer, formats, speculates, settings.draft_kv_heads)
-    machine, context = decoding.target.machine, workload.context_tokens
+    machine = decoding.target.machine
+    context = workload.context_tokens
     usd_per_hour = options.usd_per_hour(machine.name, offer.rent, offer.power_watts)
     grid = Grid(settings.n_points, settings.most_devices, settings.most_requests)
     points = feasible_points(decoding, usd_per_hour, grid, context, options.demand_tokens_per_s)
@@ -307,7 +310,8 @@ def _paper_words(
         f"{2 * rate / 1e9:,.4g} GB/s"
         for rate in (machine.fabric.intra_bytes_per_s, machine.fabric.inter_bytes_per_s)
     )
-    size, demand = machine.fabric.node_size, options.demand_tokens_per_s
+    size = machine.fabric.node_size
+    demand = options.demand_tokens_per_s
     return {
         "sustained": f"{flop}, {bandwidth} of {capacity}",
         "network": f"{between} between devices"

@@ -76,7 +76,8 @@ def problems(
     elif score is not None:
         rows = read_rows(score)
         problem = public.load(name)
-        parameters, objectives = list(problem.parameters), list(problem.objectives)
+        parameters = list(problem.parameters)
+        objectives = list(problem.objectives)
         # Designs where a row names a parameter, else objectives.
         if rows.names & set(parameters):
             check_names(rows, parameters, "parameter")

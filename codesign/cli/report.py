@@ -74,7 +74,8 @@ def report_page(
         say(f"wrote {shown_path(path)}; again in {every:g} s while the campaign runs")
         time.sleep(every)
         state = write()
-    written, size = shown_path(path), path.stat().st_size
+    written = shown_path(path)
+    size = path.stat().st_size
     report(
         lambda: ReportAnswer(files=[written], bytes=size, state=state),
         lambda: [f"wrote {written} ({size / 1e6:.1f} MB)"],

@@ -67,7 +67,8 @@ def serve(
             prepared, ", ".join(filter(None, [design_space.name, model, workload, phase]))
         )
     session.warm_up()  # before the page asks
-    listener, token = server.listen(port), server.new_token()
+    listener = server.listen(port)
+    token = server.new_token()
     silence()  # it serves until it is ended
     with suppress(KeyboardInterrupt):
         say(f"http://{server.HOST}:{listener.getsockname()[1]}/{token}/  (Ctrl-C ends it)")

@@ -46,7 +46,8 @@ _SEARCH_KEYS = ("most_devices", "policies")
 
 def size(question: SizeQuestion) -> None:
     """Size a deployment: machines, watts, dollars per million tokens, what limits, who wins."""
-    study, split = question.study, question.split
+    study = question.study
+    split = question.split
     check_figure("--figure", study.figure)
     is_paper = question.convention == "epoch"
     if question.space is not None and question.design is None:
@@ -165,7 +166,8 @@ class _Fleet:
 
         evaluator = self.evaluator
         tokens = evaluator.workload.prompt, evaluator.workload.generated
-        usd, limit = evaluator.options.device_usd_per_hour, evaluator.options.power_limit
+        usd = evaluator.options.device_usd_per_hour
+        limit = evaluator.options.power_limit
         devices = evaluator.devices
         if limit is not None:
             devices = {
@@ -196,7 +198,8 @@ class _Fleet:
 
         if (beams := self.evaluator.workload.n_beams) > 1:
             raise InputError(f"expected 1 beam with --requests-per-s, got {beams}")
-        fleets, problems = [], []
+        fleets = []
+        problems = []
         for deployment in deployments:
             try:
                 fleets.append(
@@ -219,7 +222,8 @@ class _Fleet:
             user_words,
         )
 
-        request, demand = self.evaluator.workload, self.demand
+        request = self.evaluator.workload
+        demand = self.demand
         limits = demand.limits
         words = {
             "formats": format_words(self.formats),
@@ -244,7 +248,8 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags) -> None:
 
     ranked_by = study.best or "devices"
     check_known("rank", ranked_by, ("devices", "usd"), "--best")
-    demand, evaluator = fleet.demand, fleet.evaluator
+    demand = fleet.demand
+    evaluator = fleet.evaluator
     if study.launch is not None:
         check_known("engine", study.launch, (*ENGINES, "all"), "--launch")
     entries = fleet.entries(ranked_by)
@@ -260,8 +265,7 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags) -> None:
         needed = sizing.size_requirements(evaluator, demand.limits, others)
     more = {}
     if study.launch is not None:
-        model = evaluator.workload.model
-        more["launch"] = launch_lines(study.launch, model, fleet.formats, best)
+        more["launch"] = launch_lines(study.launch, evaluator.workload.model, fleet.formats, best)
     limits = {
         name: None if math.isinf(value) else value for name, value in vars(demand.limits).items()
     }
@@ -380,7 +384,8 @@ def _report_choices(
     check_known("metric", best, PLATFORM_METRICS, "--best")
     degrees = factorizations(n_devices)
     serving = evaluator.serving(columns_of(degrees, design))
-    fits, ranking = fitting(serving), PLATFORM_METRICS[best]
+    fits = fitting(serving)
+    ranking = PLATFORM_METRICS[best]
     if not fits.any():
         with naming(FLAGS):
             # The nearest split breaks the fewest limits, then needs the least memory.
@@ -417,7 +422,8 @@ def _vary(question: SizeQuestion, workload: Fields, settings: JsonObject) -> Non
     from codesign.evaluators.platform import scaling
     from codesign.report import size_tables
 
-    study, axis = question.study, question.study.vary or ""
+    study = question.study
+    axis = question.study.vary or ""
     varied = entry_named("axis", axis, scaling.AXES, "--vary")
     # GenZ varies numbers of an accelerator that nobody measured, so bounds are the default.
     settings = {"profile": "ideal", **settings} | ({"offload": True} if axis == "offload" else {})

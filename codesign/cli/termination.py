@@ -30,7 +30,8 @@ def stopped_by_sigterm() -> Iterator[None]:
     except ValueError:  # not in the main thread: whoever calls us handles signals
         yield
         return
-    sys.unraisablehook, sys.excepthook = handler.drop, handler.show
+    sys.unraisablehook = handler.drop
+    sys.excepthook = handler.show
     try:
         yield
     finally:
@@ -55,7 +56,8 @@ class _Handler:
     """
 
     def __init__(self) -> None:
-        self._unraisable, self._uncaught = sys.unraisablehook, sys.excepthook
+        self._unraisable = sys.unraisablehook
+        self._uncaught = sys.excepthook
         self._timers: list[threading.Timer] = []
 
     def stop(self, _: int, frame: FrameType | None) -> None:

@@ -64,7 +64,8 @@ class _Look:
         from codesign.search.campaign.results import read_results
         from codesign.search.campaign.store_file import open_store
 
-        begin, campaign = time.monotonic(), self._campaign
+        begin = time.monotonic()
+        campaign = self._campaign
         status = campaign.status()
         if not campaign.store_path.exists():
             from codesign.base.locks import is_held
@@ -79,7 +80,8 @@ class _Look:
             first = self._first
             with open_store(campaign.store_path) as store:
                 results = read_results(store, first.definition, first.problem, first.exact)
-        now, before = time.monotonic(), self._last
+        now = time.monotonic()
+        before = self._last
         self._last = (now, status.done)
         rate = None if before is None else (status.done - before[1]) / (now - before[0])
         paces = paces_of(status, campaign.timings())

@@ -65,7 +65,8 @@ def answer(method: str, noun: str, ask: Callable[[Columns], Arrays], designs: Co
 
 def check_names(who: str, got: set[str], expected: set[str]) -> None:
     """Requires that all that is expected was got, and nothing else."""
-    missing, extra = sorted(expected - got), sorted(got - expected)
+    missing = sorted(expected - got)
+    extra = sorted(got - expected)
     require(not missing, f"{who} must report all that it should, but leaves out {missing}")
     require(not extra, f"{who} must report only what it should, but also reports {extra}")
 
@@ -74,7 +75,8 @@ def check_arrays(noun: str, arrays: Fields, n: int) -> None:
     """Requires (n,) float64 arrays under names."""
     for name, values in arrays.items():
         require(isinstance(name, str) and name, f"a {noun} must have a name, got {name!r}")
-        shape, dtype = getattr(values, "shape", None), getattr(values, "dtype", None)
+        shape = getattr(values, "shape", None)
+        dtype = getattr(values, "dtype", None)
         require(
             isinstance(values, np.ndarray) and shape == (n,),
             f"{noun} {name!r} must be an array of shape ({n},), got {type(values).__name__} of "

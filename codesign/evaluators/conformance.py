@@ -138,7 +138,8 @@ def _check_declaration(evaluator: Evaluator, designs: Columns) -> None:
             ) from error
     names = evaluator.metric_names
     require(len(set(names)) == len(names), "metrics must not declare a name twice")
-    required, optional = evaluator.required_parameters, evaluator.optional_parameters
+    required = evaluator.required_parameters
+    optional = evaluator.optional_parameters
     for label, value in (("required", required), ("optional", optional)):
         require(isinstance(value, frozenset), f"{label}_parameters must be a frozenset")
     shared = sorted(required & optional)
@@ -194,8 +195,7 @@ def _check_known_violations(
     evaluator: Evaluator, designs: Columns, reference: Evaluation
 ) -> IntArray:
     """Positions of the designs that meet what is known before evaluation."""
-    ask = evaluator.known_violations
-    violations = answer("known_violations", "known violation", ask, designs)
+    violations = answer("known_violations", "known violation", evaluator.known_violations, designs)
     for name, values in violations.items():
         require(not np.isnan(values).any(), f"known violation {name!r} must be a number, got NaN")
     common_violations = {

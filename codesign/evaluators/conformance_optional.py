@@ -222,7 +222,8 @@ def _check_best_case(
     for metric in evaluator.metrics:
         if metric.name not in best:
             continue
-        bounds, results = best[metric.name], reference.metrics[metric.name][positions]
+        bounds = best[metric.name]
+        results = reference.metrics[metric.name][positions]
         require(
             not np.isnan(bounds).any(),
             f"the best case of {metric.name!r} must be a number, got NaN: it would leave designs "
@@ -279,8 +280,7 @@ def _check_interchangeable(
 def _check_superseded(evaluator: Evaluator, designs: Columns, reference: Evaluation) -> None:
     """Instead of a value that is superseded, some other value of its parameter is better."""
     values = {name: column.values for name, column in designs.items()}
-    objectives = evaluator.metric_names
-    for name, beaten in evaluator.superseded(values, objectives).items():
+    for name, beaten in evaluator.superseded(values, evaluator.metric_names).items():
         require(
             len(beaten) == len(values[name]),
             f"superseded must say of each of the {len(values[name])} values of {name!r} whether "

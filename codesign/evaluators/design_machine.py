@@ -19,7 +19,8 @@ from codesign.models.deployments.queueing import Arrivals, EngineLimits
 from codesign.models.deployments.queueing.engine_limits import BLOCK_TOKENS
 from codesign.models.deployments.queueing.serving_machine import ServingMachine
 
-_MEMORY, _POWER = ("memory_capacity_bytes", "memory_used_bytes"), "tdp_watts"
+_MEMORY = ("memory_capacity_bytes", "memory_used_bytes")
+_POWER = "tdp_watts"
 
 
 def design_machine(

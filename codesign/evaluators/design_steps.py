@@ -98,28 +98,30 @@ class DesignStepTimes:
         return self._table("prefill", [1])
 
     def _table(self, phase: str, batches: IntegerSequence) -> _Table:
-        machine = self._machine
         seconds_of = self._pass_s
-        if machine.is_slow:
+        if self._machine.is_slow:
             seconds_of = self._sparse_passes(phase, batches[-1])
         return _tabulate(self._max_context, lambda n: seconds_of(phase, n, batches).tolist())
 
     def _pass_s(self, phase: str, tokens: int, batches: IntegerSequence) -> FloatArray:
         """(n,) seconds of passes of so many requests with so many tokens."""
-        metric, prompt = _TIMES[phase], _prompt(phase, tokens)
+        metric = _TIMES[phase]
+        prompt = _prompt(phase, tokens)
         return evaluate_requests(
             self._machine, self._design, phase, prompt, batches, [metric]
         ).metrics[metric]
 
     def _predicted_s(self, phase: str, tokens: int, batches: IntegerSequence) -> FloatArray | None:
-        metric, prompt = _TIMES[phase], _prompt(phase, tokens)
+        metric = _TIMES[phase]
+        prompt = _prompt(phase, tokens)
         return predict_requests(self._machine, self._design, phase, prompt, batches, metric)
 
     def _sparse_passes(self, phase: str, most: int) -> Callable[..., FloatArray]:
         """Seconds like :meth:`_pass_s` of a slow evaluator, which is asked for few passes."""
         has_model = self._predicted_s(phase, 1, [1]) is not None
         ratio = _SPARSE_RATIO if has_model else _SPARSE_RATIO_ALONE
-        points, tried = token_grid(self._max_context, ratio), token_grid(most, ratio)
+        points = token_grid(self._max_context, ratio)
+        tried = token_grid(most, ratio)
 
         def cheap_s(tokens: int, batches: IntegerSequence) -> FloatArray:
             if not has_model:

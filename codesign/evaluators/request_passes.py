@@ -98,7 +98,8 @@ def _requests(
     counts = {"trace": None, "prompt_tokens": prompt_tokens, "generated_tokens": 1}
     # The caller checks the lengths; a table ends beyond the longest request.
     request = machine.workload.model_dump() | {"phase": phase, "beyond_context": True, **counts}
-    factory, options = type(machine), machine.options
+    factory = type(machine)
+    options = machine.options
     if _states_batch(machine):
         columns = {name: column_of([value] * len(batches)) for name, value in design.items()}
         columns[BATCH_SIZE] = column_of(list(batches))

@@ -152,7 +152,8 @@ def format_lines(evaluated: EvaluatedDesign) -> list[StringTuple]:
 
     Nothing where the evaluator serves no language model or the design names no formats.
     """
-    workload, options = evaluated.workload, evaluated.options
+    workload = evaluated.workload
+    options = evaluated.options
     kinds = ("weight", "activation", "kv")
     weights, activations, kv_cache = (evaluated.design.get(f"{group}_format") for group in kinds)
     if not isinstance(workload, Request) or None in (weights, activations, kv_cache):
@@ -187,7 +188,8 @@ def format_lines(evaluated: EvaluatedDesign) -> list[StringTuple]:
     table = options.measured_table() if isinstance(options, AccuracyOptions) else None
     loss = table.loss(choice, float(parameter_count(model))) if table else None
     if loss is not None:
-        ratio, ends = loss.perplexity_ratio, loss.divergence_nats
+        ratio = loss.perplexity_ratio
+        ends = loss.divergence_nats
         for name, its in (("perplexity over 16 bits", ratio), ("divergence, nats per token", ends)):
             interval = f"{its.low:.4f} to {its.high:.4f}"
             lines.append((name, f"{its.mean:.4f}", interval, loss.basis, loss.source))

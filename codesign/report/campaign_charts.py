@@ -140,10 +140,13 @@ def study_chart(study: Study) -> Chart:
     Raises:
         InputError: The study has no result.
     """
-    observed, (up, *_, across) = study.observations, 2 * study.problem.objective_names
+    observed = study.observations
+    (up, *_, across) = 2 * study.problem.objective_names
     if observed is None:
         raise InputError("expected a study with results, got none")
-    x, y, front = observed.metrics[across], observed.metrics[up], observed.front
+    x = observed.metrics[across]
+    y = observed.metrics[up]
+    front = observed.front
     marks = [Points(x, y, "dim", name="results"), Points(x[front], y[front], name="front")]
     panel = Panel(Axis(padded(x), across), Axis(padded(y), up), marks)
     return Chart([panel], "Front of a study")
@@ -224,7 +227,8 @@ def objective_axis(metric: Metric, sense: str, values: FloatArray, arrows: str) 
         if share < _CROWDED:
             title = f"{axis_label(metric)}, log scale  {arrow} better"
             return Axis(log_padded(values, 1.2), title, "", is_log=True)
-    ends, unit = padded(values), "%" if is_share(metric) else metric.unit
+    ends = padded(values)
+    unit = "%" if is_share(metric) else metric.unit
     scaled = axis_unit(ends, unit)
     title = axis_label(metric)
     title = f"{title.rpartition(' (')[0] or title} ({scaled})" if scaled else title
@@ -251,7 +255,8 @@ def _drawn_words(drawn: IntArray, ids: IntArray) -> str:
 
 def _front_marks(picture: FrontPicture, x: Metric | None, y: Metric, step: str) -> Iterator[Mark]:
     places = np.arange(picture.n_front)
-    xs, ys = picture.values(x)[places], picture.values(y)[places]
+    xs = picture.values(x)[places]
+    ys = picture.values(y)[places]
     order = np.argsort(xs, kind="stable")
     if len(picture.results.problem.objectives) == 2:
         yield Line(xs[order], ys[order], width=1.3, step=step, group="front")
@@ -310,12 +315,14 @@ def bands_chart(picture: FrontPicture) -> Chart | None:
     """
     problem = picture.results.problem
     objective = problem.objectives[cost_column(problem.objectives)]
-    metric, places = objective.metric, picture.folded.kept
+    metric = objective.metric
+    places = picture.folded.kept
     if len(places) < 2:
         return None
     costs = picture.values(metric)[places]
     order = np.argsort(costs, kind="stable")
-    places, costs = places[order], costs[order]
+    places = places[order]
+    costs = costs[order]
     if len(problem.objectives) == 2:
         edges = np.append(costs, costs[-1] + 0.08 * float(np.ptp(costs)))
         axis = Axis((float(edges[0]), float(edges[-1])), axis_label(metric), metric.unit)
@@ -358,7 +365,8 @@ def convergence_chart(results: Results) -> Chart:
     exact = results.exact_hypervolume
     scale = 1.0 if exact is None else 100.0 / exact
     marks: list[Mark] = []
-    last, top = 1.0, 0.0
+    last = 1.0
+    top = 0.0
     for number, optimizer in enumerate(optimizer_names(results)):
         curve = convergence(results, optimizer, 400)
         if not len(curve.evaluations):
@@ -375,7 +383,8 @@ def convergence_chart(results: Results) -> Chart:
     units = [objective.metric.unit for objective in results.problem.objectives]
     title = "Hypervolume" + (f" ({' · '.join(units)})" if all(units) else "")
     if exact is not None:
-        title, top = "Hypervolume (% of the exact front's)", 100.0
+        title = "Hypervolume (% of the exact front's)"
+        top = 100.0
         marks.append(Line([0.0, last], [100.0, 100.0], dash="dot", name="exact front (100 %)"))
     initial = results.definition.initial
     if 0 < initial < last:

@@ -83,7 +83,8 @@ class ChosenDesign:
                 f"by at most {100 * folded.tolerance:g} %"
             )
         mine, cheaper = folded.positions[[self.place, host]]
-        space, objectives = self.results.problem.space, self.results.objectives
+        space = self.results.problem.space
+        objectives = self.results.objectives
         exchange = exchange_words(
             self.results.problem.objectives, objectives[cheaper], objectives[mine], folded.tolerance
         )
@@ -157,7 +158,8 @@ def find_chosen(results: Results, name: str) -> tuple[str, IntArray]:
     Raises:
         InputError: The front is empty, or there is no such design.
     """
-    space, front = results.problem.space, results.front()
+    space = results.problem.space
+    front = results.front()
     if name in space.designs:
         return name, space.encode(space.designs[name], f"design {name}")
     number = _picked_number(results, name) or front_number(name)

@@ -48,7 +48,8 @@ def plane_chart(plane: DecisionPlane, hues: Mapping[StringTuple, str] | None = N
 
     for _, group in groupby(columns, outline):
         xs = list(group)
-        left, right = max(xs[0] - half, plane.x.low), min(xs[-1] + half, plane.x.high)
+        left = max(xs[0] - half, plane.x.low)
+        right = min(xs[-1] + half, plane.x.high)
         marks += [
             Box(
                 (left / x_scale, right / x_scale),
@@ -67,7 +68,8 @@ def plane_chart(plane: DecisionPlane, hues: Mapping[StringTuple, str] | None = N
         y = (middle.y_low + middle.y_high) / 2
         words = memory_words(memories)
         marks.append(Label(middle.x / x_scale, y / y_scale, words, is_line=True, is_bold=True))
-    x, y = plane.x.typical / x_scale, plane.y.typical / y_scale
+    x = plane.x.typical / x_scale
+    y = plane.y.typical / y_scale
     marks.append(Points([x], [y], shape="diamond", is_open=True, name="typical constants"))
     ends = [
         (number.low / scale, number.high / scale)
@@ -94,7 +96,8 @@ def _axis(number: RangedNumber) -> tuple[str, float]:
 
 def write_page(planes: Sequence[DecisionPlane], path: Path, results: Results) -> None:
     """Write maps as one HTML page that opens offline."""
-    name, evaluator = results.definition.name, evaluator_words(results.reading)
+    name = results.definition.name
+    evaluator = evaluator_words(results.reading)
     hues = _hues(dict.fromkeys(memories for plane in planes for memories in plane.shares))
     legend = ", ".join(
         f'<span style="color: var(--{hue})" aria-hidden="true">■</span> '

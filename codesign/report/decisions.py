@@ -60,7 +60,8 @@ score_buffer_joules_per_byte pJ/B
 """Units of quantities of technologies, and of constants that are given in SI units."""
 _ON_CHIP = 1e-9
 """Idle power in W/B above which it is that of an on-chip memory, and stated in W/GB."""
-_MOST_CHANGES, _MOST_VALUES = 2, 3
+_MOST_CHANGES = 2
+_MOST_VALUES = 3
 
 VERDICTS = {
     "holds everywhere": "holds everywhere (proven)",
@@ -149,7 +150,8 @@ def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> Tables:
     )
     first: ValueMap = {}
     for without in kinds:
-        words, best = "no design is feasible", ["–"] * len(titles)
+        words = "no design is feasible"
+        best = ["–"] * len(titles)
         if without.row is not None:
             (design,) = problem.space.decode(without.row[None, :])
             words = (
@@ -160,9 +162,11 @@ def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> Tables:
             first = first or design
             words = f"{objective_words(problem, without.objectives)}: {words or 'the same'}"
             best = objective_words(problem, without.best).split(", ")
-        name, regret = "nothing", "–"
+        name = "nothing"
+        regret = "–"
         if without.memory_kind:
-            name, regret = without.memory_kind, f"{100 * without.regret:.3g} %"
+            name = without.memory_kind
+            regret = f"{100 * without.regret:.3g} %"
         table.add_row(name, words, f"{without.n_points:,}", regret, *best)
     return [table]
 
@@ -195,7 +199,8 @@ def breakeven_tables(result: Breakeven, name: str, seconds: float) -> Tables:
 
 
 def _interval(result: Breakeven, low: ValueFront, high: ValueFront) -> str:
-    is_first, is_last = low is result.values[0], high is result.values[-1]
+    is_first = low is result.values[0]
+    is_last = high is result.values[-1]
     if is_first and is_last:
         return "at every value"
     if is_first or is_last:

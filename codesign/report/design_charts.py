@@ -84,7 +84,8 @@ def roofline_chart(evaluated: EvaluatedDesign, scales: Scales) -> Chart | None:
     picture = roofline(operator_documents(evaluated), evaluated)
     if picture is None:
         return None
-    unit, (x0, x1) = f"{picture['unit']}/s", scales.roofline[0]
+    unit = f"{picture['unit']}/s"
+    (x0, x1) = scales.roofline[0]
     marks: list[Mark] = []
     for ceiling in picture["ceilings"]:
         hue = palette.PARTS.get(ceiling["level"], "orange")
@@ -305,7 +306,8 @@ def swing_chart(metric: Metric, value: float, swings: Sequence[Swing]) -> Chart:
         marks.append(
             Bars(rows, values - value, value, hue=hue, hatch=hatch, texts=texts, name=words)
         )
-    low, high = min(value, float(ends.min())), max(value, float(ends.max()))
+    low = min(value, float(ends.min()))
+    high = max(value, float(ends.max()))
     margin = 0.05 * (high - low) or 0.05 * abs(value) or 1.0
     marks.append(Line([value] * 2, [-0.5, len(swings) - 0.5], width=1.0))
     limits = (low - margin, high + margin)

@@ -10,7 +10,8 @@ SHEET_FORMATS = (*FORMATS, "pptx")
 MM_PER_INCH = 25.4
 USUAL_WIDTH_MM = 183.0
 """Both columns of a page; journals give 181 (IEEE, 43 picas) to 183 mm (Nature) [rounded]."""
-NARROWEST_MM, WIDEST_MM = 60.0, 400.0
+NARROWEST_MM = 60.0
+WIDEST_MM = 400.0
 _COLUMN_MM = 120.0
 """Width below which a figure fills one of two columns and stacks its panels."""
 

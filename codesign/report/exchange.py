@@ -34,7 +34,8 @@ def exchange_words(
         new: (m,) of the one that is taken.
         tolerance: Share below which a difference does not matter.
     """
-    worse, better = [], []
+    worse = []
+    better = []
     share = max(tolerance, _ROUNDING)
     for objective, before, after in zip(objectives, old.tolist(), new.tolist(), strict=True):
         is_no_worse, is_no_better = nearly_matches(
@@ -68,7 +69,8 @@ def changed_settings(
     """
     changes = {}
     for parameter in space.parameters:
-        before, after = old[parameter.name], new[parameter.name]
+        before = old[parameter.name]
+        after = new[parameter.name]
         if before == after:
             continue
         if parameter.part:

@@ -106,7 +106,8 @@ def _printed(rows: FieldRows) -> JsonRows:
 
 def _settings(evaluated: EvaluatedDesign) -> tuple[StringDict, list[Table]]:
     """A design's parameters as pairs; of a system its pools in words, and a table side by side."""
-    design, pools = evaluated.design, evaluated.space.pools
+    design = evaluated.design
+    pools = evaluated.space.pools
     if not pools:
         return {k: format_setting(v) for k, v in design.items() if v is not None}, []
     table = plain_table("Machines", ["parameter", *pools])

@@ -34,7 +34,8 @@ def forecast_tables(report: ForecastAnswer, width: int) -> Tables:
         for label, (name, unit) in _HEADLINES.items()
     }
     title = f"{report.model}, convention {report.convention}"
-    request, machine = report.request, report.machine
+    request = report.request
+    machine = report.machine
     rules = rules_of(report.convention)
     bandwidth = machine.bandwidth_bytes_per_s / rules.gigabyte
     chunk = request.chunk_tokens

@@ -311,8 +311,10 @@ def describe_design(design: Fields, technologies: Iterable[str] = ()) -> str:
             unambiguous within a table.
     """
     settings = drop_none(design)
-    array, lanes = settings.pop("pe_array", None), settings.pop("vector_length", None)
-    dies, layers = settings.pop("sram_dies", 0), settings.pop("sram_3d_layers", 0)
+    array = settings.pop("pe_array", None)
+    lanes = settings.pop("vector_length", None)
+    dies = settings.pop("sram_dies", 0)
+    layers = settings.pop("sram_3d_layers", 0)
     sram = memory_words(settings.pop("sram_technology", "sram"))
     clock = settings.pop("clock_hz", None)
     names = ("storage_priority", "dataflow", "bandwidth_priority")

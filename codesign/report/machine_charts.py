@@ -31,7 +31,8 @@ from codesign.report.labels import (
 from codesign.report.svg import axis_unit
 from codesign.report.system_picture import SystemPicture, TimelineBar, system_picture
 
-_DEPTH_MM, _GAP_MM = 7.0, 0.5
+_DEPTH_MM = 7.0
+_GAP_MM = 0.5
 _ROOM_MM = 4.0
 """Most that an interposer reaches beyond what stands on it; its margin is a fraction of that."""
 _SPREAD = np.array([0.7548776662466927, 0.5698402909980532])
@@ -130,12 +131,14 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
         )
         for row in rows
     ]  # fmt: skip
-    width, height = max(block.x[1] for block in drawn), max(block.y[1] for block in drawn)
+    width = max(block.x[1] for block in drawn)
+    height = max(block.y[1] for block in drawn)
     pairs = list(zip(rows, drawn, strict=True))
     beside = [(block, float(row["stacks"])) for row, block in pairs if row.get("stacks")]
     n_dies = max((int(row.get("n_dies") or 1) for row in evaluated.costs[:1]), default=1)
     # Equal dies: the longer side is halved again and again.
-    n_columns, n_rows = 1, 1
+    n_columns = 1
+    n_rows = 1
     while n_columns * n_rows < n_dies:
         if width / n_columns >= height / n_rows:
             n_columns *= 2
@@ -250,7 +253,8 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
             label=stack.title, text=f"{row_title(level)}: {level_words(level)}",
             name=memory_words(bank_words(level)),
         ))  # fmt: skip
-    half, middle = max(span_mm, plan.span_mm) / 2, plan.width_mm / 2
+    half = max(span_mm, plan.span_mm) / 2
+    middle = plan.width_mm / 2
     ends = [0.0, plan.height_mm, *(y for x in (*plan.memories, *plan.interposer) for y in x.y)]
     low = min(ends) - 2.0
     caption = [", ".join([die, *{x.title for x in plan.interposer}])]
@@ -325,7 +329,8 @@ def _way_panel(bars: Sequence[TimelineBar], end: float, title: str) -> Panel:
     for i, bar in enumerate(bars):
         stop = min(bar.first_step_end_s if is_first else bar.end_s, end)
         begin = max(0.0, min(bar.exposed_s, stop - least))
-        hue, hatch = palette.STAGES.get(bar.kind, "gray"), _HATCHES.get(bar.kind, "")
+        hue = palette.STAGES.get(bar.kind, "gray")
+        hatch = _HATCHES.get(bar.kind, "")
         words = (
             f"{bar.name}: {format_value(bar.start_s, 's', 3)} to "
             f"{format_value(bar.end_s, 's', 3)}; {bar.text}"

@@ -55,12 +55,16 @@ from codesign.search.campaign import Results
 
 _WIDTH, _HEIGHT = 1122.0, 793.0
 """A4 across, in pixels of 96 an inch."""
-_MARGIN, _COLUMN, _GAP = 28.0, 340.0, 23.0
+_MARGIN = 28.0
+_COLUMN = 340.0
+_GAP = 23.0
 _SCALE = 0.72
 """Size of the charts of the design, which stand in the narrow column."""
 _STEP = 0.02
 """Step by which a column gets smaller until it fits."""
-_MOST_FIGURES, _MOST_CONSTANTS, _MOST_PANELS = 9, 3, 2
+_MOST_FIGURES = 9
+_MOST_CONSTANTS = 3
+_MOST_PANELS = 2
 _SMALL = 0.01
 """Share of a bill below which its rows are joined."""
 _DATE = re.compile(r"(?:\d+ )?(?:[A-Z][a-z]+ )?20\d\d(?:-Q\d)?")
@@ -136,7 +140,8 @@ def write_sheet(
         panels = (time_panel(account, scales), power_panel(account, scales))
         bars = (Chart([panel], "Time and power") for panel in panels if panel is not None)
         charts = list(filter(None, [die_chart(account, has_legend=True), *bars]))
-        scale, height = _SCALE + _STEP, _HEIGHT
+        scale = _SCALE + _STEP
+        height = _HEIGHT
         while height > _HEIGHT - _MARGIN - top:
             scale -= _STEP
             drawings = [sized(draw(chart, room / scale)) for chart in charts]
@@ -175,14 +180,16 @@ def _reasons(
     flips: Strings,
 ) -> Iterator[_Line]:
     """The recommendation: its words, figures, limits, confidence, and what would flip it."""
-    position, metrics = pick["position"], results.problem.metrics
+    position = pick["position"]
+    metrics = results.problem.metrics
     title = PICK_TITLES[pick["key"]]
     yield f"{title}: {pick['reason']}", 14.0, palette.PICKS.get(pick["key"], "blue")
     yield f"#{pick['id'] + 1}: {pick['words']}", 10.5, "ink"
     yield answer["sentence"], 10.0, "ink"
     figures = []
     for name in answer["figures"]:
-        metric, value = metric_of(name, metrics), float(results.metrics[name][position])
+        metric = metric_of(name, metrics)
+        value = float(results.metrics[name][position])
         if value and (words := format_metric(value, metric, 3)) != "–":
             figures.append((f"{metric_title(metric)}\t{words}", 10.5, "ink"))
     yield from figures[:_MOST_FIGURES]

@@ -33,7 +33,8 @@ from codesign.report.system_picture import system_picture
 from codesign.search.campaign import Results
 
 PIXELS_PER_MM = 96.0 / MM_PER_INCH
-_USUAL_DPI, _PRINT_DPI = 160.0, 300.0
+_USUAL_DPI = 160.0
+_PRINT_DPI = 300.0
 _MARGIN = 6.0
 _BOLD, _LINE = 11.0, 1.2
 """Size above which the letters of a sheet are bold, and height of a line of size 1."""
@@ -102,7 +103,8 @@ def titled(chart: Chart, width: float, lines: Strings, notes: Strings = ()) -> s
     """A chart with title lines above and notes below it, as one ``svg`` element."""
     room = width - 2 * _MARGIN
     header = wrap("\n".join(filter(None, lines)), room, 12.0)
-    body, top = draw(chart, room), 15.0 * header.count("\n") + 27.0
+    body = draw(chart, room)
+    top = 15.0 * header.count("\n") + 27.0
     high = top + height_of(body) + 6.0
     words = text_element(width / 2, 16.0, header, "middle", size=12.0)
     if notes:
@@ -132,7 +134,8 @@ class TextBlock:
 
     def drawn(self) -> tuple[str, float]:
         """The texts as elements, and the height of the block in pixels of the sheet."""
-        y, spans = 0.0, []
+        y = 0.0
+        spans = []
         for text, size, hue in self.lines:
             y += _gap(size, hue)
             look: JsonObject = {
@@ -238,7 +241,9 @@ def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float)
     from pptx.util import Emu
 
     drawings = [piece for piece in pieces if isinstance(piece[0], str)]
-    text, show, saved = sheet_text(drawings, width, height), Presentation(), BytesIO()
+    text = sheet_text(drawings, width, height)
+    show = Presentation()
+    saved = BytesIO()
     size = [Emu(round(x * _EMU_PER_PIXEL)) for x in (width, height_of(text))]
     show.slide_width, show.slide_height = size
     slide = show.slides.add_slide(show.slide_layouts.get_by_name("Blank"))
@@ -378,12 +383,14 @@ def save_sheet(
     pieces = []
     top = 0.0
     for title, results, make in rows:
-        left_px, high = 0.0, 0.0
+        left_px = 0.0
+        high = 0.0
         for width_mm in SHEET_WIDTHS_MM:
             width, is_narrow = width_of(width_mm)
             chart, notes = make(is_narrow)
             drawing = titled(chart, width, _header(results, title), notes)
             pieces.append((drawing, left_px, top))
-            left_px, high = left_px + width, max(high, height_of(drawing))
+            left_px = left_px + width
+            high = max(high, height_of(drawing))
         top += high + 12.0
     return save_svg(pieces, path, left_px, is_print=True)

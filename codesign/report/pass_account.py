@@ -14,7 +14,8 @@ def pass_account(evaluated: EvaluatedDesign) -> JsonObject | None:
     ``bounds`` has the time of array and memories by what sets it. Units work side by side where
     they add up to more than the pass.
     """
-    rows, pass_s = evaluated.operators, evaluated.explanation.pass_s
+    rows = evaluated.operators
+    pass_s = evaluated.explanation.pass_s
     if pass_s is None or not all({"matrix_s", "vector_s"} <= set(row) for row in rows):
         return None
     bounds: FloatDict = {}
@@ -22,7 +23,8 @@ def pass_account(evaluated: EvaluatedDesign) -> JsonObject | None:
         if row["matrix_s"]:
             bound = row["matrix_bound"]
             bounds[bound] = bounds.get(bound, 0.0) + row["matrix_s"]
-    matrix_s, vector_s = sum(bounds.values()), sum(row["vector_s"] for row in rows)
+    matrix_s = sum(bounds.values())
+    vector_s = sum(row["vector_s"] for row in rows)
     return {
         "pass_s": pass_s,
         "matrix_s": matrix_s,

@@ -35,7 +35,9 @@ def save_scaling(study: Scaling, title: str, path: Path) -> Path:
 def _phase_panel(study: Scaling, phase: str) -> Panel:
     words, total = _PHASES[phase]
     totals = study.metrics[total]
-    rows, start, marks = np.arange(len(totals)), np.zeros_like(totals), []
+    rows = np.arange(len(totals))
+    start = np.zeros_like(totals)
+    marks = []
     fits = np.all([values <= 0 for values in study.violations.values()], axis=0)
     labels = [
         f"{totals[0] / value:.2f}×" + ("" if is_valid else ", does not fit")

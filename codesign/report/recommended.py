@@ -38,7 +38,8 @@ def objective_words(problem: Problem, objectives: FloatArray) -> str:
 
 def recommendation_text(results: Results, folded: FoldedFront) -> RecommendationText:
     """The recommendation of a front in words."""
-    problem, kept_places = results.problem, folded.kept
+    problem = results.problem
+    kept_places = folded.kept
     points = results.objectives[folded.positions[kept_places]]
     recommendation = recommend(points, problem.senses, cost_column(problem.objectives))
     place = int(kept_places[recommendation.point])

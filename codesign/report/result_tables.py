@@ -54,7 +54,8 @@ def optimizers_table(results: Results, ranks: FloatMap | None = None) -> Table:
         | {"rank": ranks[record.optimizer] if ranks else None}
         for record in summarize(results)
     ]
-    share, rank = " share=of_exact" * bool(exact), " rank=mean_rank" * bool(ranks)
+    share = " share=of_exact" * bool(exact)
+    rank = " rank=mean_rank" * bool(ranks)
     fields = f"optimizer hypervolume_mean=hypervolume hypervolume_std=±_std{share}{rank} "
     return record_table(
         "Optimizers", rows, f"{fields}n_runs=seeds n_evaluated=evaluated n_feasible=feasible "

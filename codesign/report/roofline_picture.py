@@ -103,7 +103,8 @@ def _ceilings(evaluated: EvaluatedDesign, used: set[str]) -> JsonRows:
     """Bandwidth of each used level, and the most of it that any operator may use."""
     ceilings = []
     for level in evaluated.levels:
-        name, rate = level["name"], level.get("bandwidth_bytes_per_s")
+        name = level["name"]
+        rate = level.get("bandwidth_bytes_per_s")
         if name not in used or not rate:
             continue
         key = "on_chip_s" if name == "on_chip" else "off_chip_s"

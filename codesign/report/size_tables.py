@@ -44,7 +44,8 @@ _CHOICE_METRICS = (
 def fleet_tables(answer: SizeAnswer, question: StringMap) -> Tables:
     """The question, the verdict, the deployments, and their pools."""
     every = answer.deployments or ()
-    entries, n_more = every[:_MOST_DEPLOYMENTS], len(every) - _MOST_DEPLOYMENTS
+    entries = every[:_MOST_DEPLOYMENTS]
+    n_more = len(every) - _MOST_DEPLOYMENTS
     needed = answer.requirements
     assert needed is not None
     launch = [line for name, lines in (answer.launch or {}).items() for line in ("", *lines)]
@@ -141,7 +142,8 @@ def session_tables(answer: SizeAnswer, session: str) -> Tables:
 
 def _verdict(entries: Sequence[DeploymentEntry]) -> str:
     """The best deployment in a sentence, and by how much it beats the next."""
-    best, titles = entries[0], _titles(entries)
+    best = entries[0]
+    titles = _titles(entries)
     words = f"{best.devices:,} device{'' if best.devices == 1 else 's'}, {titles[0]}"
     if best.usd_per_million_tokens is not None:
         words += f", {best.usd_per_million_tokens:.3g} USD per million served tokens"

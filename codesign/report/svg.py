@@ -22,7 +22,9 @@ from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Panel, Po
 from codesign.report.labels import takes_prefix, unit_text
 
 FONT = "Arial, Helvetica, 'Liberation Sans', sans-serif"
-_SMALL, _USUAL, _TITLE = 10.0, 11.0, 12.0
+_SMALL = 10.0
+_USUAL = 11.0
+_TITLE = 12.0
 _METRICS = """\
 278 278 355 556 556 889 667 191 333 333 389 584 278 333 278 278 556 556 556 556 556 556 556 556
 556 556 278 278 584 584 584 556 1015 667 667 722 722 667 611 778 722 278 500 667 556 833 722
@@ -107,7 +109,8 @@ class _Frame:
     taken_boxes: list[tuple[float, float, float, float]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.right, self.bottom = self.left + self.width, self.top + self.height
+        self.right = self.left + self.width
+        self.bottom = self.top + self.height
         self.x = _Scale(self.panel.x, self.left, self.right)
         # Categories count from the top.
         ends = (self.top, self.bottom) if self.panel.y.names else (self.bottom, self.top)
@@ -221,11 +224,13 @@ def _legend(chart: Chart, width: float, top: float) -> tuple[str, float]:
         if not isinstance(mark, Label) and mark.name:
             entries.setdefault(mark.name, mark)
     pieces = []
-    x, y = 4.0, top + 9.0
+    x = 4.0
+    y = top + 9.0
     for name, mark in entries.items():
         wide = 22.0 + text_width(name, _SMALL) + 12.0
         if x + wide > width and x > 4.0:
-            x, y = 4.0, y + 15.0
+            x = 4.0
+            y = y + 15.0
         if isinstance(mark, Points):
             hue = mark.hue if isinstance(mark.hue, str) else mark.hue[0]
             key = _symbol(mark.shape, x + 8.0, y - 3.5, 8.0, **_look(hue, mark.is_open))
@@ -248,7 +253,8 @@ def _framed(panel: Panel, left_px: float, top: float, width: float) -> _Frame:
     room = _widest_tick(panel.y, panel.height) + (24.0 if panel.y.title else 8.0)
     if panel.x.is_hidden and panel.y.is_hidden:
         room = 2.0
-    inside, height = width - room - 12.0, panel.height
+    inside = width - room - 12.0
+    height = panel.height
     middle = left_px + width / 2 if panel.x.is_hidden else left_px + room + inside / 2 - 6.0
     caption = wrap(panel.x.title, width if panel.x.is_hidden else inside + 40.0)
     if panel.is_to_scale:
@@ -287,7 +293,8 @@ def _panel(frame: _Frame) -> Iterable[str]:
 
 
 def _axes(frame: _Frame) -> Iterable[str]:
-    panel, bottom = frame.panel, frame.bottom
+    panel = frame.panel
+    bottom = frame.bottom
     if not panel.x.is_hidden:
         for value, text in _ticks(panel.x, frame.width, is_upright=False):
             x = float(frame.x(value))
@@ -325,7 +332,8 @@ def _ticks(axis: Axis, length: float, is_upright: bool) -> list[tuple[float, str
         return list(enumerate(axis.names))
     if axis.is_hidden:
         return []
-    low, high = min(axis.ends), max(axis.ends)
+    low = min(axis.ends)
+    high = max(axis.ends)
     if axis.is_log:
         return list(_log_ticks(low, high, length, axis.unit))
     least = (high - low) / max(
@@ -384,7 +392,8 @@ def _path(points: Iterable[FloatPair], mark: Line) -> str:
 
 
 def _line(frame: _Frame, mark: Line) -> Iterable[str]:
-    x, y = frame.x(mark.x), frame.y(mark.y)
+    x = frame.x(mark.x)
+    y = frame.y(mark.y)
     fine = np.isfinite(x) & np.isfinite(y)
     if fine.sum() < 2:
         return
@@ -403,9 +412,11 @@ def _line(frame: _Frame, mark: Line) -> Iterable[str]:
 
 
 def _points(frame: _Frame, mark: Points) -> Iterable[str]:
-    x, y = frame.x(mark.x), frame.y(mark.y)
+    x = frame.x(mark.x)
+    y = frame.y(mark.y)
     n = len(x)
-    sizes, faint = np.broadcast_to(mark.size, n).tolist(), np.broadcast_to(mark.opacity, n)
+    sizes = np.broadcast_to(mark.size, n).tolist()
+    faint = np.broadcast_to(mark.opacity, n)
     group = _look(mark.hue, mark.is_open) if isinstance(mark.hue, str) else {}
     symbols = []
     for i in np.flatnonzero(np.isfinite(x) & np.isfinite(y)).tolist():
@@ -457,10 +468,12 @@ def _rectangle(x: float, y: float, wide: float, high: float, hatch: str = "", **
 def _bars(frame: _Frame, mark: Bars, texts: StringList) -> Iterable[str]:
     rows = np.asarray(mark.rows, np.float64)
     start = np.broadcast_to(np.asarray(mark.start, np.float64), rows.shape)
-    begin, end = frame.x(start), frame.x(start + np.asarray(mark.length, np.float64))
+    begin = frame.x(start)
+    end = frame.x(start + np.asarray(mark.length, np.float64))
     if frame.panel.x.is_log:
         begin = np.full(rows.shape, frame.left)
-    top, bottom = frame.y(rows - mark.height / 2), frame.y(rows + mark.height / 2)
+    top = frame.y(rows - mark.height / 2)
+    bottom = frame.y(rows + mark.height / 2)
     for i in np.flatnonzero(np.isfinite(end)).tolist():
         left_px, right = sorted((float(begin[i]), float(end[i])))
         high = float(bottom[i] - top[i])
@@ -470,7 +483,8 @@ def _bars(frame: _Frame, mark: Bars, texts: StringList) -> Iterable[str]:
             data_t=mark.texts[i] if mark.texts else "",
         )  # fmt: skip
         label = mark.labels[i] if mark.labels else ""
-        y, wide = float(top[i]) + high / 2 + 3.5, text_width(label, _SMALL) + 4.0
+        y = float(top[i]) + high / 2 + 3.5
+        wide = text_width(label, _SMALL) + 4.0
         # The label stands behind the bar, or before its end where there is no room behind.
         if label and right + wide <= frame.right + 12.0:
             texts.append(text_element(right + 4.0, y, label, size=_SMALL))
@@ -502,12 +516,14 @@ def _box(frame: _Frame, mark: Box, texts: StringList) -> Iterable[str]:
 
 
 def _label(frame: _Frame, mark: Label) -> str:
-    x, y = float(frame.x(mark.x)), float(frame.y(mark.y))
+    x = float(frame.x(mark.x))
+    y = float(frame.y(mark.y))
     more = {"font_weight": 600 if mark.is_bold else "", "class_": _class(mark)}
     if mark.anchor:
         return text_element(x, y + 3.5, mark.text, mark.anchor, mark.hue, mark.size, **more)
     lines = mark.text.count("\n") + 1
-    wide, high = text_width(mark.text, mark.size) + 4.0, 1.2 * mark.size * lines + 2.0
+    wide = text_width(mark.text, mark.size) + 4.0
+    high = 1.2 * mark.size * lines + 2.0
     for dx, dy in _offsets(frame, mark):
         px = x + dx + (wide / 2 if dx > 0 else -wide / 2 if dx < 0 else 0.0)
         py = y + dy + (0.0 if dx else high / 2 if dy > 0 else -high / 2)

@@ -90,9 +90,12 @@ def system_picture(evaluated: EvaluatedDesign) -> SystemPicture:
     """The picture of an evaluated system."""
     rows = evaluated.explanation.timeline
     words = part_words(evaluated.space, evaluated.design)
-    machines, links = [], []
+    machines = []
+    links = []
     for row in rows:
-        name, n, busy = row["name"], row["machines"], f"busy {100 * row['utilization']:.3g} %"
+        name = row["name"]
+        n = row["machines"]
+        busy = f"busy {100 * row['utilization']:.3g} %"
         if name in evaluated.pools:
             title = f"{spaced_name(name)}: {n} machine{'' if n == 1 else 's'}, {busy}"
             machine = words[name].partition("[")[2].removesuffix("]") or words[name]
@@ -119,7 +122,9 @@ def limit_words(rows: FieldRows) -> str:
 
 def _bar(row: Fields) -> TimelineBar:
     is_link = row["kind"] == HAND_OVER
-    start, end, step = row["start_s"], row["end_s"], row["step_s"]
+    start = row["start_s"]
+    end = row["end_s"]
+    step = row["step_s"]
     return TimelineBar(
         name=spaced_name(row["name"]),
         kind=row["kind"],
@@ -133,7 +138,8 @@ def _bar(row: Fields) -> TimelineBar:
 
 
 def _bar_words(row: Fields) -> str:
-    length, step = row["end_s"] - row["start_s"], row["step_s"]
+    length = row["end_s"] - row["start_s"]
+    step = row["step_s"]
     if row["kind"] == HAND_OVER:
         return f"{format_value(step, 's', 3)} exposed"
     if row["kind"] == EXCHANGE:

@@ -121,7 +121,8 @@ def frame_tables(frame: Frame, console: Console | None = None) -> Tables:
     ]
 
 
-_FRONT_DESIGNS, _USUAL_WIDTH = 8, 140
+_FRONT_DESIGNS = 8
+_USUAL_WIDTH = 140
 WHOLE_WIDTH = 76
 """Columns that the table of runs takes; with fewer, only what one waits for is shown."""
 

@@ -149,7 +149,8 @@ def read_metrics(
     Raises:
         InputError: A definition is invalid; the message lists every problem, with near names.
     """
-    problems, derived = ProblemList(), []
+    problems = ProblemList()
+    derived = []
     for name, definition in definitions.items():
         with problems.caught(), mistakes_at(where("metrics", name)):
             if not (name.isascii() and name.isidentifier()) or name in KEYWORDS:

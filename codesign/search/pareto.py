@@ -177,7 +177,8 @@ class HypervolumeTracker:
 
     def _add_2d(self, x: float, y: float) -> None:
         # The front is a staircase: x ascending, y descending.
-        xs, ys = self._first, self._second
+        xs = self._first
+        ys = self._second
         position = bisect.bisect_right(xs, x)
         if position > 0 and ys[position - 1] <= y:
             return
@@ -192,4 +193,5 @@ class HypervolumeTracker:
             next_x = xs[i + 1] if i + 1 < len(xs) else float(self._reference[0])
             before += (next_x - xs[i]) * (height - ys[i])
         self.value += (right - x) * (height - y) - before
-        xs[start:end], ys[start:end] = [x], [y]
+        xs[start:end] = [x]
+        ys[start:end] = [y]

@@ -274,8 +274,7 @@ class Problem:
         Raises:
             JobError: There is no such model, it fails on them, or gives something else.
         """
-        names = self.objective_names
-        predicted = self._predicted(rows, names)
+        predicted = self._predicted(rows, self.objective_names)
         nothing = np.full(len(rows), np.nan)
         return np.column_stack(
             [
@@ -334,7 +333,8 @@ class Problem:
         if not self.has_bounds:
             return {}
         best = dict(self.evaluator.best_case(columns, undecided, self.sources_of(names)))
-        own_metrics, n = self.evaluator.metrics, len(next(iter(best.values()), ()))
+        own_metrics = self.evaluator.metrics
+        n = len(next(iter(best.values()), ()))
         wanted_derived = [
             derived_metric for derived_metric in self.derived if derived_metric.metric.name in names
         ]
@@ -387,8 +387,7 @@ class Problem:
         failed[list(failures)] = True
         metric_values = self._metrics_of(evaluation, n, failed)
         violations = {name: self._checked(name, v, n) for name, v in evaluation.violations.items()}
-        after = self.constraints_on_metrics
-        violations |= self._violations_of(after, rows, metric_values)
+        violations |= self._violations_of(self.constraints_on_metrics, rows, metric_values)
         self._find_failures(metric_values, violations, failures)
         failed[list(failures)] = True
         matrix = np.column_stack([*violations.values(), np.empty((n, 0))])

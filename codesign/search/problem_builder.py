@@ -170,7 +170,8 @@ def _parameter_problems(
                 return f"{space.where('pools', pool)}: "
         return f"{where}: "
 
-    names, known_names = set(space.names), evaluator.required_parameters
+    names = set(space.names)
+    known_names = evaluator.required_parameters
     missing = sorted(known_names - names)
     known_names |= evaluator.optional_parameters
     # A parameter that the evaluator reads is the quantity that its metric reports.

@@ -156,7 +156,8 @@ class Session:
         self.answer(self._starts()[0]["codes"])
 
     def _evaluated(self, evaluated: EvaluatedDesign) -> JsonObject:
-        metrics, metrics_by_name = evaluated.metrics, self._prepared.problem.metrics
+        metrics = evaluated.metrics
+        metrics_by_name = self._prepared.problem.metrics
         axes = {axis.metric.name: axis for axis in self._axes}
         names = [
             name
@@ -167,9 +168,11 @@ class Session:
         charts = design_html(Account(evaluated), (), scales_of([evaluated]))
         if line is not None:
             charts += f"<h4>Time line of one pass</h4>{draw(line, WIDTH)}"
-        place, words = None, ""
+        place = None
+        words = ""
         if self._front is not None and not evaluated.broken:
-            points, rows = self._front.objectives, self._front.rows
+            points = self._front.objectives
+            rows = self._front.rows
             words = FrontDistance.describe(self._prepared.problem, points, rows, metrics).words
         if self._chart is not None and evaluated.metrics:
             y, x = (float(metrics[self._axes[k].metric.name]) for k in (0, -1))
@@ -193,7 +196,8 @@ class Session:
 
     def _row(self, codes: IntegerSequence) -> IntArray:
         """(1, d) the canonical design; what a choice brings to life takes its first value."""
-        structure, n = self._space.structure, len(self._space.parameters)
+        structure = self._space.structure
+        n = len(self._space.parameters)
         if len(codes) != n:
             raise InputError(f"expected {n} positions, got {len(codes)}", "codes")
         for column, parameter in enumerate(self._space.parameters):
@@ -210,7 +214,8 @@ class Session:
 
     def _nearest(self, row: IntArray) -> JsonObject | None:
         """The valid design that takes the fewest changes; of several the one most like it."""
-        space, seen = self._space, {row.tobytes()}
+        space = self._space
+        seen = {row.tobytes()}
         frontier = row
         for _ in range(_ROUNDS):
             rows = np.concatenate([space.neighbors(neighbor) for neighbor in frontier])
@@ -306,7 +311,8 @@ def session_of_campaign(campaign: Campaign) -> Session:
     Points have the numbers that designs have everywhere else.
     """
     prepared = load_compiled_loop(prepare_campaign(campaign))
-    problem, name = campaign.problem, campaign.definition.name
+    problem = campaign.problem
+    name = campaign.definition.name
     if stored_front(problem, campaign.folder) is None and not campaign.store_path.exists():
         return Session(prepared, name)
     results = campaign.front_results()

@@ -56,19 +56,23 @@ def bounds_of(node: Node, operands: Sequence[MagnitudeBounds]) -> MagnitudeBound
     if isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function == "sum"):
         largest = sum(operand.largest for operand in operands)
     elif isinstance(node, Call):
-        largest, is_whole = largest + 1.0, is_whole or node.function != "abs"
+        largest = largest + 1.0
+        is_whole = is_whole or node.function != "abs"
     return MagnitudeBounds(0.0, largest, is_whole, is_defined and math.isfinite(largest))
 
 
 def _product_bounds(
     node: Product, operands: Sequence[MagnitudeBounds], is_defined: bool, is_whole: bool
 ) -> MagnitudeBounds:
-    least, largest = 1.0, 1.0
+    least = 1.0
+    largest = 1.0
     for is_divisor, operand in zip(node.are_divisors, operands, strict=True):
         if not is_divisor:
-            least, largest = least * operand.least, largest * operand.largest
+            least = least * operand.least
+            largest = largest * operand.largest
         elif operand.least > 0:
-            least, largest = least / operand.largest, largest / operand.least
+            least = least / operand.largest
+            largest = largest / operand.least
         else:
             return MagnitudeBounds(0.0, math.inf, False, False)
     is_whole = is_whole and not any(node.are_divisors)

@@ -91,7 +91,8 @@ class Component:
                     f"no design meets the constraints on {', '.join(self.names)}: of "
                     f"{self._met(axes)} combinations, {'; '.join(met) or 'none is complete'}"
                 )
-            self._axes, self._diagram = axes, diagram
+            self._axes = axes
+            self._diagram = diagram
         return self._diagram
 
     def _file_order(self) -> tuple[ComponentAxis, ...]:
@@ -170,8 +171,7 @@ class Component:
 
     def numbers_of(self, rows: IntArray) -> IntArray:
         """(n,) the number of each of (n, d) designs' rows; -1 where it is none of them."""
-        diagram = self._counted
-        return diagram.numbers_of(self._digits_of(rows))
+        return self._counted.numbers_of(self._digits_of(rows))
 
     def sample(self, rng: np.random.Generator, n: int) -> IntArray:
         """(n, p) rows, uniform over all, with replacement."""
@@ -224,7 +224,8 @@ class Component:
             row: (d,) a design.
             moved: (n, d) designs that single moves lead to.
         """
-        diagram, moves = self._counted, list[IntArray]()
+        diagram = self._counted
+        moves = list[IntArray]()
         digits = self._digits_of(row[None, :])[0]
         is_stuck = np.array(
             [

@@ -19,7 +19,9 @@ from codesign.space.axes import ComponentAxis
 from codesign.space.nodes import Combination, Node, Values, verdict
 from codesign.space.structure import SpaceConstraint, Structure
 
-_PRESENT, _ABSENT, _FREE = 0.0, 1.0, 2.0
+_PRESENT = 0.0
+_ABSENT = 1.0
+_FREE = 2.0
 
 
 @frozen

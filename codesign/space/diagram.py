@@ -80,12 +80,14 @@ class Diagram:
     def digits_at(self, numbers: IntArray) -> IntArray:
         """(n, k) the choices of the designs of these numbers, ``0 <= number < size``."""
         digits = np.empty((len(numbers), len(self.layers)), np.int64)
-        rest, state = numbers, np.zeros(len(numbers), np.int64)
+        rest = numbers
+        state = np.zeros(len(numbers), np.int64)
         for place, layer in enumerate(self.layers):
             rest = rest.astype(layer.starts.dtype)
             digit = _last_not_above(layer.starts, state, rest)
             rest = rest - layer.starts[state, digit]
-            state, digits[:, place] = layer.children[state, digit], digit
+            state = layer.children[state, digit]
+            digits[:, place] = digit
         return digits
 
     def numbers_of(self, digits: IntArray) -> IntArray:
@@ -107,7 +109,8 @@ class Diagram:
         state = np.zeros(len(points), np.int64)
         for place, layer in enumerate(self.layers):
             digit = _last_not_above(self._shares[place], state, points[:, place])
-            state, digits[:, place] = layer.children[state, digit], digit
+            state = layer.children[state, digit]
+            digits[:, place] = digit
         return digits
 
     @cached_property
@@ -140,7 +143,8 @@ class Diagram:
             n_changes: Most choices that differ.
         """
         # The states within reach, and the fewest changes that lead to each of them.
-        reached, fewest = [np.zeros(1, np.int64)], np.zeros(1, np.int64)
+        reached = [np.zeros(1, np.int64)]
+        fewest = np.zeros(1, np.int64)
         for layer, digit in zip(self.layers, digits.tolist(), strict=True):
             onward = layer.children[reached[-1]]
             changes = fewest[:, None] + (np.arange(onward.shape[1]) != digit)
@@ -159,13 +163,15 @@ class Diagram:
             changes = needs[0][index] + (np.arange(onward.shape[1]) != digits[place])
             children.insert(0, np.where(is_reached, index, -1))
             needs.insert(0, np.where(is_reached, changes, n_changes + 1).min(axis=1))
-        state, used = np.zeros(1, np.int64), np.zeros(1, np.int64)
+        state = np.zeros(1, np.int64)
+        used = np.zeros(1, np.int64)
         paths = np.empty((1, 0), np.int64)
         for place, onward in enumerate(children):
             changes = used[:, None] + (np.arange(onward.shape[1]) != digits[place])
             need = needs[place + 1][onward[state]]
             path, digit = np.nonzero((onward[state] >= 0) & (changes + need <= n_changes))
-            used, state = changes[path, digit], onward[state[path], digit]
+            used = changes[path, digit]
+            state = onward[state[path], digit]
             paths = np.column_stack([paths[path], digit])
         return paths[used > 0]
 
@@ -242,7 +248,9 @@ def diagram_of(
     """
     terms = compiled(structure, axes, rules)
     cells: dict[Cell, FloatArray] = {}
-    n_states, n_steps, children = 1, 0, []
+    n_states = 1
+    n_steps = 0
+    children = []
     for place, axis in enumerate(axes):
         n_steps += n_states * len(axis) * (1 + len(cells))
         if n_steps > max_steps:
@@ -289,13 +297,15 @@ def _expanded(
 
 def _merged(cells: Sequence[FloatArray], n: int) -> tuple[IntArray, IntArray]:
     """Groups of equal cells: a member of each group, and the (n,) group of each."""
-    key, n_keys = np.zeros(n, np.int64), 1
+    key = np.zeros(n, np.int64)
+    n_keys = 1
     for values in cells:
         codes, n_codes = _codes(values)
         if n_keys * n_codes >= _INT64:
             key, members = distinct(key, n_keys)
             n_keys = len(members)
-        key, n_keys = key * n_codes + codes, n_keys * n_codes
+        key = key * n_codes + codes
+        n_keys = n_keys * n_codes
     group, members = distinct(key, n_keys)
     return members, group
 
@@ -305,7 +315,8 @@ def _codes(values: FloatArray) -> tuple[IntArray, int]:
     with np.errstate(invalid="ignore"):  # of infinite ones
         is_whole = len(values) > 0 and (values % 1 == 0).all()
     if is_whole:
-        low, high = values.min(), values.max()
+        low = values.min()
+        high = values.max()
         if high - low < _FEW_CODES:
             return (values - low).astype(np.int64), int(high - low) + 1
     distinct_values, codes = np.unique(values, return_inverse=True)

@@ -65,7 +65,8 @@ def negated(operand: Operand) -> Operand:
 def number_of(node: Node, operands: Sequence[Operand], unit: Unit) -> Operand:
     """A number computed from parts; one without names is a constant."""
     names = frozenset().union(*(operand.names for operand in operands))
-    column, text = operands[0].column, operands[0].text
+    column = operands[0].column
+    text = operands[0].text
     if not names:
         with np.errstate(all="ignore"):
             value = float(node.evaluate({}))
@@ -90,7 +91,8 @@ def convert_unit(leader: Operand, number: Operand) -> Operand:
         return replace(number, unit=leader.unit)
     if number.is_bare and leader.carries_unit:
         return _scaled(number, leader.unit)
-    first_unit, right = describe_unit(leader.unit), describe_unit(number.unit)
+    first_unit = describe_unit(leader.unit)
+    right = describe_unit(number.unit)
     if number.is_bare:
         raise problem_at(
             f"{leader.text!r} is in {first_unit}: write {number.text!r} with its unit",

@@ -226,10 +226,8 @@ class _Parser:
 
     def _same(self, left: Operand, right: Operand) -> Operand:
         if left.kind == "category" and right.kind == "category":
-            category_of_left, compared = (
-                self.scope.categories[left.key],
-                self.scope.categories[right.key],
-            )
+            category_of_left = self.scope.categories[left.key]
+            compared = self.scope.categories[right.key]
             positions = [position_of(value, category_of_left.values) for value in compared.values]
             codes = [-3 if position is None else position for position in positions]
             names = nodes.Name(left.key), nodes.Name(right.key)
@@ -322,9 +320,11 @@ class _Parser:
         return number_of(node, [factor for _, factor in numbers], unit)
 
     def _signed(self) -> Operand:
-        sign, signs = 1.0, 0
+        sign = 1.0
+        signs = 0
         while mark := self._take("-", "+"):
-            sign, signs = (-sign if mark.text == "-" else sign), signs + 1
+            sign = -sign if mark.text == "-" else sign
+            signs = signs + 1
         operand = self._primary()
         if not signs:
             return operand
@@ -336,7 +336,8 @@ class _Parser:
         self.position += 1
         if token.kind == "number":
             unit = token.unit or DIMENSIONLESS
-            node, is_bare = Constant(token.value), token.unit is None
+            node = Constant(token.value)
+            is_bare = token.unit is None
             return Operand("number", token.column, token.text, node, unit, is_bare)
         if token.kind == "text":
             return Operand("word", token.column, token.text, value=token.text[1:-1])
@@ -365,7 +366,8 @@ class _Parser:
         if dot:
             key = f"{self.scope.aliases.get(head, head)}.{attribute}"
         key = self._entry(key)
-        names, column = frozenset({key}), token.column
+        names = frozenset({key})
+        column = token.column
         if key in self.scope.units:
             unit = self.scope.units[key]
             carries_unit = key in self.scope.unit_in_name
@@ -430,7 +432,9 @@ class _Parser:
         """The argument, read once for every repetition with the names of that one."""
         self.position += 1
         self._expect(",")
-        start, outer, arguments = self.position, self.scope, []
+        start = self.position
+        outer = self.scope
+        arguments = []
         for aliases in operand:
             self.position = start
             # Without ``parts``: repetitions inside repetitions would multiply.

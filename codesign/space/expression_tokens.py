@@ -51,7 +51,9 @@ def tokens_of(text: str) -> Iterator[Token]:
         position = match.end()
         if match.lastgroup == "number":
             column = match.start() + 1
-            value, unit, end = float(match[0].replace("_", "")), None, match.end()
+            value = float(match[0].replace("_", ""))
+            unit = None
+            end = match.end()
             following = _UNIT.match(text, end)
             if following is not None and following["unit"] not in KEYWORDS:
                 try:
@@ -60,10 +62,12 @@ def tokens_of(text: str) -> Iterator[Token]:
                     raise problem_at(
                         f"{error} after {match[0]}", following.start("unit") + 1
                     ) from None
-                value, end = value * unit.scale, following.end()
+                value = value * unit.scale
+                end = following.end()
             if not math.isfinite(value):
                 raise problem_at(f"the number {match[0]} is too large", column)
-            token, position = (Token("number", text[match.start() : end], column, value, unit), end)
+            token = Token("number", text[match.start() : end], column, value, unit)
+            position = end
             yield token
         elif match.lastgroup != "space":
             yield Token(str(match.lastgroup), match[0], match.start() + 1)

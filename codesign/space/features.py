@@ -80,14 +80,16 @@ def features_of(
         if not quantity.feature:
             continue
         values = _log(structure.batch(spread(structure.roots(frozenset({name}))))[name])
-        low, high = float(values.min()), float(values.max())
+        low = float(values.min())
+        high = float(values.max())
         if np.isfinite([low, high]).all() and high > low:
             features.append(Feature(name, name, partial(_logarithm, structure, name, low, high)))
     return tuple(features)
 
 
 def _parameter_features(column: int, parameter: Parameter) -> Iterator[Feature]:
-    name, values = parameter.name, parameter.values
+    name = parameter.name
+    values = parameter.values
     if parameter.optional or (parameter.when and not parameter.part):
         present = np.append(np.ones(len(values)), 0.0)
         yield _tabulated(f"{name} present", column, present)

@@ -34,7 +34,8 @@ def _merged_parts(document: Document, base: Document) -> Document:
 
     One with ``maximum`` and ``parameters`` is stated as a whole and replaces that of the base.
     """
-    stated, inherited = document.data.get("repeated"), base.data.get("repeated")
+    stated = document.data.get("repeated")
+    inherited = base.data.get("repeated")
     if not (isinstance(stated, dict) and isinstance(inherited, dict)):
         return document
     repeated = {

@@ -67,7 +67,8 @@ def _next_codes(structure: Structure, code: int, column: int) -> Iterator[int]:
 
 def _completed(structure: Structure, components: Sequence[Component], moved: IntArray) -> IntArray:
     """Canonical rows, with what a move has made necessary filled in in every way, or in some."""
-    rows, move = moved, np.arange(len(moved))
+    rows = moved
+    move = np.arange(len(moved))
     with_many = []
     for step in structure.steps:
         # What a condition depends on has had its step before.
@@ -81,7 +82,8 @@ def _completed(structure: Structure, components: Sequence[Component], moved: Int
         n_ways = np.bincount(move, np.where(lacking, len(levels), 1))
         is_many = n_ways[move] > _MOST_COMPLETIONS
         with_many += np.unique(move[is_many]).tolist()
-        is_filled, is_kept = lacking & ~is_many, ~lacking & ~is_many
+        is_filled = lacking & ~is_many
+        is_kept = ~lacking & ~is_many
         filled = np.repeat(rows[is_filled], len(levels), axis=0)
         filled[:, step] = np.tile(levels, int(is_filled.sum()))
         rows = np.concatenate([rows[is_kept], filled])

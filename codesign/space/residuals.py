@@ -86,7 +86,8 @@ class Terms:
     """
 
     def __init__(self, structure: Structure, axes: Sequence[ComponentAxis]) -> None:
-        self._structure, self._axes = structure, axes
+        self._structure = structure
+        self._axes = axes
         self._place_of = {
             int(column): place for place, axis in enumerate(axes) for column in axis.columns
         }
@@ -151,8 +152,10 @@ class Candidates:
     def __init__(
         self, place: int, cells: Mapping[Cell, FloatArray], parents: IntArray, digits: IntArray
     ) -> None:
-        self._place, self._cells = place, cells
-        self.parents, self.digits = parents, digits
+        self._place = place
+        self._cells = cells
+        self.parents = parents
+        self.digits = digits
         self._known: dict[Cell, FloatArray] = {}
 
     def take(self, selection: BoolArray) -> Candidates:

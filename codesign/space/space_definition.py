@@ -80,7 +80,9 @@ def _build(
     where: str | None,
 ) -> DesignSpace:
     """The space with some parameters fixed, by the file and then by overrides."""
-    name, document, catalogs = definition.name, definition.document, definition.catalogs
+    name = definition.name
+    document = definition.document
+    catalogs = definition.catalogs
     record = definition.record
     builder = StructureBuilder(document, record, catalogs)
     builder.read_parameters()

@@ -89,7 +89,8 @@ class Symbols:
 
     def add_parameter(self, column: int, parameter: Parameter) -> None:
         """Name a parameter, its presence and, of a tuple, its entries."""
-        name, values = parameter.name, parameter.values
+        name = parameter.name
+        values = parameter.values
         self.categories[name] = Category(values, parameter.declared)
         if parameter.is_numeric:
             self.units[name] = Unit(1.0, parse_unit(parameter.unit).exponents)
@@ -251,7 +252,8 @@ class Structure:
 
     def violations(self, rows: IntArray) -> ArrayDict:
         """(n,) violation of each constraint by its text."""
-        batch, shape = self.batch(rows), (len(rows),)
+        batch = self.batch(rows)
+        shape = (len(rows),)
         return {
             rule.text: np.broadcast_to(rule.violation(batch), shape) for rule in self.constraints
         }
@@ -281,9 +283,12 @@ class Structure:
     @cached_property
     def _key_parts(self) -> list[tuple[slice, IntArray, int | None]]:
         """Columns whose codes make one 64-bit number, its weights, its range if not the first."""
-        key_parts, stop = [], len(self.parameters)
+        key_parts = []
+        stop = len(self.parameters)
         while stop > 0:
-            weights, start, size = [], stop, 1
+            weights = []
+            start = stop
+            size = 1
             while start > 0 and size * (int(self.n_levels[start - 1]) + 1) < 2**63:
                 start -= 1
                 weights.append(size)
@@ -296,7 +301,8 @@ class Structure:
     def roots(self, names: frozenset[str]) -> frozenset[int]:
         """Columns that an expression depends on, derived quantities looked through."""
         columns = set()
-        pending, seen = list(names), set(names)
+        pending = list(names)
+        seen = set(names)
         while pending:
             name = pending.pop()
             if name in self.derived:

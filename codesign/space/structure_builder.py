@@ -134,7 +134,8 @@ class StructureBuilder:
     ) -> tuple[Kind, ValueTuple, str]:
         if record.catalog is not None:
             return "categorical", self._names(record, record.catalog, path), ""
-        low, high = record.low, record.high
+        low = record.low
+        high = record.high
         if low is not None and high is not None:
             where = self.where(*path)
             if low > high:
@@ -155,7 +156,8 @@ class StructureBuilder:
         if catalog not in self.catalogs:
             where = self.where(*path, "from")
             raise UnknownNameError("catalog", catalog, self.catalogs, where)
-        known_entries, broken = self.catalogs[catalog].entries, self.catalogs[catalog].broken
+        known_entries = self.catalogs[catalog].entries
+        broken = self.catalogs[catalog].broken
         where = self.where(*path, "values")
         names = [*known_entries, *broken] if record.values is None else record.values
         problems = ProblemList()
@@ -267,7 +269,8 @@ class StructureBuilder:
                     contents = contents_of([len(parameter.values) for _, parameter in members])
                 rows = np.full((len(contents), len(parameters)), -1, np.int64)
                 rows[:, columns[0]] = contents
-                batch, keys = RowBatch(rows, self.symbols), []
+                batch = RowBatch(rows, self.symbols)
+                keys = []
                 for number, text in enumerate(repeated.order):
                     where = self.where("repeated", name, "order", number)
                     key = self._parse(text, where, repetitions[0])
@@ -427,7 +430,8 @@ def _prerequisites(structure: Structure, step: Step) -> Iterator[Step]:
 
 def _is_fixed_to(parameter: Parameter, value: Value) -> Expression:
     """The condition that a parameter has one value."""
-    name, text = parameter.name, f"{parameter.name} == {parameter.show(value)}"
+    name = parameter.name
+    text = f"{parameter.name} == {parameter.show(value)}"
     if not parameter.is_numeric:
         code = -1 if value is None else parameter.code_of(value)
         return Expression(

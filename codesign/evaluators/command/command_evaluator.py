@@ -68,7 +68,8 @@ class CommandEvaluator(Evaluator):
         options: CommandOptions,
         parameters: Strings | None = None,
     ) -> None:
-        self._workload, self._options = workload, options
+        self._workload = workload
+        self._options = options
         self._values = fixed_values(workload.model_dump(mode="json"), options.version)
         self._templates = {
             name: _read(definition.template)
@@ -163,7 +164,8 @@ class CommandEvaluator(Evaluator):
 
     def predict(self, designs: Columns, metrics: Strings) -> Arrays:
         """(n,) each, the metrics named as the cheaper model has them."""
-        model, known_as = self._predictor, self._options.predicted_by
+        model = self._predictor
+        known_as = self._options.predicted_by
         if model is None or known_as is None:
             return {}
         theirs = {name: known_as.metrics.get(name, name) for name in metrics}
@@ -175,7 +177,8 @@ class CommandEvaluator(Evaluator):
         parent = os.environ.get(SCRATCH)
         if parent is not None:
             Path(parent).mkdir(parents=True, exist_ok=True)
-        folder, is_kept = Path(tempfile.mkdtemp(prefix="design-", dir=parent)), False
+        folder = Path(tempfile.mkdtemp(prefix="design-", dir=parent))
+        is_kept = False
         try:
             self._prepare(folder, design)
             values = {**self._values, **design}
@@ -218,7 +221,8 @@ class CommandEvaluator(Evaluator):
             return Failure("infeasible", program_run.end)
         if program_run.code:
             return Failure("failed", program_run.end)
-        outputs, numbers = Outputs(folder, program_run), {}
+        outputs = Outputs(folder, program_run)
+        numbers = {}
         sources = {
             name: (definition.source, definition.unit)
             for name, definition in self._options.metrics.items()

@@ -44,7 +44,8 @@ def _base(name: str) -> str:
 
 
 def _value(name: str, values: Fields) -> Any:
-    value, base = values[_base(name)], _base(name)
+    value = values[_base(name)]
+    base = _base(name)
     if base == name:
         return value
     position = int(name.removeprefix(f"{base}."))

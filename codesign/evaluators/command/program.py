@@ -113,9 +113,12 @@ class _OutputReader:
     much."""
 
     def __init__(self, stream: IO[bytes], process: subprocess.Popen[bytes], path: Path) -> None:
-        self._stream, self._process, self._path = stream, process, path
+        self._stream = stream
+        self._process = process
+        self._path = path
         self._content = bytearray()
-        self._has_ended, self._is_drained = threading.Event(), False
+        self._has_ended = threading.Event()
+        self._is_drained = False
         self.is_full = False
         self._thread = threading.Thread(target=self._read, daemon=True)
         self._thread.start()

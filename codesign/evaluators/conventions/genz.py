@@ -123,8 +123,11 @@ class GenzRules(ServingRules):
         In a prefill every expert of the rank takes a whole number of tokens; in a decode step
         ``k`` experts are read, whatever the batch, and every token meets all of them.
         """
-        stream, i = slices[0].stream, slices[0].position
-        table, moe, ep = stream.table, sharding.model.moe_dims, sharding.platform.ep
+        stream = slices[0].stream
+        i = slices[0].position
+        table = stream.table
+        moe = sharding.model.moe_dims
+        ep = sharding.platform.ep
         share = sharding.share(table.rules[i])
         tokens = float(table.m_per_request[i])
         if stream.is_prefill:
@@ -133,7 +136,8 @@ class GenzRules(ServingRules):
         else:
             experts = np.maximum(np.ceil(moe.num_experts_per_tok / ep), 1.0)
         rows = tokens * slices[0].requests
-        k, n = table.k[i] * share.input, table.n[i] * share.output
+        k = table.k[i] * share.input
+        n = table.n[i] * share.output
         is_down = table.rules[i].axis == "rows"
         return Loads(
             mac=rows * k * n * experts,
@@ -150,9 +154,13 @@ class GenzRules(ServingRules):
         self, sharding: Sharding, streams: Sequence[Stream], tokens: FloatArray
     ) -> list[Message]:
         """It adds up the router's partial scores, and in decode as many as the model is wide."""
-        model, mixture = sharding.model, sharding.model.moe_dims
-        width, sparse = float(model.hidden_size), float(model.n_moe_layers)
-        tp, ep, adjacent = sharding.platform.tp, sharding.platform.ep, np.ones_like(tokens)
+        model = sharding.model
+        mixture = sharding.model.moe_dims
+        width = float(model.hidden_size)
+        sparse = float(model.n_moe_layers)
+        tp = sharding.platform.tp
+        ep = sharding.platform.ep
+        adjacent = np.ones_like(tokens)
         routed = mixture.n_routed_experts if streams[0].is_prefill else width
         times = sparse if self.options.router_all_reduce else 0.0
         sent = tokens * mixture.num_experts_per_tok * width

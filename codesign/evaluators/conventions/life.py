@@ -107,7 +107,8 @@ class LifeCount(PlainCount):
         model = self.model
         self.rules = [life_rule(operator, model, self.variant) for operator in self.table.rules]
         dims = model.latent_dims if model.is_latent else None
-        heads, width = model.num_attention_heads, model.head_dim
+        heads = model.num_attention_heads
+        width = model.head_dim
         kv_width = 2.0 * model.num_key_value_heads * width
         value_width = float(width)
         if dims is not None:
@@ -163,7 +164,8 @@ class LifeCount(PlainCount):
     def weights(self) -> FloatArray:
         # The table is read whole; the rows looked up are part of it. Table 1 and 2 have no
         # weights for norms.
-        model, gather = self.model, self.roles == "embedding"
+        model = self.model
+        gather = self.roles == "embedding"
         weights = np.where(gather | np.isin(self.roles, NORMS), 0.0, super().weights())
         table_bytes = model.vocab_size * model.hidden_size * self.activation_bytes
         return np.where(gather, table_bytes, weights)
@@ -179,8 +181,10 @@ class LifeCount(PlainCount):
             + self._factor("rereads") * self._outputs()
         )
         written = self._factor("writes") * self._outputs()
-        is_attention, fused = self.is_qk | self.is_pv, self.variant.fused
-        read, written = np.where(is_attention, 0.0, read), np.where(self.is_qk, 0.0, written)
+        is_attention = self.is_qk | self.is_pv
+        fused = self.variant.fused
+        read = np.where(is_attention, 0.0, read)
+        written = np.where(self.is_qk, 0.0, written)
         # The scaling reads queries and factors and writes queries.
         read += np.where(self.is_qk, (1.0 if fused else 3.0) * self._queries(), 0.0)
         if not fused:

@@ -100,7 +100,8 @@ def _suitable_systems(
     decoding: Decoding, load: Load
 ) -> Iterator[tuple[IntArray, list[Split], BoolArray]]:
     """Designs of one number of devices, systems of it, and (k, r) which system suits which."""
-    shape, fixed = decoding.target.shape, decoding.target.fixed
+    shape = decoding.target.shape
+    fixed = decoding.target.fixed
     for n_devices in np.unique(load.n_devices).tolist():
         rows = np.flatnonzero(load.n_devices == n_devices)
         every = buildable_systems(shape, n_devices)

@@ -75,10 +75,8 @@ class Decoding:
         for length, check in zip(lengths, checks, strict=True):
             time = (check + length * draft) / self.speculation.tokens_per_iteration(length)
             is_better = (is_open | (self.draft_length == length)) & (time < best)
-            best, length_of_best = (
-                np.where(is_better, time, best),
-                np.where(is_better, length, length_of_best),
-            )
+            best = np.where(is_better, time, best)
+            length_of_best = np.where(is_better, length, length_of_best)
         return best, length_of_best
 
     def stored_bytes(self, load: Load) -> FloatArray:

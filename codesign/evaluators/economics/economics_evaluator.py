@@ -106,7 +106,8 @@ class EconomicsEvaluator(Evaluator):
     def known_violations(self, designs: Columns) -> Arrays:
         """``capacity``, relative, and ``split``, devices left over or 1 if uneven; (n,) each."""
         batch = self._prepare(designs)
-        fixed, load = batch.decoding.target.fixed, batch.load
+        fixed = batch.decoding.target.fixed
+        load = batch.load
         left_over = np.zeros(len(designs["n_devices"]))
         stage = load.n_devices
         if fixed.pipeline is not None:
@@ -149,7 +150,8 @@ class EconomicsEvaluator(Evaluator):
 
     def _results(self, designs: Columns) -> ArrayDict:
         batch = self._prepare(designs)
-        load, decoding = batch.load, batch.decoding
+        load = batch.load
+        decoding = batch.decoding
         time = self._times(batch)
         rate = load.batch / time
         peak = load.n_devices * decoding.target.machine.peak_flop_per_s
@@ -171,7 +173,8 @@ class EconomicsEvaluator(Evaluator):
 
     def _times(self, batch: _PreparedDesigns) -> FloatArray:
         """(n,) seconds per token; of designs that nobody could build, as if they were real."""
-        load, decoding = batch.load, batch.decoding
+        load = batch.load
+        decoding = batch.decoding
         if self.options.continuous:
             return decoding.token_times(load)[0]
         times = buildable_times(decoding, load)
@@ -185,7 +188,8 @@ class EconomicsEvaluator(Evaluator):
         """Machines, precisions and splits of a batch as arrays."""
         precision = ElementBytes(*(_bits(designs, name) / 8 for name in FORMAT_KEYS))
         draft_bytes = np.full(len(designs["n_devices"]), self.workload.draft_weight_bits / 8)
-        n_devices, batch = _counts(designs, "n_devices"), _counts(designs, "batch_size")
+        n_devices = _counts(designs, "n_devices")
+        batch = _counts(designs, "batch_size")
         fixed = Fixed(
             layout=_numbers(designs, "tensor_layout", _layout),
             pipeline=_numbers(designs, "pipeline_parallel", _count),

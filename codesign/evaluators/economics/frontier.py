@@ -150,7 +150,8 @@ def feasible_points(
         rows = fits.any(axis=1)
         if not rows.any():
             return np.empty((4, 0))
-        load, fits = replace(load, n_devices=load.n_devices[rows]), fits[rows]
+        load = replace(load, n_devices=load.n_devices[rows])
+        fits = fits[rows]
         columns = np.broadcast_arrays(load.n_devices, load.batch, *decoding.token_times(load))
         return np.stack([np.asarray(column[fits], np.float64) for column in columns])
 

@@ -144,14 +144,16 @@ class ForwardPass:
 
     def stored_bytes(self, load: Load) -> FloatArray:
         """Weights and KV cache of all requests, each held once (section 3.6)."""
-        shape, precision = self.shape, self.precision
+        shape = self.shape
+        precision = self.precision
         cached = shape.n_layers * shape.kv_elements * shape.attended(load.context_tokens)
         weights = shape.stored_parameters * precision.weight_bytes
         return weights + cached * precision.kv_bytes * load.batch
 
     def _candidates(self, load: Load) -> Iterator[tuple[_Candidate, ArrayList]]:
         """Every split that is tried, and the time of its pass for every number of queries."""
-        shape, stated_layout = self.shape, self.fixed.layout
+        shape = self.shape
+        stated_layout = self.fixed.layout
         for depth in range(1 if self.fixed.pipeline is not None else N_DEPTHS):
             deepest = _collapsed(np.minimum(load.batch, self.shape.n_layers))
             stages = np.maximum(deepest, 1.0) ** (depth / (N_DEPTHS - 1))
@@ -196,7 +198,8 @@ class ForwardPass:
     def _work(self, stage: _Stage, queries: int) -> _StepWork:
         """The part of a pass that does not depend on how matrices are sliced."""
         tokens = stage.requests * queries
-        shape, machine = self.shape, self.machine
+        shape = self.shape
+        machine = self.machine
         message = shape.hidden_size * self.precision.activation_bytes * tokens / stage.devices
         # Neighbors are on different nodes as soon as the instance has more than one.
         nodes = np.minimum(machine.fabric.nodes(stage.devices * stage.stages), 2.0)
@@ -217,9 +220,11 @@ class ForwardPass:
 
         Under 2-D every group reduces its slice of the columns.
         """
-        ranks, nodes = devices, self.machine.fabric.nodes(devices)
+        ranks = devices
+        nodes = self.machine.fabric.nodes(devices)
         if LAYOUTS[layout] == "2d":
-            ranks, nodes = np.sqrt(devices), np.sqrt(nodes)
+            ranks = np.sqrt(devices)
+            nodes = np.sqrt(nodes)
         group = collective(ranks, nodes, self.machine.fabric)
         if LAYOUTS[layout] == "1d":
             return [(group, np.asarray(outer_width * self.precision.activation_bytes))]
@@ -250,7 +255,8 @@ class ForwardPass:
         Cache and scores are spread over all devices of the stage, as Eqs. 29, 33 and 36 have
         them and as the cache is stored, once; the messages that this takes are neglected (§3.1).
         """
-        shape, machine = self.shape, self.machine
+        shape = self.shape
+        machine = self.machine
         devices = self._attention_devices(stage, shrink)
         memory = devices * machine.bytes_per_s
         context = shape.attended(load.context_tokens)
@@ -283,7 +289,8 @@ class ForwardPass:
     def _feedforward(self, stage: _Stage, layout: int, load: _StepWork) -> Parts:
         """A layer's MLP or experts."""
         degree = self._expert_groups(stage)
-        shape, machine = self.shape, self.machine
+        shape = self.shape
+        machine = self.machine
         devices = stage.devices / degree
         # Every token goes to this many groups, all groups alike.
         targets = np.minimum(shape.n_active_experts, degree)

@@ -111,7 +111,8 @@ def collective(
     doublings = np.log2(nodes)
     # One rank alone has no further rank, no second node and nothing to move; only the base is left.
     several = np.asarray(ranks > 1.0, np.float64)
-    latency, seconds = [], []
+    latency = []
+    seconds = []
     for protocol in PROTOCOLS:
         steps = further * (passes * protocol.within_s)
         steps = steps + doublings * (passes * protocol.between_s)

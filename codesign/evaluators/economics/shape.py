@@ -99,20 +99,26 @@ def shape_of(model: LanguageModel) -> ModelShape:
     unlike = describe_unlike_attention(model, windows_may_differ=True)
     if unlike is not None:
         raise InputError(unlike, f"model {model.name}")
-    heads, width = model.num_attention_heads, model.hidden_size
-    experts, active, expert_width = 1, 1, model.intermediate_size
+    heads = model.num_attention_heads
+    width = model.hidden_size
+    experts = 1
+    active = 1
+    expert_width = model.intermediate_size
     if model.is_mixture:
         moe = model.moe_dims
-        experts, expert_width = moe.n_routed_experts, moe.moe_intermediate_size
+        experts = moe.n_routed_experts
+        expert_width = moe.moe_intermediate_size
         active = min(moe.num_experts_per_tok - (-moe.shared_width // expert_width), experts)
     head = model.latent_dims.qk_nope_head_dim if model.is_latent else model.head_dim
     group = 1 if model.is_latent else heads // model.num_key_value_heads
     attention_width = float(heads * head)
     qkv_width = (1 + 2 / group) * attention_width  # Eq. 25
     attention = width * qkv_width + attention_width * width
-    kv, score_width = 2 * attention_width / group, attention_width
+    kv = 2 * attention_width / group
+    score_width = attention_width
     if model.is_latent:
-        kv, score_width = model.latent_dims.kv_lora_rank, heads * model.latent_dims.kv_lora_rank
+        kv = model.latent_dims.kv_lora_rank
+        score_width = heads * model.latent_dims.kv_lora_rank
         attention = _absorbed_parameters(model)
     layers = float(model.n_moe_layers if model.is_mixture else model.num_hidden_layers)
     routed = experts * (model.n_up_matrices + 1) * width * expert_width
@@ -149,7 +155,9 @@ def _absorbed_parameters(model: LanguageModel) -> float:
     with both projections kept apart it is 10.1e9 and 225 token/s, with the values' absorbed as
     well 34e9 and 187 token/s.
     """
-    dims, heads, width = model.latent_dims, model.num_attention_heads, model.hidden_size
+    dims = model.latent_dims
+    heads = model.num_attention_heads
+    width = model.hidden_size
     rank = dims.q_lora_rank
     queries = heads * dims.kv_lora_rank
     query = width * rank + rank * queries if rank is not None else width * queries

@@ -100,7 +100,8 @@ def device_machine(name: str, weight_format: str, options: EconomicsOptions) -> 
     """
     device = load_device(name, "--on")
     product = product_format(weight_format, weight_format).multiply
-    multiplied, notes = device.multiply_format(product), []
+    multiplied = device.multiply_format(product)
+    notes = []
     if multiplied not in SAME_RATE[product]:
         notes = [
             f"{device.name} states no {product} rate: {weight_format} weights take "

@@ -26,9 +26,9 @@ def misfit(
     need = forecast.memory_bytes
     if need <= capacity_bytes:
         return None
-    weights, kv_bytes_per_request = (
-        forecast.inference.weight_bytes(),
-        forecast.inference.kv_bytes(request.tokens.prompt_tokens + request.tokens.generated_tokens),
+    weights = forecast.inference.weight_bytes()
+    kv_bytes_per_request = forecast.inference.kv_bytes(
+        request.tokens.prompt_tokens + request.tokens.generated_tokens
     )
     ways = ["--variant bf16-int4-kv4"] if narrow.memory_bytes <= capacity_bytes else []
     batch = int((capacity_bytes - weights) // kv_bytes_per_request)

@@ -41,7 +41,8 @@ from codesign.models.workload.precision import FORMAT_KEYS, find_format
 
 _HARDWARE = frozenset({"peak_ops_per_s", "bandwidth_bytes_per_s"})
 _SHARES = ("compute_efficiency", "memory_efficiency")
-_CAPACITY, _LATENCY = "memory_capacity_bytes", "dispatch_latency_s"
+_CAPACITY = "memory_capacity_bytes"
+_LATENCY = "dispatch_latency_s"
 _OF_OPTIONS = ("chunk_tokens", "attention_tile")
 _BATCH = "batch_size"
 _SOFTWARE = (*Variant.model_fields, *_OF_OPTIONS, _BATCH)
@@ -83,7 +84,8 @@ class ForecastEvaluator(Evaluator):
     def __init__(self, workload: ForecastRequest, options: ForecastOptions | None = None) -> None:
         self.workload = workload
         self.options = options or ForecastOptions()
-        chunk, prompt = self.options.chunk_tokens, self.workload.tokens.prompt_tokens
+        chunk = self.options.chunk_tokens
+        prompt = self.workload.tokens.prompt_tokens
         if chunk is not None and chunk > prompt:
             problem = f"expected at most the prompt of {prompt:,} tokens, got {chunk:,}"
             raise InputError(problem, "chunk_tokens")
@@ -189,7 +191,8 @@ class ForecastEvaluator(Evaluator):
         return self.options.inference(self.workload, variant, _count(tile, "attention_tile"))
 
     def _count(self, settings: ValueMap) -> Forecast:
-        inference, tokens = self.inference(settings), self.workload.tokens
+        inference = self.inference(settings)
+        tokens = self.workload.tokens
         chunk = settings.get("chunk_tokens", self.options.chunk_tokens)
         batch = _count(settings.get(_BATCH, self.workload.batch), _BATCH)
         chunk = None if chunk is None else _count(chunk, "chunk_tokens")
@@ -232,7 +235,8 @@ class ForecastEvaluator(Evaluator):
         """
 
         def rate(name: str, share_name: str) -> FloatArray:
-            peak, share = self._column(designs, name, np.nan), self._column(designs, share_name, 1)
+            peak = self._column(designs, name, np.nan)
+            share = self._column(designs, share_name, 1)
             _require((peak > 0) & np.isfinite(peak), peak, name, "a finite number above 0")
             _require((share > 0) & (share <= 1), share, share_name, "more than 0 and at most 1")
             return peak * share

@@ -110,7 +110,8 @@ def explained_forecast(
 
 def notes(forecast: Forecast, request: ForecastRequest) -> StringList:
     """The assumptions that limit the numbers."""
-    inference, variant = forecast.inference, forecast.inference.variant
+    inference = forecast.inference
+    variant = forecast.inference.variant
     bound = (
         "traffic alone" if inference.rules.is_decode_memory_bound else "the longer of both times"
     )

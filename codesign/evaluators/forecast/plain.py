@@ -102,7 +102,8 @@ class PlainCount:
         tile: int,
     ) -> None:
         nonlinear = variant.nonlinear or self.nonlinear
-        self.table, self.model = table, model
+        self.table = table
+        self.model = model
         self.variant = variant.model_copy(update={"nonlinear": nonlinear})
         self.past_tokens, self.batch, self.tile = float(past_tokens), float(batch_size), tile
         self.activation_bytes = format_bytes(variant.activation_format)
@@ -110,7 +111,8 @@ class PlainCount:
         self.is_gemm = table.is_kind("gemm")
         self.is_vector = table.is_kind("vector")
         self.roles = np.array([rule.role for rule in table.rules])
-        self.is_softmax, self.is_activation = self.roles == "softmax", self.roles == "activation"
+        self.is_softmax = self.roles == "softmax"
+        self.is_activation = self.roles == "activation"
         # Adapters and rotations are of the layers that every token passes through.
         self.is_dense = np.array(
             [rule.dimension not in ("shared", "expert") for rule in table.rules]
@@ -123,7 +125,8 @@ class PlainCount:
 
         Limiting assumption: nothing but what fusion keeps stays on chip from operator to operator.
         """
-        table, columns = self.table, self.columns()
+        table = self.table
+        columns = self.columns()
         values = np.stack([columns[name] for name in QUANTITIES]) * table.count
         classes = tuple(
             class_of(rule.role, operator_kind)
@@ -155,7 +158,8 @@ class PlainCount:
         return 2.0 * self.batch * self.macs() + self.adapter_ops()
 
     def macs(self) -> FloatArray:
-        table, tile = self.table, self.tile
+        table = self.table
+        tile = self.tile
         if tile == 1:  # a mean context has a fraction, which is no padding
             return table.mac_per_request
         padded = [np.ceil(sizes / tile) * tile for sizes in (table.m_per_request, table.k, table.n)]
@@ -226,7 +230,8 @@ class PlainCount:
     def activations(self) -> ArrayPair:
         """Elements read and written; fused, products alone have traffic."""
         table = self.table
-        read, written = table.input_elements_per_request, table.output_elements_per_request
+        read = table.input_elements_per_request
+        written = table.output_elements_per_request
         if self.variant.fused:
             moved = np.where(self.is_vector, 0.0, self.batch)
             return read * moved, written * moved
@@ -290,9 +295,11 @@ def _hadamard_ops(size: int) -> float:
 
     A power of two takes log2(size) steps; an odd factor q > 1 is a dense matrix of order 4q.
     """
-    odd, steps = size, 0
+    odd = size
+    steps = 0
     while odd % 2 == 0:
-        odd, steps = odd // 2, steps + 1
+        odd = odd // 2
+        steps = steps + 1
     if odd == 1:
         return float(steps)
     return float(max(0, steps - 2) + 4 * odd - 1)

@@ -69,7 +69,8 @@ def ratio_grid(inference: Inference, machine: ForecastMachine, prompt_tokens: in
     Ten peaks and ten bandwidths, a fifth to twice those of the machine.
     """
     steps = np.arange(1, 11) / 5.0
-    peaks, bandwidths = machine.peak_ops_per_s * steps, machine.bandwidth_bytes_per_s * steps
+    peaks = machine.peak_ops_per_s * steps
+    bandwidths = machine.bandwidth_bytes_per_s * steps
     machines = replace(machine, peak_ops_per_s=peaks[:, None], bandwidth_bytes_per_s=bandwidths)
     compute, memory = machines.phase_times(inference.prefill(prompt_tokens))
     return {

@@ -17,8 +17,11 @@ from numpy.typing import NDArray
 from codesign.base.columns import FloatArray, IntArray, IntegerTuple
 
 _GAMMA = np.uint64(0x9E3779B97F4A7C15)
-_SHIFT_1, _SHIFT_2, _SHIFT_3 = np.uint64(30), np.uint64(27), np.uint64(31)
-_FACTOR_1, _FACTOR_2 = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+_SHIFT_1 = np.uint64(30)
+_SHIFT_2 = np.uint64(27)
+_SHIFT_3 = np.uint64(31)
+_FACTOR_1 = np.uint64(0xBF58476D1CE4E5B9)
+_FACTOR_2 = np.uint64(0x94D049BB133111EB)
 _UNUSED_BITS = np.uint64(11)
 """Bits of 64 that are dropped, so that 53 are left, as many as a float has."""
 

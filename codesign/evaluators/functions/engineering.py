@@ -37,7 +37,9 @@ def re21(x: FloatArray, m: int) -> Values:
 def re22(x: FloatArray, m: int) -> Values:
     """Reinforced concrete beam: cost, and what exceeds two limits; the nearest bars are taken."""
     nearest = np.abs(_AREAS - x[:, :1]).argmin(axis=1)
-    area, width, depth = _AREAS[nearest], x[:, 1], x[:, 2]
+    area = _AREAS[nearest]
+    width = x[:, 1]
+    depth = x[:, 2]
     strength = area * depth - 7.735 * area**2 / width - 180.0
     slenderness = 4.0 - depth / width
     return [29.4 * area + 0.6 * width * depth, exceeded(strength, slenderness)], []
@@ -61,7 +63,8 @@ def re24(x: FloatArray, m: int) -> Values:
 def re31(x: FloatArray, m: int) -> Values:
     """Two-bar truss: volume, stress of the first bar, and what exceeds three limits."""
     area1, area2, height = x.T
-    long, short = np.sqrt(16.0 + height**2), np.sqrt(1.0 + height**2)
+    long = np.sqrt(16.0 + height**2)
+    short = np.sqrt(1.0 + height**2)
     volume = area1 * long + area2 * short
     stress = 20.0 * long / (area1 * height)
     other_stress = 80.0 * short / (area2 * height)
@@ -71,7 +74,8 @@ def re31(x: FloatArray, m: int) -> Values:
 def _disc_brake(x: FloatArray) -> tuple[ArrayList, ArrayList]:
     """Mass and stopping time of a disc brake, and the margins of its four limits."""
     inner, outer, force, surfaces = x.T
-    squares, cubes = outer**2 - inner**2, outer**3 - inner**3
+    squares = outer**2 - inner**2
+    cubes = outer**3 - inner**3
     mass = 4.9e-5 * squares * (surfaces - 1.0)
     time = 9.82e6 * squares / (force * surfaces * cubes)
     margins = [

@@ -16,7 +16,9 @@ import numpy as np
 from codesign.base.columns import FloatArray
 from codesign.evaluators.functions.function import Values
 
-_TRAP_LEVELS, _SUM_LEVELS, _N_PLACES = 9, 12, 7
+_TRAP_LEVELS = 9
+_SUM_LEVELS = 12
+_N_PLACES = 7
 _TRAPS = np.array([[1, 7, 4, 0, 8, 5], [6, 2, 9, 3, 0, 7]], np.float64)
 """(2, 6) optimal levels of each objective [ours]."""
 _SCATTER = np.array([1.9, 0.2, 0.7, 2.6, 0.3, 1.1, 0.8])
@@ -36,7 +38,8 @@ def trap(x: FloatArray, m: int) -> Values:
 
 def stairs(x: FloatArray, m: int) -> Values:
     """Two bowls that are rounded up to a twelfth: most single steps change nothing."""
-    shares, weights = x / _TRAP_LEVELS, _SCATTER[: x.shape[1]]
+    shares = x / _TRAP_LEVELS
+    weights = _SCATTER[: x.shape[1]]
     bowls = [
         (weights * (shares - 0.2) ** 2).sum(axis=1) + 0.3 * shares[:, 0] * shares[:, 1],
         (weights[::-1] * (shares - 0.8) ** 2).sum(axis=1),
@@ -52,7 +55,8 @@ def band(x: FloatArray, m: int) -> Values:
         1.0 + first + second**2 + 0.3 * fifth,
         1.0 + (1.0 - first) ** 2 + 0.5 * third + 0.5 * (1.0 - second) + 0.2 * fourth,
     ]
-    middle, width = 0.4, 0.0023
+    middle = 0.4
+    width = 0.0023
     return objectives, [(level - middle) / width - 1.0, (middle - level) / width - 1.0]
 
 

@@ -27,7 +27,8 @@ def cantilever(x: FloatArray, m: int) -> Values:
     """Mass and deflection, within the yield stress; a wall thicker than its section fills it."""
     family, _, height, wall, width, flange = x.T[:6]
     inner = np.maximum(height - 2.0 * wall, 0.0)
-    inner_width, web = np.maximum(width - 2.0 * wall, 0.0), np.maximum(width - wall, 0.0)
+    inner_width = np.maximum(width - 2.0 * wall, 0.0)
+    web = np.maximum(width - wall, 0.0)
     clear = np.maximum(height - 2.0 * flange, 0.0)
     areas = [
         np.pi / 4.0 * height**2,
@@ -42,7 +43,8 @@ def cantilever(x: FloatArray, m: int) -> Values:
         (width * height**3 - web * clear**3) / 12.0,
     ]
     selection = family.astype(np.int64), np.arange(len(x))
-    area, inertia = (np.stack(areas)[selection], np.stack(inertias)[selection])
+    area = np.stack(areas)[selection]
+    inertia = np.stack(inertias)[selection]
     material = x[:, 1].astype(np.int64)
     mass = _DENSITY_KG_PER_M3[material] * area * _LENGTH_M
     deflection = _FORCE_N * _LENGTH_M**3 / (3.0 * _MODULUS_PA[material] * inertia)

@@ -70,7 +70,8 @@ def _sphere(positions: FloatArray, radius: Floats) -> FloatArray:
     """(n, m) points of the positive part of a sphere, from angles as shares of a right angle."""
     m = positions.shape[1] + 1
     # The cosine as a sine, so that it is exactly 0 at 1 and points of the axes coincide.
-    cosine, sine = np.sin((1.0 - positions) * np.pi / 2), np.sin(positions * np.pi / 2)
+    cosine = np.sin((1.0 - positions) * np.pi / 2)
+    sine = np.sin(positions * np.pi / 2)
     columns = []
     for j in range(m):
         value = cosine[:, : m - 1 - j].prod(axis=1)

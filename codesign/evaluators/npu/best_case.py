@@ -125,7 +125,8 @@ class BestCase:
         extremes = partial.hardware(self._preparation.units)
         hardware = extremes.fastest
         # The share of the array's rows that the largest batch fills at least.
-        preparation, most = self._preparation, self._widths(partial)[1]
+        preparation = self._preparation
+        most = self._widths(partial)[1]
         if BATCH_SIZE in partial.designs:
             sizes = partial.designs[BATCH_SIZE].lookup(float)
             rows = preparation.most_rows(sizes)
@@ -144,7 +145,8 @@ class BestCase:
             (extremes.frugal, extremes.largest), (least_bits, most_bits), self._preparation, filled
         )
         case, arrays = self._case(partial, extremes, least)
-        model_part, levels = self._part, hardware.levels
+        model_part = self._part
+        levels = hardware.levels
         fastest = SiliconMetrics(hardware, least_bits, self._preparation, filled)
         room = levels.capacity_bytes.sum(axis=0) - model_part.weight_elements * case.weight_bytes
         request_bytes = self._preparation.request_bytes(case.kv_bytes)
@@ -187,7 +189,8 @@ class BestCase:
             extremes: Extremes of the hardware, with the tiers in the order of the designs.
             silicon: Of the frugal one.
         """
-        hardware, frugal = extremes.fastest, extremes.frugal
+        hardware = extremes.fastest
+        frugal = extremes.frugal
         least, most = self._widths(partial)
         array, arrays = self._arrays(partial, hardware)
         smallest, largest = self._batch_range(partial, hardware, least, most)
@@ -230,7 +233,9 @@ class BestCase:
             least: Bytes of an element by format parameter, at least.
             most: Likewise, at most.
         """
-        preparation, workload, part = self._preparation, self._workload, self._part
+        preparation = self._preparation
+        workload = self._workload
+        part = self._part
         if BATCH_SIZE in partial.designs:
             of_design = partial.designs[BATCH_SIZE].lookup(float)
             return of_design, of_design
@@ -254,7 +259,8 @@ class BestCase:
         self, partial: PartialDesigns, hardware: AcceleratorBatch
     ) -> tuple[IntArray, list[ArrayChoice]]:
         """(n,) the number of each design's array, and the distinct arrays."""
-        designs, grid = partial.designs, partial.designs["pe_array"]
+        designs = partial.designs
+        grid = partial.designs["pe_array"]
         organization = np.full(partial.n, ORGANIZATIONS.index(self._options.array))
         if "array_organization" in designs:
             organization = positions_of(designs, "array_organization", ORGANIZATIONS)
@@ -286,7 +292,8 @@ class BestCase:
         least = np.full((5, len(case.array)), np.inf)
         tokens = float(self._workload.tokens_of_phase)
         n_passes = self._preparation.pass_.table.n_passes
-        sizes, ends = self._preparation.fixed_batches, (case.smallest_batch, case.largest_batch)
+        sizes = self._preparation.fixed_batches
+        ends = (case.smallest_batch, case.largest_batch)
         if sizes is None and len(case.array):
             largest = np.ceil(np.log2(ends[1].max()))
             sizes = 2.0 ** np.arange(np.floor(np.log2(ends[0].min())), largest + 1)
@@ -299,7 +306,8 @@ class BestCase:
             pass_requests = 1.0 if is_prefill else batch
             bounds = np.stack(self._of_pass.least(case.take(here), arrays, pass_requests, batch))
             is_timely = (bounds[0] <= self._longest_pass_s) | (case.smallest_batch[here] == batch)
-            here, bounds = here[is_timely], bounds[:, is_timely]
+            here = here[is_timely]
+            bounds = bounds[:, is_timely]
             of_token = bounds * (n_passes / (pass_requests * tokens * self._part.n_groups))
             passes = n_passes * (batch if is_prefill else 1.0)
             latency_s = bounds[0] * self._part.n_stages

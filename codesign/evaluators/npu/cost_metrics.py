@@ -69,8 +69,10 @@ SILICON_METRICS = (
 """Metrics that follow from hardware and widths of operands alone."""
 COST_OF_TOKENS = ("usd_per_million_tokens", "kgco2e_per_million_tokens")
 COST_METRICS = (*SILICON_METRICS, "lifetime_years", *COST_OF_TOKENS)
-STANDING, WEAR = "standing_usd_per_hour", "wear_usd_per_token"
-STANDING_CARBON, WEAR_CARBON = "standing_kgco2e_per_hour", "wear_kgco2e_per_token"
+STANDING = "standing_usd_per_hour"
+WEAR = "wear_usd_per_token"
+STANDING_CARBON = "standing_kgco2e_per_hour"
+WEAR_CARBON = "wear_kgco2e_per_token"
 PARTS_OF_COST = (STANDING, WEAR, STANDING_CARBON, WEAR_CARBON)
 """Sources of the price and carbon of a system's tokens, besides energy."""
 
@@ -304,7 +306,8 @@ class SiliconMetrics:
             s_per_token: (n,) time in which they make one.
             lifetime_years: Until a memory is worn out.
         """
-        constants, busy = self.constants, self._busy_share
+        constants = self.constants
+        busy = self._busy_share
         years = np.minimum(lifetime_years, 1.0 / constants.write_off_per_year)
         embodied = self.embodied_kgco2e / (years * SECONDS_PER_YEAR * busy) * s_per_token
         ran = joules_per_token * operational_kgco2e_per_joule(constants)
@@ -340,7 +343,8 @@ def cost_rows(silicon: SiliconMetrics) -> list[CostRow]:
     A block has the part of the compute dies' price that it has of their area, and ``n_dies``, over
     which it is spread.
     """
-    plan, stacks = silicon.plan, silicon.unit.stacks
+    plan = silicon.plan
+    stacks = silicon.unit.stacks
     usd_by_part = first_values(silicon.unit.parts)
     dies_mm2 = float((stacks.n_dies * stacks.base_mm2)[0])
     blocks: FloatDict = {}
@@ -379,7 +383,8 @@ def floorplan_rows(silicon: SiliconMetrics) -> list[FloorplanRow]:
     Empty if an area is unknown.
     """
     placement = silicon.placement
-    base, layer = placement.sides_mm[:, 0].tolist(), placement.layers[:, 0].tolist()
+    base = placement.sides_mm[:, 0].tolist()
+    layer = placement.layers[:, 0].tolist()
     if not np.isfinite(base).all():
         return []
     celsius: FloatDict = {}

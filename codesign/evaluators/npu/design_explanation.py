@@ -42,7 +42,9 @@ from codesign.models.machines.npu.traffic import SCORE_BYTES, vector_streams
 
 def explain(design: DesignMetrics, metrics: Strings, absent: StringMap) -> Explanation:
     """The full account of a batch of one design; ``absent`` has why metrics have no value."""
-    designs, options, working = design.chosen.designs.columns, design.options, design.working
+    designs = design.chosen.designs.columns
+    options = design.options
+    working = design.working
     present = {
         level: LEVEL_NAMES[working.tier_order[level - 1, 0] + 1 if level else 0]
         for level in np.flatnonzero(working.accelerators.levels.exists[:, 0]).tolist()
@@ -51,13 +53,11 @@ def explain(design: DesignMetrics, metrics: Strings, absent: StringMap) -> Expla
         "overlapped": "they overlap, so the longer counts",
         "serial": "they add up",
     }[options.vector or "overlapped"]
-    balance, at_power_limit = (
-        (
-            f"one pass takes {design.pass_s[0]:.4g} s: matrix array and memory "
-            f"{design.matrix_s[0]:.4g} s, vector unit {design.vector_s[0]:.4g} s; {together}"
-        ),
-        _power_note(design, present),
+    balance = (
+        f"one pass takes {design.pass_s[0]:.4g} s: matrix array and memory "
+        f"{design.matrix_s[0]:.4g} s, vector unit {design.vector_s[0]:.4g} s; {together}"
     )
+    at_power_limit = _power_note(design, present)
     return Explanation(
         metrics={name: float(design.value(name)[0]) for name in metrics},
         violations=first_values(design.chosen.designs.violations),
@@ -92,9 +92,13 @@ _AMOUNTS = ("time_s", "compute_s", "on_chip_s", "off_chip_s", "matrix_s", "vecto
 
 
 def _operators(design: DesignMetrics, present: _Names) -> list[OperatorRow]:
-    pass_, hardware = design.pass_, design.working.accelerators
-    table, levels, place = pass_.all_operators, hardware.levels, pass_.positions
-    batch, count = float(design.working.pass_requests[0]), table.count
+    pass_ = design.pass_
+    hardware = design.working.accelerators
+    table = pass_.all_operators
+    levels = hardware.levels
+    place = pass_.positions
+    batch = float(design.working.pass_requests[0])
+    count = table.count
     energies = design.silicon.constants.operation_energies
     lane_joules = energies.lane_joules * energies.clock_scale(hardware.clock_hz)
     ported, joules = _vector_operands(design)
@@ -109,8 +113,10 @@ def _operators(design: DesignMetrics, present: _Names) -> list[OperatorRow]:
     ).sum(axis=0)
     array_joules = design.operator_cycles()[0] * design.silicon.cycle_joules
     # Operators beside array and memories take nothing of them.
-    moved, seconds = np.zeros((len(reads), len(table))), np.zeros((4, len(table)))
-    moved[:, place], seconds[:, place] = reads + writes, [of_unit[0] for of_unit in design.times]
+    moved = np.zeros((len(reads), len(table)))
+    seconds = np.zeros((4, len(table)))
+    moved[:, place] = reads + writes
+    seconds[:, place] = [of_unit[0] for of_unit in design.times]
     matrix_joules = np.zeros(len(table))
     matrix_joules[place] = memory_joules + array_joules
     moved[0] += ported
@@ -158,7 +164,8 @@ def _vector_operands(design: DesignMetrics) -> ArrayPair:
     operands = design.pass_.vector_operands_by_operator
     hardware = design.working.accelerators
     reads, writes = (moved[0] for moved in vector_streams(operands, design.working.placed))
-    levels, batch = hardware.levels, design.working.pass_requests
+    levels = hardware.levels
+    batch = design.working.pass_requests
     joules = reads * levels.read_energy_joules_per_byte[0]
     joules += writes * levels.write_energy_joules_per_byte[0]
     activations = (operands.reads + operands.writes) * design.working.activation_bytes
@@ -186,9 +193,11 @@ def _wait(design: DesignMetrics, present: _Names) -> list[OperatorRow]:
     waiting_s = float((design.matrix_s - design.operators_s)[0])
     if not waiting_s > 0:
         return []
-    name, bound = "vector_operands_at_the_port", "on-chip port"
+    name = "vector_operands_at_the_port"
+    bound = "on-chip port"
     if (level := _level_at_power_limit(design)) is not None:
-        name, bound = f"power_limit_of_{present[level]}", "power"
+        name = f"power_limit_of_{present[level]}"
+        bound = "power"
     amounts = [waiting_s if key in ("time_s", "matrix_s") else 0.0 for key in _AMOUNTS]
     return [_row(name, "wait", 1.0, (bound, bound), amounts, dict.fromkeys(present.values(), 0.0))]
 
@@ -208,7 +217,8 @@ def _power_note(design: DesignMetrics, present: _Names) -> StringDict:
 
 
 def _levels(design: DesignMetrics, designs: Columns, present: _Names) -> list[LevelRow]:
-    levels, pinned = design.working.accelerators.levels, design.working.pinned[:, 0]
+    levels = design.working.accelerators.levels
+    pinned = design.working.pinned[:, 0]
     tails = design.working.tails[:, :, 0]
     own = tails - np.concatenate([tails[:, 1:], np.zeros((len(KINDS), 1))], axis=1)
     shares = np.concatenate([pinned[:, None], own * (1 - pinned)[:, None]], axis=1)
@@ -248,7 +258,8 @@ def _wear(design: DesignMetrics, designs: Columns, present: _Names) -> StringLis
     sentences = []
     for level, name in present.items():
         if wear[level] > 0:
-            rate, size = design.written_bytes_per_s[level, 0], capacity[level]
+            rate = design.written_bytes_per_s[level, 0]
+            size = capacity[level]
             words = " + ".join(f"{x['technology']} x{x['count']}" for x in _banks(designs, name))
             sentences.append(
                 f"{name}, {words}, is written at {rate / 1e9:.3g} GB/s while "
@@ -271,7 +282,8 @@ def _banks(designs: Columns, level: str) -> list[Banks]:
 
 
 def _power(design: DesignMetrics, present: _Names) -> list[PowerRow]:
-    hardware, pass_s = design.working.accelerators, design.pass_s
+    hardware = design.working.accelerators
+    pass_s = design.pass_s
     average = {
         "array": design.array_joules / pass_s,
         "vector": design.vector_joules / pass_s + hardware.score_buffer_watts,
@@ -295,7 +307,8 @@ _TITLES = dict(zip(LEVEL_NAMES, LEVEL_TITLES, strict=True))
 
 def _deployment(design: DesignMetrics) -> StringList:
     """Over how many devices the model is spread, and what they exchange."""
-    part, options = design.part, design.options
+    part = design.part
+    options = design.options
     if part.n_devices == 1:
         return []
     degrees = part.parallelism
@@ -359,10 +372,13 @@ _WORK = {
 
 def notes(design: DesignMetrics) -> StringList:
     """The assumptions that limit the numbers, for the options in force."""
-    options, workload = design.options, design.workload
+    options = design.options
+    workload = design.workload
     organization = ORGANIZATIONS[int(design.working.organization[0])]
     topology = "staged" if design.working.preparation.modelling.is_staged else "parallel"
-    prepared, size, part = design.working, design.batch_size[0], design.part
+    prepared = design.working
+    size = design.batch_size[0]
+    part = design.part
     room = float(
         design.silicon.memory_capacity_bytes[0] / part.n_devices - prepared.all_weight_bytes[0]
     )

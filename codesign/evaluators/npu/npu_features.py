@@ -29,7 +29,8 @@ def features(designs: PreparedDesigns) -> ArrayDict:
     takes ``their bytes over its peak bandwidth`` to read its share of them, and all that lies
     deeper, once (MemExplorer Eq. 2 passes deeper data through every level).
     """
-    hardware, preparation = designs.accelerators, designs.preparation
+    hardware = designs.accelerators
+    preparation = designs.preparation
     levels = hardware.levels
     silicon = SiliconMetrics(hardware, designs.operand_bits, preparation, designs.filled_rows)
     off_chip = 1.0 - designs.pinned

@@ -191,7 +191,8 @@ class Pass:
             if self._numbers:
                 every = np.concatenate([self.shape_table, every], axis=1)
                 least = np.concatenate([self.least_work_table, least], axis=1)
-            self.shape_table, self.least_work_table = every, least
+            self.shape_table = every
+            self.least_work_table = least
             self._numbers |= {shape: len(self._numbers) + i for i, shape in enumerate(missing)}
             self.packed = {}
         return np.array([self._numbers[shape] for shape in shapes], np.int64)
@@ -213,7 +214,8 @@ class Pass:
         table = self.table
         tile = np.minimum(depth, table.k) * shapes.first_columns
         kv = table.kv_read_elements_per_request
-        own, multiplies = table.is_attention, table.m_per_request > 0
+        own = table.is_attention
+        multiplies = table.m_per_request > 0
         reads_weights = multiplies & ~own & (table.weights_read(np.ones((1, 1)))[0] > 0)
         reads_kv = multiplies & own & (kv > 0)
 
@@ -246,11 +248,14 @@ class Pass:
         Args:
             is_local: Whether a buffer holds the tiles of scores.
         """
-        table, is_padded = self.table, self.options.work == "padded"
+        table = self.table
+        is_padded = self.options.work == "padded"
         m = table.rows_per_product(batch)
         n_products = table.n_products(batch)
         slots = column_slots(table.k, depth, organization, self.is_per_head)
-        k, n, count = table.k, table.n, np.maximum(n_products, 1.0)
+        k = table.k
+        n = table.n
+        count = np.maximum(n_products, 1.0)
         if is_padded:
             flattened = padded_cycles(m, k, n, depth, width, slots)
         else:
@@ -303,7 +308,8 @@ class Stage:
     @cached_property
     def _group_costs(self) -> list[tuple[FloatArray, Moved, PassTimes]]:
         """Share (n,) of each group of layers, and (n, o) traffic and times of its operators."""
-        operators, placed = self._pass.operators, self._designs.placed
+        operators = self._pass.operators
+        placed = self._designs.placed
         modelling = self._designs.preparation.modelling
         return [
             (share, *operator_cost(operators, self._shape, placed, width[:, None], modelling))
@@ -350,18 +356,19 @@ class Stage:
         The seconds are longer than those of the operators where a memory is at its power limit, or
         where the vector unit's operands fill the on-chip port.
         """
-        sums, placed = self.operator_sums.copy(), self._designs.placed
-        moved, vector = (
-            Moved(*sums[2:, :, None]),
-            vector_streams(self._pass.vector_operands, placed),
-        )
+        sums = self.operator_sums.copy()
+        placed = self._designs.placed
+        moved = Moved(*sums[2:, :, None])
+        vector = vector_streams(self._pass.vector_operands, placed)
         reads, writes = (traffic[..., 0] for traffic in self._designs.port_traffic(moved, vector))
         levels = self._designs.accelerators.levels
-        of_vector, byte_s = (vector[0][:, 0], vector[1][:, 0]), placed.on_chip_byte_s[:, 0]
+        of_vector = (vector[0][:, 0], vector[1][:, 0])
+        byte_s = placed.on_chip_byte_s[:, 0]
         modelling = self._designs.preparation.modelling
         port_s = port_limited_s(reads[0], writes[0], of_vector, byte_s, modelling)
         sums[0] = np.maximum(sums[0], port_s)
-        bandwidth, ratio = levels.bandwidth_bytes_per_s, levels.write_energy_ratio
+        bandwidth = levels.bandwidth_bytes_per_s
+        ratio = levels.write_energy_ratio
         sums[0] = np.maximum(sums[0], power_limited_s(reads, writes, bandwidth, ratio))
         held = kv_held_shares(placed.pinned[_KV], placed.kv_tails)
         return np.concatenate([sums, reads, writes, np.stack(held)[..., 0]])

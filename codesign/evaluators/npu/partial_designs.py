@@ -128,7 +128,8 @@ class PartialDesigns:
         """
         decided = [name for name in ON_CHIP_PARAMETERS if name in self.designs]
         opened = [name for name in ON_CHIP_PARAMETERS if name in self.undecided]
-        number, first = np.zeros(self.n, np.int64), np.zeros(min(self.n, 1), np.int64)
+        number = np.zeros(self.n, np.int64)
+        first = np.zeros(min(self.n, 1), np.int64)
         if decided:
             number, first = distinct(*combined(*(self.designs[name].codes for name in decided)))
         choices = list(itertools.product(*(range(len(self.undecided[name])) for name in opened)))

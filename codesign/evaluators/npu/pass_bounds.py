@@ -169,7 +169,8 @@ class PassBounds:
         self._part = preparation.part
         self._options = preparation.options
         table = self._pass.table
-        is_product, is_own = table.m_per_request > 0, table.is_attention
+        is_product = table.m_per_request > 0
+        is_own = table.is_attention
         self._groups = (is_product & ~is_own, is_product & is_own, ~is_product)
         self._totals: dict[tuple[float | bool, ...], FloatArray] = {}
 
@@ -210,7 +211,8 @@ class PassBounds:
         vector_reads = (vector.reads * case.activation_bytes + scores) * on_port
         vector_writes = (vector.writes * case.activation_bytes + scores) * on_port
         near = near_reads + near_writes
-        near_reads, near_writes = near_reads + vector_reads, near_writes + vector_writes
+        near_reads = near_reads + vector_reads
+        near_writes = near_writes + vector_writes
         if not self.modelling.is_vector_serial:
             near = near_reads + near_writes
         on_chip = (near + moved) * inverse(levels.bandwidth_bytes_per_s[0])
@@ -285,7 +287,8 @@ class PassBounds:
         weights, kv = self._resident_bytes(case, held)
         # Each has all of the room, so what is off chip is so in any placement.
         _, pinned_kv, pinned_weights = pinned_shares((room, room, room), (kv, kv, weights))
-        loose_weights, loose_kv = 1.0 - pinned_weights, 1.0 - pinned_kv
+        loose_weights = 1.0 - pinned_weights
+        loose_kv = 1.0 - pinned_kv
         return _OffChip(
             totals.far_weights * case.weight_bytes * loose_weights,
             (totals.far_kv * case.kv_bytes + totals.far_state) * loose_kv,
@@ -325,7 +328,8 @@ class PassBounds:
         Args:
             moved: Bytes of weights and KV cache read, and of KV cache written.
         """
-        levels, rates = case.hardware.levels, self._rates(case)
+        levels = case.hardware.levels
+        rates = self._rates(case)
         weights, kv, written = moved
         kv_s, written_s = self._slowdowns(case)
         slowed = weights + kv * kv_s + written * written_s
@@ -380,12 +384,15 @@ class PassBounds:
         b: FloatArray,
     ) -> FloatArray:
         """(t, g, a) totals of (a, 1) arrays."""
-        table, operators, batch = self._pass.table, self._pass.operators, b
+        table = self._pass.table
+        operators = self._pass.operators
+        batch = b
         shapes = self._pass.shapes_of(d, w, kind, flow, is_local, b)
         far = np.ones((1, 1))
         if self.modelling.is_array_blocked:
             far, _ = array_blocked_passes(operators, shapes.rows, w, flow)
-        kv, state = operators.kv_read * batch, operators.state_read * batch
+        kv = operators.kv_read * batch
+        state = operators.state_read * batch
         streamed = operators.inputs * shapes.near_inputs
         streamed = streamed + operators.port_activations * shapes.near_stationary
         outputs = (operators.outputs + operators.port_outputs) * batch

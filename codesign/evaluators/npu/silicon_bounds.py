@@ -50,7 +50,8 @@ class SiliconBounds(SiliconMetrics):
 
         A number is left out where another one certainly costs less.
         """
-        levels, constants = self._hardware.levels, self.constants
+        levels = self._hardware.levels
+        constants = self.constants
         is_large = self._largest.plan.base_mm2 > LARGE_MM2
         smallest = list(units_by_count(self.plan, levels, constants, is_large))
         largest = list(units_by_count(self._largest.plan, levels, constants, is_large))

@@ -63,14 +63,18 @@ def expert_messages(
     if has_data_attention:
         return _exchanged(model, platform, tokens)
     # All devices have all tokens; each adds what its part of its experts gives.
-    ranks, sparse = platform.attention_ranks, float(model.n_moe_layers)
-    elements, adjacent = tokens * float(model.hidden_size), np.ones_like(tokens)
+    ranks = platform.attention_ranks
+    sparse = float(model.n_moe_layers)
+    elements = tokens * float(model.hidden_size)
+    adjacent = np.ones_like(tokens)
     return [Message("expert_output", "all_reduce", True, sparse, elements, ranks, adjacent)]
 
 
 def _exchanged(model: LanguageModel, platform: Platform, tokens: FloatArray) -> list[Message]:
     """The exchange of tokens between groups, or one sum where there is a single group."""
-    sparse, adjacent, tp = float(model.n_moe_layers), np.ones_like(tokens), platform.tp
+    sparse = float(model.n_moe_layers)
+    adjacent = np.ones_like(tokens)
+    tp = platform.tp
     is_alone = platform.ep <= 1
     messages = []
     for step in exchange_steps(model, tokens, platform.ep, tp):
@@ -80,7 +84,8 @@ def _exchanged(model: LanguageModel, platform: Platform, tokens: FloatArray) -> 
             Message(step.name, step.collective, True, count, step.elements, ranks, stride,
                     is_dispatched=step.is_dispatched)
         )  # fmt: skip
-    dispatched, elements = np.where(is_alone, sparse, 0.0), tokens * float(model.hidden_size)
+    dispatched = np.where(is_alone, sparse, 0.0)
+    elements = tokens * float(model.hidden_size)
     return [
         *messages,
         Message("expert_output", "all_reduce", True, dispatched, elements, tp, adjacent),
@@ -92,8 +97,10 @@ def message_time_s(
 ) -> FloatArray:
     """(n,) time of one instance of a message; those between stages have their own warm-up."""
     size = message.elements * platform.activation_bytes
-    warm_up, share = options.warm_up or 0.0, options.link_efficiency or 1.0
-    near, far = platform.link.share_rates(share), platform.network.share_rates(share)
+    warm_up = options.warm_up or 0.0
+    share = options.link_efficiency or 1.0
+    near = platform.link.share_rates(share)
+    far = platform.network.share_rates(share)
     if message.collective == "send":
         times = (point_to_point_s(size, link, send_warm_up_s) for link in (near, far))
         return mean_over_boundaries(message, platform, *times)
@@ -115,7 +122,9 @@ def direct_message_s(message: Message, platform: Platform, element_bytes: Floats
 
     An all-reduce is a reduce-scatter, then an all-gather.
     """
-    size, near, far = message.elements * element_bytes, platform.link, platform.network
+    size = message.elements * element_bytes
+    near = platform.link
+    far = platform.network
     if message.collective == "send":
         times = (point_to_point_s(size, link, 0.0) for link in (near, far))
         return mean_over_boundaries(message, platform, *times)

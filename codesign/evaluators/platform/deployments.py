@@ -179,7 +179,8 @@ class DeploymentSearch:
                 choices = ", ".join(map(str, np.unique(column)))
                 raise InputError(f"expected one of {choices}, got {degree}", name)
             degrees = degrees[column == degree]
-        rules, options = rules_of(evaluator.options), evaluator.options
+        rules = rules_of(evaluator.options)
+        options = evaluator.options
         is_mixture = self._request.language_model.is_mixture
         self._waves = (1, 2) if overlaps and is_mixture and options.has_data_attention else (1,)
         self._policies = [
@@ -264,7 +265,8 @@ class DeploymentSearch:
         return PlatformEvaluator(request, options, devices=devices)
 
     def _splits(self, evaluator: PlatformEvaluator) -> IntArray:
-        model, devices = evaluator.workload.language_model, evaluator.devices.values()
+        model = evaluator.workload.language_model
+        devices = evaluator.devices.values()
         most_stages = min(self._most_stages, model.num_hidden_layers)
         if most_stages > 1 and any(device.device_class == "scheduled" for device in devices):
             most_stages = model.num_hidden_layers
@@ -293,7 +295,8 @@ class DeploymentSearch:
         most = np.maximum(np.ceil(at_once / units), 1)
         if variant.role == "prefill":
             most = np.minimum(most, np.maximum(65536 // request.prompt, 1))
-        owner, count = [], []
+        owner = []
+        count = []
         for i in np.flatnonzero(has_room).tolist():
             counts = np.unique(np.round(np.geomspace(1.0, most[i], _COUNTS))).astype(np.int64)
             owner.append(np.full(len(counts), i))
@@ -324,7 +327,8 @@ class DeploymentSearch:
 
     def _joint(self, weights: FloatArray) -> Iterator[Deployment]:
         """The best instances that both prefill and decode, of each policy and device."""
-        demand, generated = self.demand, self._request.generated
+        demand = self.demand
+        generated = self._request.generated
         for policy, device, draft in itertools.product(
             UNIFIED_POLICIES,
             self.evaluator.devices,
@@ -338,7 +342,8 @@ class DeploymentSearch:
                     rate = np.full(len(rows), demand.requests_per_s)
                 else:
                     users = demand.users or demand.burst or 1
-                    at_once, rate = np.full(len(rows), float(users)), users / latency
+                    at_once = np.full(len(rows), float(users))
+                    rate = users / latency
                 n = np.ceil(at_once / rows.batch - 1e-9)
                 order = np.lexsort((latency, n * rows.n_devices * weights[rows.variant]))
                 # Groups that prefill apart keep each other waiting, which only a simulation sees:
@@ -353,7 +358,8 @@ class DeploymentSearch:
 
     def _pair(self, weights: FloatArray, prefill: str, decode: str) -> Deployment | None:
         """The best pools of two devices; None if there are none."""
-        demand, generated = self.demand, self._request.generated
+        demand = self.demand
+        generated = self._request.generated
         rows = [self._rows(prefill, role="prefill"), self._rows(decode, role="decode")]
         first, second = rows
         if not len(first) or not len(second):
@@ -362,9 +368,12 @@ class DeploymentSearch:
         units = costs[0] / first.prompts_per_s, costs[1] / second.batch
         most = int(np.sqrt(_MOST_PAIRS))
         keep = [np.argsort(unit, kind="stable")[:most] for unit in units]
-        first, second = first.rows(keep[0]), second.rows(keep[1])
-        cost_p, cost_d = costs[0][keep[0]][:, None], costs[1][keep[1]]
-        first_s, pace_s = first.first_s[:, None], second.pace_s
+        first = first.rows(keep[0])
+        second = second.rows(keep[1])
+        cost_p = costs[0][keep[0]][:, None]
+        cost_d = costs[1][keep[1]]
+        first_s = first.first_s[:, None]
+        pace_s = second.pace_s
         if demand.requests_per_s is not None:
             rate = np.full((len(first), len(second)), demand.requests_per_s)
         else:
@@ -406,7 +415,8 @@ class DeploymentSearch:
 
     def _limited_by(self, rows: Instances, i: int) -> str:
         """The limit that the next larger batch of the same instance breaks."""
-        table, limits = self.instances, self.demand.limits
+        table = self.instances
+        limits = self.demand.limits
         larger = (table.variant == rows.variant[i]) & (table.owner == rows.owner[i])
         larger &= (table.count > rows.count[i]) & ~table.keeps
         if not larger.any():
@@ -420,7 +430,8 @@ class DeploymentSearch:
         return "time to first token" if is_first else "time per output token"
 
     def _why_none(self) -> str:
-        table, limits = self.instances, self.demand.limits
+        table = self.instances
+        limits = self.demand.limits
         fits = table.rows(table.fits)
         if not len(fits):
             return (

@@ -88,7 +88,8 @@ class RankStorage:
 
 def rank_storage(sharding: Sharding) -> RankStorage:
     """Sums over what all operators of a model store, each divided by its rule."""
-    platform, table = sharding.platform, stored_operators(sharding.model)
+    platform = sharding.platform
+    table = stored_operators(sharding.model)
     weights = {name: np.zeros_like(platform.tp) for name in ("layers", "embedding", "lm_head")}
     token_bytes = request_bytes = np.zeros_like(platform.tp)
     for i, rule in enumerate(table.rules):
@@ -112,8 +113,10 @@ def footprint(sharding: Sharding, cached: CachedTokens) -> DeviceFootprint:
 
     Limiting assumption: activations and buffers are not counted (see ``usable_memory``).
     """
-    model, platform = sharding.model, sharding.platform
-    stored, even = rank_storage(sharding), 1.0 / platform.pp
+    model = sharding.model
+    platform = sharding.platform
+    stored = rank_storage(sharding)
+    even = 1.0 / platform.pp
     layers = np.ceil(model.num_hidden_layers * even) / model.num_hidden_layers
     layers = np.where(platform.is_scheduled, even, layers)
     ends = stored.embedding + stored.head

@@ -137,7 +137,8 @@ class FittedKernels(FittedMessages):
         Norms and products wait for all of their input. The other elementwise operators and all
         activations pass from unit to unit meanwhile.
         """
-        platform, rates = self.platform, self.platform.rates
+        platform = self.platform
+        rates = self.platform.rates
         time_s = np.zeros_like(platform.tp)
         for operator, bound in zip(group, bounds, strict=True):
             if operator.kind not in ("vector", "gather"):
@@ -161,7 +162,8 @@ class FittedKernels(FittedMessages):
 
     def _draw(self, group: Works, time_s: FloatArray, bounds: Sequence[OperatorTime]) -> KernelDraw:
         """(n,) energy of one device in all instances of a kernel."""
-        is_attention, rates = group[0].kernel == "attention", self.platform.rates
+        is_attention = group[0].kernel == "attention"
+        rates = self.platform.rates
         work = KernelWork(
             flop=2.0 * _sum([bound.mac for bound in bounds]),
             traffic_bytes=_sum([bound.bytes for bound in bounds]),
@@ -302,7 +304,8 @@ class FittedRules(ServingRules):
 
 def gemm_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """A product with weights."""
-    platform, operator = kernels.platform, group[0]
+    platform = kernels.platform
+    operator = group[0]
     formats = kernels.products(operator)
     products = Products(
         m=operator.rows,
@@ -340,7 +343,8 @@ def attention_s(kernels: FittedKernels, group: Works) -> FloatArray:
     past = past if stream.is_prefill else past / platform.sp
     # Only prompts some of whose tokens choose are absorbed, by however little that is on average.
     chooses = kernels.model.is_sparse and (is_absorbed if stream.is_prefill else not is_whole)
-    is_latent, has_narrow_cache = kernels.model.is_latent, platform.kv_bytes < 1.5
+    is_latent = kernels.model.is_latent
+    has_narrow_cache = platform.kv_bytes < 1.5
     is_narrow = has_narrow_cache & (platform.rates.has_fp4 > 0)
     is_converted = np.zeros_like(is_narrow)
     if is_latent:
@@ -382,7 +386,8 @@ def attention_s(kernels: FittedKernels, group: Works) -> FloatArray:
 
 def index_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """The scores of an indexer, and the choice of the tokens that have the highest."""
-    platform, operator = kernels.platform, group[0]
+    platform = kernels.platform
+    operator = group[0]
     stream = operator.stream
     assert stream is not None  # keys belong to requests
     shape = Index(
@@ -398,7 +403,8 @@ def index_s(kernels: FittedKernels, group: Works) -> FloatArray:
 
 def absorption_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """The products by heads that latent attention absorbs into queries and results."""
-    platform, operator = kernels.platform, group[0]
+    platform = kernels.platform
+    operator = group[0]
     # Devices with 4-bit products run these in 16 bits, whatever the weights' format.
     is_narrow = kernels.products(operator).multiply_bits <= 8
     is_narrow = is_narrow & (platform.rates.has_fp4 == 0)
@@ -416,12 +422,16 @@ def absorption_s(kernels: FittedKernels, group: Works) -> FloatArray:
 
 def experts_s(kernels: FittedKernels, group: Works) -> FloatArray:
     """A layer of experts on the device of a group; tokens draw their experts evenly."""
-    platform, mixture = kernels.platform, kernels.model.moe_dims
-    experts, per_token = float(mixture.n_routed_experts), float(mixture.num_experts_per_tok)
+    platform = kernels.platform
+    mixture = kernels.model.moe_dims
+    experts = float(mixture.n_routed_experts)
+    per_token = float(mixture.num_experts_per_tok)
     tokens = group[0].rows
     pairs, active = rank_load(tokens, experts, per_token, platform.ep)
-    names, rates = kernels.products(group[0]).expert_kernels, kernels.rates
-    engine, is_exchanged = kernels.options.engine_record, platform.attention_groups > 1
+    names = kernels.products(group[0]).expert_kernels
+    rates = kernels.rates
+    engine = kernels.options.engine_record
+    is_exchanged = platform.attention_groups > 1
     pairs = pairs * np.where(is_exchanged, engine.expert_imbalance, 1.0)
     is_hopper = (rates.has_asynchronous_cores > 0) & (rates.has_fp4 == 0)
     is_sorted = is_exchanged & is_hopper & (names == "fp8-block")
@@ -449,7 +459,8 @@ def scan_s(kernels: FittedKernels, group: Works) -> FloatArray:
 
     Limiting assumption: Mamba 1 is taken for Mamba 2 with the same state.
     """
-    platform, dims = kernels.platform, kernels.model.linear_dims
+    platform = kernels.platform
+    dims = kernels.model.linear_dims
     stream = group[0].stream
     assert stream is not None  # a state belongs to a request
     sequences = platform.own_requests(stream.requests)
@@ -485,8 +496,10 @@ def rows_s(kernels: FittedKernels, group: Works) -> FloatArray:
 
     Engines that replay graphs have the vectorized kernels of 2025; the others have those of 2023.
     """
-    operator, rates = group[0], kernels.platform.rates
-    moved, role = _moved_bytes(kernels, operator), operator.rule.role
+    operator = group[0]
+    rates = kernels.platform.rates
+    moved = _moved_bytes(kernels, operator)
+    role = operator.rule.role
     if kernels.options.engine_record.starter == "graphs":
         moved_s = kernels.law("elementwise", vector_time_s, moved, rates, role=role)
         return vector_start_s(role) + moved_s
@@ -505,12 +518,16 @@ def residual_s(kernels: FittedKernels, group: Works) -> FloatArray:
 
     Vectorized kernels keep the sum in registers; those of 2023 read it again.
     """
-    rates, moved = kernels.platform.rates, _moved_bytes(kernels, group[0])
+    rates = kernels.platform.rates
+    moved = _moved_bytes(kernels, group[0])
     if kernels.options.engine_record.starter == "graphs":
         law: Callable[..., FloatArray] = vector_time_s
-        before, after = moved * (2.0 / 3.0), moved * (4.0 / 3.0)
+        before = moved * (2.0 / 3.0)
+        after = moved * (4.0 / 3.0)
     else:
-        law, before, after = stream_time_s, np.zeros_like(moved), moved
+        law = stream_time_s
+        before = np.zeros_like(moved)
+        after = moved
     ends = (kernels.law("elementwise", law, traffic, rates) for traffic in (after, before))
     return next(ends) - next(ends)
 

@@ -76,7 +76,8 @@ class FittedMessages(Rooflines):
         Args:
             function: Takes the arguments, then the constants.
         """
-        column, record = self.platform.device_class, _FAMILIES[family]
+        column = self.platform.device_class
+        record = _FAMILIES[family]
         classes = list(dict.fromkeys(map(str, column.values)))
 
         def values(name: str) -> FloatArray:
@@ -143,8 +144,10 @@ class FittedMessages(Rooflines):
     def _exchange_s(self, message: Message) -> ArrayPair:
         """(n,) times of a dispatch or a combine for large batches, and for small ones."""
         inner, nodes = split_over_nodes(message.ranks, message.stride, self.platform.node_size)
-        mixture, hidden = self.model.moe_dims, float(self.model.moe_dims.routed_width)
-        experts, links = float(mixture.n_routed_experts), self.platform.links
+        mixture = self.model.moe_dims
+        hidden = float(self.model.moe_dims.routed_width)
+        experts = float(mixture.n_routed_experts)
+        links = self.platform.links
         top_k = float(mixture.num_experts_per_tok)
         # Groups that a token reaches besides its own; 1 where there is only one group.
         reached = partners(message.ranks, experts, mixture.num_experts_per_tok)

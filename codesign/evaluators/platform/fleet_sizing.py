@@ -60,7 +60,9 @@ def simulated_fleet(
     Raises:
         InputError: No fleet of up to 64 times as many instances keeps the limits; says why.
     """
-    limits, rate, request = demand.limits, demand.requests_per_s or 0.0, evaluator.workload
+    limits = demand.limits
+    rate = demand.requests_per_s or 0.0
+    request = evaluator.workload
     steps_s = limits.time_per_output_token_s * (request.generated - 1)
     # Requests that just keep both limits take so long.
     n_requests = ceil(LATENCIES * rate * (limits.time_to_first_token_s + steps_s))
@@ -152,7 +154,8 @@ def fewest(keeps: Callable[[int], bool], first_guess: int, most: int) -> int | N
     while not keeps(high):
         if high == most:
             return None
-        low, high = high, min(2 * high, most)
+        low = high
+        high = min(2 * high, most)
     while high - low > 1:
         middle = (low + high) // 2
         low, high = (low, middle) if keeps(middle) else (middle, high)

@@ -208,10 +208,12 @@ def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
     Returns:
         The instance and the count of each; None if there are none.
     """
-    owners, counts = [], []
+    owners = []
+    counts = []
     for owner in np.unique(table.owner).tolist():
         is_own = table.owner == owner
-        allowed, all_counts = table.count[is_own & table.keeps], table.count[is_own]
+        allowed = table.count[is_own & table.keeps]
+        all_counts = table.count[is_own]
         low = int(allowed.max()) if len(allowed) else 0
         larger = all_counts[all_counts > low]
         if not low or not len(larger) or larger.min() - low <= 1:
@@ -266,7 +268,8 @@ def fastest_prefill(
         if count & (count - 1):  # powers of two
             continue
         serving = variant.evaluator.serving(columns_of(degrees, others, units * count))
-        rate, first_s = serving.prefill_requests_per_s, serving.sustained_time_to_first_token_s
+        rate = serving.prefill_requests_per_s
+        first_s = serving.sustained_time_to_first_token_s
         joules = serving.prefill_energy_joules_per_token * variant.evaluator.workload.prompt
         if rows:
             is_better = (rate > rows[-1][0]) & (first_s <= most_s)
@@ -289,7 +292,8 @@ class InstanceTimes:
     demand: Demand
 
     def __call__(self, owner: IntArray, count: IntArray) -> Instances:
-        variant, degrees = self.variant, self.degrees[owner]
+        variant = self.variant
+        degrees = self.degrees[owner]
         batch = self.units[owner] * count.astype(np.float64)
         serving = self._serving(variant.evaluator, degrees, batch / variant.waves)
         full = serving
@@ -323,8 +327,10 @@ class InstanceTimes:
         return evaluator.serving(columns_of(degrees, self.others, batch))
 
     def _times(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
-        variant, request = self.variant, self.variant.evaluator.workload
-        waves, rate = variant.waves, serving.prefill_requests_per_s
+        variant = self.variant
+        request = self.variant.evaluator.workload
+        waves = variant.waves
+        rate = serving.prefill_requests_per_s
         if variant.role == "prefill":
             first = 2.0 * waves * serving.sustained_time_to_first_token_s
             if variant.device.network_bandwidth is not None:
@@ -350,7 +356,8 @@ class InstanceTimes:
         prefill = self.prefill
         exponent = np.log2(batch / self.units[owner] + 0.5).astype(np.int64)
         cell = np.minimum(exponent, len(prefill.joules) - 1), owner
-        rate, joules = prefill.prompts_per_s[cell], joules + prefill.joules[cell]
+        rate = prefill.prompts_per_s[cell]
+        joules = joules + prefill.joules[cell]
         return step + batch / request.generated / rate, prefill.first_s[cell] + step, rate, joules
 
     def _chunked(

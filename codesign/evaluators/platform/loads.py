@@ -79,7 +79,8 @@ def read_elements(table: OperatorTable, i: int) -> float:
 
 def dense_loads(share: RankShare, slices: Sequence[StreamPart]) -> Loads:
     """Every token meets all weights; of a table, only the rows that it looks up are read."""
-    table, i = slices[0].stream.table, slices[0].position
+    table = slices[0].stream.table
+    i = slices[0].position
     looked_up = total_of(slices, lambda t, j: float(t.lookup_elements_per_request[j]))
     stored = table.weight_elements[i] * table.n_experts[i]
     return _loads(share, slices, (stored + looked_up) * share.work)
@@ -87,8 +88,11 @@ def dense_loads(share: RankShare, slices: Sequence[StreamPart]) -> Loads:
 
 def expected_expert_loads(sharding: Sharding, slices: Sequence[StreamPart]) -> Loads:
     """Tokens spread evenly over the ranks; a rank reads the experts it can expect to touch."""
-    table, i = slices[0].stream.table, slices[0].position
-    share, moe, ep = sharding.share(table.rules[i]), sharding.model.moe_dims, sharding.platform.ep
+    table = slices[0].stream.table
+    i = slices[0].position
+    share = sharding.share(table.rules[i])
+    moe = sharding.model.moe_dims
+    ep = sharding.platform.ep
     touched = expected_distinct_experts(
         total_of(slices, lambda t, j: float(t.m_per_request[j])),
         np.asarray(float(moe.n_routed_experts)),

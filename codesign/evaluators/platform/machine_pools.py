@@ -73,7 +73,8 @@ def prompt_stores(
     Raises:
         InputError: A technology is unknown or on-chip.
     """
-    per_token, stores = _bytes_per_token(model, design), []
+    per_token = _bytes_per_token(model, design)
+    stores = []
     for name, count in units.items():
         technology = load_technology(name)
         if technology.place == "on-chip":

@@ -29,7 +29,8 @@ def list_messages(
     sharding: Sharding, streams: Sequence[Stream], rules: ServingRules
 ) -> list[Message]:
     """The messages of a pass of one replica."""
-    platform, model = sharding.platform, sharding.model
+    platform = sharding.platform
+    model = sharding.model
     products = [stream for stream in streams if stream.has_products]
     tokens = _tokens(platform, products)
     hops = np.maximum(platform.pp - 1, 0)
@@ -65,7 +66,8 @@ def _operator_messages(sharding: Sharding, streams: Sequence[Stream]) -> Iterato
         if rule.collective is None or rule.kernel == "experts":
             continue
         slices = stream_parts(sharding.platform, streams, name)
-        table, i = slices[0].stream.table, slices[0].position
+        table = slices[0].stream.table
+        i = slices[0].position
         yield Message(
             name=f"{name}_{_PURPOSES[rule.collective]}",
             collective=rule.collective,
@@ -80,8 +82,10 @@ def _operator_messages(sharding: Sharding, streams: Sequence[Stream]) -> Iterato
 
 def _sequence_messages(sharding: Sharding, streams: Sequence[Stream]) -> Iterator[Message]:
     """Messages of devices that divide a sequence, in each layer's attention."""
-    model, platform = sharding.model, sharding.platform
-    layers, ranks = float(model.n_attention_layers), platform.attention_ranks
+    model = sharding.model
+    platform = sharding.platform
+    layers = float(model.n_attention_layers)
+    ranks = platform.attention_ranks
     keys = model.n_index_layers * model.index_dims.head_dim if model.is_sparse else 0
     # Elements that one token keeps in the cache, per layer with softmax attention, on average.
     cache_width = (kv_elements_per_token(model) + keys) / (model.n_attention_layers or 1)
@@ -93,11 +97,13 @@ def _sequence_messages(sharding: Sharding, streams: Sequence[Stream]) -> Iterato
         if stream.is_prefill:
             # Every rank of a sequence gathers the keys and values of all its tokens.
             wide = cache_width * sharding.parts["kv_heads"] * stream.table.tokens_per_request
-            elements, collective = wide * platform.own_requests(stream.requests), "all_gather"
+            elements = wide * platform.own_requests(stream.requests)
+            collective = "all_gather"
         else:
             # The ranks' partial sums, with maximum and denominator of each row's softmax.
             wide = sharding.heads_per_rank * (value_width + 2)
             requests = platform.own_requests(stream.attention_requests)
-            elements, collective = wide * requests, "all_reduce"
+            elements = wide * requests
+            collective = "all_reduce"
         name = f"sequence{stream.name}"
         yield Message(name, collective, True, layers, elements, platform.sp, ranks, scope="phase")

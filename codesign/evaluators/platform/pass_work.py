@@ -56,7 +56,8 @@ def list_work(
 
 def _work(source: Stream, i: int, name: str, **amounts: Any) -> DeviceWork:
     """An operator of a stream, whose other amounts are nothing; (n,) each."""
-    table, nothing = source.table, np.zeros_like(source.requests)
+    table = source.table
+    nothing = np.zeros_like(source.requests)
     sizes: JsonObject = {
         "stream": source,
         "expert_elements": 0.0,
@@ -77,9 +78,12 @@ def _work(source: Stream, i: int, name: str, **amounts: Any) -> DeviceWork:
 
 def _product(sharding: Sharding, slices: Sequence[StreamPart], rules: ServingRules) -> DeviceWork:
     """An operator with weights, run once for the tokens of all streams."""
-    stream, i = slices[0].stream, slices[0].position
-    table, rule = stream.table, stream.table.rules[i]
-    platform, share = sharding.platform, sharding.share(rule)
+    stream = slices[0].stream
+    i = slices[0].position
+    table = stream.table
+    rule = stream.table.rules[i]
+    platform = sharding.platform
+    share = sharding.share(rule)
     is_routed = bool(table.is_routed[i])
     is_by_heads = rule.axis == "heads"
     loads = rules.expert_loads(sharding, slices) if is_routed else dense_loads(share, slices)
@@ -108,7 +112,8 @@ def _stateful(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
     Limiting assumption: ranks of sequence parallelism divide a prompt's tokens evenly, and each
     has the state; the states of all requests are in the model's own format.
     """
-    table, platform = stream.table, sharding.platform
+    table = stream.table
+    platform = sharding.platform
     share = sharding.share(table.rules[i])
     requests = platform.own_requests(stream.requests)
     tokens = requests / platform.sp if stream.is_prefill else requests
@@ -132,7 +137,8 @@ def _stateful(sharding: Sharding, stream: Stream, i: int) -> DeviceWork:
 
 def _attention(sharding: Sharding, stream: Stream, i: int, rules: ServingRules) -> DeviceWork:
     """Scores or their products with the values; the scores stay on chip (FlashAttention)."""
-    table, platform = stream.table, sharding.platform
+    table = stream.table
+    platform = sharding.platform
     share = sharding.share(table.rules[i])
     requests = platform.own_requests(stream.attention_requests)
     # A prompt's tokens are spread over the ranks of a sequence, which gather all keys; in a

@@ -48,7 +48,9 @@ class RequestPasses:
         self.request = request
         self._rules = rules_of(options)
         self._is_joint = self._rules.joins_contexts and request.n_beams == 1
-        model, prompt, generated = request.language_model, request.prompt, request.generated
+        model = request.language_model
+        prompt = request.prompt
+        generated = request.generated
         chunk = request.chunk_tokens or prompt
         n_full, rest = divmod(prompt, chunk)
         chunks = [(chunk, (n_full - 1) * chunk // 2, n_full), (rest, n_full * chunk, 1)]
@@ -67,7 +69,8 @@ class RequestPasses:
             self._suffix = self._rules.decode_table(model, contexts[1], 0.0, n_new)
         draft = request.draft_request
         self.draft = None if draft is None else RequestPasses(draft, options)
-        window, sliding = model.sliding_window or np.inf, sliding_share(model)
+        window = model.sliding_window or np.inf
+        sliding = sliding_share(model)
         suffix = min(float(generated), window)
         self.cached = CachedTokens(
             of_prompt=(1.0 - sliding) * prompt + sliding * min(float(prompt), window - suffix),

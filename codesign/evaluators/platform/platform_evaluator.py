@@ -104,7 +104,8 @@ class PlatformEvaluator(Evaluator):
             message = f"{expected}; {self.profile!r} has no mixed passes"
             raise InputError(message, key=("mixed",))
         if rules_of(self.options).limits_context:
-            n_tokens, keys = workload.prompt + workload.generated, ("use_case", *TOKEN_KEYS)
+            n_tokens = workload.prompt + workload.generated
+            keys = ("use_case", *TOKEN_KEYS)
             try:
                 workload.check_context(n_tokens, workload.language_model, *keys)
             except KeyedValueError as error:
@@ -126,7 +127,8 @@ class PlatformEvaluator(Evaluator):
     def provenance(self) -> Fields:
         """Workload, model, options and devices, as plain JSON values."""
         model = self.workload.language_model
-        blocks, plain = model.weight_block_size, model.unquantized_parts
+        blocks = model.weight_block_size
+        plain = model.unquantized_parts
         return {
             "workload": self.workload.model_dump(mode="json"),
             "model": model.model_dump(mode="json"),

@@ -23,7 +23,8 @@ def explain(serving: PlatformServing, names: Strings, device: Device) -> Explana
         names: Metrics to report.
     """
     metrics = {name: float(getattr(serving, name)[0]) for name in names}
-    options, request = serving.options, serving.request
+    options = serving.options
+    request = serving.request
     notes = serving.rules.notes(device, serving.platform.products)
     notes.append(
         "Collectives hide behind operators where they can."
@@ -102,7 +103,8 @@ def _row(phase: str, times: list[tuple[int, OperatorTime]], total_s: float) -> O
 
 
 def _levels(serving: PlatformServing) -> Iterator[LevelRow]:
-    platform, footprint = serving.platform, serving.decode_footprint
+    platform = serving.platform
+    footprint = serving.decode_footprint
     share = float(serving.residence(footprint).offloaded_share[0])
     need = float(serving.memory_used_per_device_bytes[0])
     yield {
@@ -137,7 +139,8 @@ def _power(serving: PlatformServing) -> list[PowerRow]:
 def _host_note(serving: PlatformServing) -> str:
     """Share of the time that a platform waits for hosts, which no operator's row has."""
     prefill_s = sum(n * timed_pass.host_s[0] for n, timed_pass in serving.prefill_passes)
-    first_token_s, step = float(serving.time_to_first_token_s[0]), serving.decode_pass
+    first_token_s = float(serving.time_to_first_token_s[0])
+    step = serving.decode_pass
     return (
         f"Devices wait for their host in {float(prefill_s) / first_token_s:.0%} of the time to "
         f"first token and in {float(step.host_s[0] / step.total_s[0]):.0%} of a decode step."

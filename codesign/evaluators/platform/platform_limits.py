@@ -47,7 +47,8 @@ def _uneven(amount: Floats, ranks: FloatArray) -> FloatArray:
 
 
 def _even_splits(serving: PlatformServing) -> ArrayDict:
-    model, platform = serving.model, serving.platform
+    model = serving.model
+    platform = serving.platform
     ranks = platform.attention_ranks
     keys = float(model.num_key_value_heads)
     # Fewer heads of keys than ranks are copied to whole groups of ranks.
@@ -128,10 +129,10 @@ def _ways_to_fit(
 
 
 def heads_mistake(serving: PlatformServing) -> Mistake:
-    model, ranks = serving.model, int(serving.platform.attention_ranks[0])
+    model = serving.model
+    ranks = int(serving.platform.attention_ranks[0])
     keys = "" if model.is_latent else f" ({model.num_key_value_heads} of keys and values)"
-    has_groups = serving.options.has_data_attention
-    product = "" if has_groups else " as tensor_parallel x expert_parallel"
+    product = "" if serving.options.has_data_attention else " as tensor_parallel x expert_parallel"
     return Mistake(
         f"expected a divisor of the {model.num_attention_heads} "
         f"attention heads{keys} of {model.name}{product}, got {ranks}; "
@@ -142,7 +143,8 @@ def heads_mistake(serving: PlatformServing) -> Mistake:
 
 
 def width_mistake(serving: PlatformServing) -> Mistake:
-    model, tp = serving.model, int(serving.platform.tp[0])
+    model = serving.model
+    tp = int(serving.platform.tp[0])
     width = model.intermediate_size if model.n_dense_layers else 0
     if model.is_mixture and model.moe_dims.moe_intermediate_size % tp:
         width = model.moe_dims.moe_intermediate_size
@@ -154,7 +156,8 @@ def width_mistake(serving: PlatformServing) -> Mistake:
 
 
 def experts_mistake(serving: PlatformServing) -> Mistake:
-    model, ep = serving.model, int(serving.platform.ep[0])
+    model = serving.model
+    ep = int(serving.platform.ep[0])
     if not model.is_mixture:
         return Mistake(f"{model.name} has no experts; expected 1, got {ep}", ("expert_parallel",))
     experts = model.moe_dims.n_routed_experts
@@ -166,7 +169,8 @@ def experts_mistake(serving: PlatformServing) -> Mistake:
 
 
 def layers_mistake(serving: PlatformServing) -> Mistake:
-    layers, pp = serving.model.num_hidden_layers, int(serving.platform.pp[0])
+    layers = serving.model.num_hidden_layers
+    pp = int(serving.platform.pp[0])
     message = f"expected at most the {layers} layers of {serving.model.name}, got {pp}"
     return Mistake(message, ("pipeline_parallel",))
 

@@ -74,7 +74,8 @@ def product_columns(
         name, weight, activation = (
             str(column.values[column.codes[i]]) for column in (devices, weights, activations)
         )
-        device, product = find(name), product_format(weight, activation)
+        device = find(name)
+        product = product_format(weight, activation)
         kernel = format_on(device, product)
         rate = device.multiply_format(kernel.multiply)
         rows.append((

@@ -61,7 +61,8 @@ def size_requirements(
         for n, timed_pass in serving.prefill_passes
     )
     footprint = serving.decode_footprint
-    weights, kv = float(footprint.weight_bytes[0]), float(footprint.kv_bytes[0])
+    weights = float(footprint.weight_bytes[0])
+    kv = float(footprint.kv_bytes[0])
     streams = serving.passes.decode(serving.micro_batch)
     # Of experts, a step reads those that it touches.
     step = kv + sum(float(each.weight_bytes[0]) * each.count for each in serving.work(streams))

@@ -59,7 +59,8 @@ def calibrate_log(
             serving = PlatformEvaluator(request, options, devices={device.key: device}).serving(
                 design_columns({**design, "device": device.key, "batch_size": n})
             )
-            first, step = serving.time_to_first_token_s, serving.time_per_output_token_s
+            first = serving.time_to_first_token_s
+            step = serving.time_per_output_token_s
             shares.append([prompt_rate / tokens * first[0], rate / n * step[0]])
     if (count := len(shares)) < LEAST_ERRORS:
         lines = "lines of vLLM (and its 'KV cache size') or SGLang with running requests"
@@ -68,8 +69,10 @@ def calibrate_log(
     without = (np.delete(table, i, 0) for i in range(count))
     sums = np.append(np.ones(count - 1), _PRIOR.sum(axis=0))
     fits = np.array([np.linalg.lstsq(rows_left, sums)[0] for rows_left in without])
-    before, after = -np.log(table.sum(axis=1)[:count]), -np.log((table[:count] * fits).sum(axis=1))
-    factors, half = fits.mean(axis=0).round(4), 1.645 * np.sqrt(count - 1) * fits.std(axis=0)
+    before = -np.log(table.sum(axis=1)[:count])
+    after = -np.log((table[:count] * fits).sum(axis=1))
+    factors = fits.mean(axis=0).round(4)
+    half = 1.645 * np.sqrt(count - 1) * fits.std(axis=0)
     how = (
         f"calibrated from {count} lines of {source}; over the base's times, prefill and decode: "
         f"{factors}, 90 % within {half.round(3)}"

@@ -78,7 +78,8 @@ class DeviceStepTimes:
         self._evaluator = evaluator
         self._design = dict(design)
         request = evaluator.workload
-        self._model, self._n_new = request.language_model, request.n_drafted + 1
+        self._model = request.language_model
+        self._n_new = request.n_drafted + 1
         self._draft: DeviceStepTimes | None = None
         if request.draft_request is not None:
             draft = evaluator.asking(request.draft_request)
@@ -109,7 +110,9 @@ class DeviceStepTimes:
         """Seconds of a step that verifies, if there is a draft, its tokens."""
         if not step.chunks and not step.n_decoding:
             return 0.0
-        n_prefilled, n_chunks, seconds = 0, len(step.chunks), 0.0
+        n_prefilled = 0
+        n_chunks = len(step.chunks)
+        seconds = 0.0
         for chunk in step.chunks:
             n_prefilled += chunk.tokens
             seconds += interpolated(

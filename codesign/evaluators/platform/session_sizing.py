@@ -103,8 +103,11 @@ def batch_rate(
         clients: Sessions whose contexts fill the caches, if more of them wait than are served.
     """
     classes = reuse.classes
-    context, new, answer = classes.context_tokens, classes.new_tokens, classes.generated_tokens
-    turns, later = classes.turns, classes.turns * (1.0 - classes.is_first)
+    context = classes.context_tokens
+    new = classes.new_tokens
+    answer = classes.generated_tokens
+    turns = classes.turns
+    later = classes.turns * (1.0 - classes.is_first)
     answers = classes.total(answer)
     running = classes.total(answer * (context + new + answer / 2.0)) / answers
     room = machine.limits.cache_tokens - batch * running
@@ -132,7 +135,8 @@ def batch_rate(
         token_s = busy_s * batch / answers
         first_s = wait_s + turn_s + chunk_s
         sessions = (reuse.think_s + float(turns @ first_s) + answers * token_s) / busy_s
-    lost, shared = 1.0 - shares[-1, :-1], shares[-1, -1]
+    lost = 1.0 - shares[-1, :-1]
+    shared = shares[-1, -1]
     computed = turns @ new + turns @ (lost * (context - shared * prefix))
     return SessionRate(
         1.0 / busy_s,

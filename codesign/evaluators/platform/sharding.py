@@ -50,8 +50,10 @@ class Sharding:
         unquantized: Collection[str] = (),
     ) -> None:
         self.unquantized = unquantized
-        self.model, self.platform = model, platform
-        ranks, tp = platform.attention_ranks, platform.tp
+        self.model = model
+        self.platform = platform
+        ranks = platform.attention_ranks
+        tp = platform.tp
         self.heads_per_rank = np.ceil(model.num_attention_heads / ranks)
         by_tensor = largest_parts(model, tp)
         self.parts = largest_parts(model, ranks) | {

@@ -108,7 +108,8 @@ def time_pass(
     if timing.options.overlap:
         for message, message_time in zip(messages, sent, strict=True):
             occupied = occupied + timing.occupied_share(message) * message_time.time_s
-    kernels, sent_s = timing.times(work), _part_s(sent, "collective", "send")
+    kernels = timing.times(work)
+    sent_s = _part_s(sent, "collective", "send")
     waiting_s = _timed(timing, streams, [*kernels, *sent], occupied).total_s - _part_s(
         kernels, "linear", "attention"
     )
@@ -134,7 +135,8 @@ def _timed(
     Args:
         occupied: (n,) time for which messages occupy all cores.
     """
-    platform, n_layers = timing.platform, timing.model.num_hidden_layers
+    platform = timing.platform
+    n_layers = timing.model.num_hidden_layers
     has_overlap = timing.options.overlap
     hidden_s = occupied if has_overlap else None
     layers = _joint([operator for operator in operators if operator.is_in_layers], hidden_s)
@@ -171,5 +173,6 @@ def _joint(operators: Sequence[OperatorTime], occupied_s: FloatArray | None) -> 
     Args:
         occupied_s: (n,) time for which messages occupy all cores; None: nothing overlaps.
     """
-    busy, talking = _part_s(operators, "linear", "attention"), _part_s(operators, "collective")
+    busy = _part_s(operators, "linear", "attention")
+    talking = _part_s(operators, "collective")
     return busy + talking if occupied_s is None else np.maximum(busy + occupied_s, talking)

@@ -85,17 +85,20 @@ def level_tables(
     first = np.zeros((7, 1, len(machine_bytes)))
     first[1] = _ENDLESS
     inner = np.concatenate([first, _fields(slower, _ENDLESS, 0.0)], axis=1)
-    inner[0], inner[6] = rooms, 0.0
+    inner[0] = rooms
+    inner[6] = 0.0
     linked = _fields(outer, options.cache_link, options.cache_link_energy)
     background_watts = outer["background_watts"].sum(axis=0)
     sent_watts = ((linked[0] > 0) * linked[1] * linked[3]).sum(axis=0)
-    peak_watts, price_usd = background_watts + sent_watts, outer["price_usd"].sum(axis=0)
+    peak_watts = background_watts + sent_watts
+    price_usd = outer["price_usd"].sum(axis=0)
     return LevelTables(inner, linked, background_watts, peak_watts, price_usd)
 
 
 def _fields(levels: Arrays, link_bytes_per_s: float, link_joules_per_byte: float) -> FloatArray:
     """(7, l, n) fields of levels behind a link."""
-    capacity, bandwidth = levels["capacity_bytes"], levels["bandwidth_bytes_per_s"]
+    capacity = levels["capacity_bytes"]
+    bandwidth = levels["bandwidth_bytes_per_s"]
     exists = capacity > 0
     rates = np.minimum(bandwidth / levels["paged_slowdown"], link_bytes_per_s)
     return np.stack([

@@ -64,7 +64,8 @@ class SessionPrefill(SessionsEvaluator):
         return zeros, zeros
 
     def _pool_metrics(self, costs: Arrays, sums: FloatArray, levels: FloatArray) -> Arrays:
-        prices, n_turns = self.first.prices, float(self._reuse.classes.turns.sum())
+        prices = self.first.prices
+        n_turns = float(self._reuse.classes.turns.sum())
         per_hour = float("nan") if prices is None else prices.usd_per_hour_of_capital
         rate, _, turns_s, *_, written, _ = sums
         tokens = n_turns * self.workload.turn_tokens

@@ -129,15 +129,18 @@ class Simulator:
 
     def work(self, design: int, operator: int) -> OperatorWork:
         """Sizes and bytes of the operator on the design."""
-        table, designs = self.pass_.table, self.designs
+        table = self.pass_.table
+        designs = self.designs
         requests = float(designs.pass_requests[design])
-        activation, kv = float(designs.activation_bytes[design]), float(designs.kv_bytes[design])
+        activation = float(designs.activation_bytes[design])
+        kv = float(designs.kv_bytes[design])
         score = float(designs.accelerators.scores_on_chip[design]) * _SCORE_BYTES
 
         def moved(name: str) -> float:
             return float(getattr(self.pass_.operators, name)[operator]) * requests
 
-        scores_in, scores_out = moved("scores_in"), moved("scores_out")
+        scores_in = moved("scores_in")
+        scores_out = moved("scores_out")
         return OperatorWork(
             n_products=float(self._n_products[design, operator]),
             rows=float(self._rows[design, operator]),
@@ -169,10 +172,12 @@ class Simulator:
 
         Scores go through it tile by tile.
         """
-        table, designs = self.pass_.all_operators, self.designs
+        table = self.pass_.all_operators
+        designs = self.designs
         if not designs.accelerators.scores_on_chip[design]:
             return 0.0, 0.0
-        requests, tiling = float(designs.pass_requests[design]), self.tiling(design)
+        requests = float(designs.pass_requests[design])
+        tiling = self.tiling(design)
         activation = float(designs.activation_bytes[design])
         reads = writes = 0.0
         for i, kind in enumerate(table.kinds):
@@ -181,7 +186,8 @@ class Simulator:
             summed = float(table.score_written_elements_per_request[i])
             if kind == "attention_qk":
                 products = float(table.products_per_request[i])
-                rows, keys = float(table.m_per_request[i]), float(table.n[i])
+                rows = float(table.m_per_request[i])
+                keys = float(table.n[i])
                 scores = float(score_tile_elements(rows, keys, tiling).sum()) * products
                 reads += instances * scores * _SCORE_BYTES
                 writes += instances * summed * _SCORE_BYTES
@@ -198,9 +204,11 @@ class Simulator:
 
     def tiling(self, design: int) -> Tiling:
         """Array, on-chip memory and dataflow by which the design cuts an operator."""
-        designs, options = self.designs, self.options
+        designs = self.designs
+        options = self.options
         hardware = designs.accelerators
-        held, pinned = designs.onchip_bytes[:, design], designs.pinned[:, design]
+        held = designs.onchip_bytes[:, design]
+        pinned = designs.pinned[:, design]
         return Tiling(
             depth=float(hardware.array_depth[design]),
             width=float(hardware.array_width[design]),
@@ -217,7 +225,8 @@ class Simulator:
 
     def machine(self, design: int, operator: int) -> SimulatedNpu:
         """The array and the memory ports of the design, as an operator meets them."""
-        designs, options = self.designs, self.options
+        designs = self.designs
+        options = self.options
         levels = designs.accelerators.levels
         n_levels = int(levels.exists[:, design].sum())
         latency = levels.latency_s[:n_levels, design].tolist()

@@ -191,7 +191,8 @@ class DesignPool(Evaluator):
             ]
             values["n_devices"] = np.prod([np.ones(n), *degrees], axis=0)
         if set(names) & set(EXCHANGED):
-            model, request = self.evaluator.workload.language_model, self.evaluator.workload
+            model = self.evaluator.workload.language_model
+            request = self.evaluator.workload
             bits = np.full(n, bits_per_element(WIDE_FORMAT))
             if "activation_format" in designs:
                 bits = designs["activation_format"].lookup(lambda name: bits_per_element(str(name)))

@@ -40,7 +40,9 @@ from codesign.models.accounts.shipped_devices import device_account
 from codesign.models.hardware.device import list_devices
 
 _OF_SILICON = ("area_mm2", "unit_cost_usd")
-_PRICE, _STANDING, _WEAR = "usd_per_million_tokens", "standing_usd_per_hour", "wear_usd_per_token"
+_PRICE = "usd_per_million_tokens"
+_STANDING = "standing_usd_per_hour"
+_WEAR = "wear_usd_per_token"
 _OF_MAKING = ("standing_kgco2e_per_hour", "wear_kgco2e_per_token")
 _CARBON = ("embodied_kgco2e", "kgco2e_per_million_tokens", *_OF_MAKING)
 """Metrics of which no device has an account."""
@@ -139,7 +141,8 @@ class DevicePool(Evaluator):
 
     def _value(self, name: str, serving: PlatformServing, designs: Columns) -> FloatArray:
         is_prefill = self._stage.phase == "prefill"
-        devices, batch = serving.platform.devices, serving.platform.batch * serving.platform.dp
+        devices = serving.platform.devices
+        batch = serving.platform.batch * serving.platform.dp
         if name in _CARBON:
             return np.full(len(devices), np.nan)
         if name in _OF_SILICON:

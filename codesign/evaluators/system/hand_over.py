@@ -27,7 +27,8 @@ class HandOverBytes:
     """Bytes that a request takes along when it leaves a stage."""
 
     def __init__(self, stage: StageRequest, workload: SystemWorkload) -> None:
-        model, tokens = workload.language_model, stage.cached_tokens
+        model = workload.language_model
+        tokens = stage.cached_tokens
         if workload.session is not None and stage.phase == "prefill":
             tokens += stage.generated_tokens  # answers come back, to be contexts of later turns
         self._elements = float(kv_elements(model, tokens))

@@ -76,7 +76,8 @@ def pool_tasks(workload: SystemWorkload, pools: Sequence[PoolDescription]) -> di
     Raises:
         InputError: A phase of the workload has no pool, or too many, or a pool has no work.
     """
-    prompt, generated = workload.tokens.prompt_tokens, workload.tokens.generated_tokens
+    prompt = workload.tokens.prompt_tokens
+    generated = workload.tokens.generated_tokens
     early = min(max(round(generated * workload.early_share), 1), generated - 1)
     stages = {
         "prefill": StageRequest("prefill", "prefill", prompt, generated),

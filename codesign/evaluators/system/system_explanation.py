@@ -116,7 +116,8 @@ def timeline(flow: SystemFlow) -> JsonRows:
         clock_s = end_s
         if position < len(flow.links):
             # It begins when the sender has something to send, a prefill after its first layer.
-            link, is_prefill = flow.links[position], stage.request.phase == "prefill"
+            link = flow.links[position]
+            is_prefill = stage.request.phase == "prefill"
             share = (link.n_layers - 1) / link.n_layers if is_prefill else 0.0
             ends_s = clock_s - share * _first(stage.stage_s), clock_s + _first(link.exposed_s)
             pools = [link.sender.first, link.receiver.first]
@@ -141,9 +142,11 @@ def _row(
 ) -> JsonObject:
     """Keys that rows of pools and of links share."""
     if isinstance(member, HandOverFlow):
-        step_s, batch_size = member.exposed_s, np.ones(1)
+        step_s = member.exposed_s
+        batch_size = np.ones(1)
     else:
-        step_s, batch_size = member.step_s, pools[0].metrics["batch_size"]
+        step_s = member.step_s
+        batch_size = pools[0].metrics["batch_size"]
     return {
         "name": member.name,
         "kind": member_kind,

@@ -57,7 +57,8 @@ def machine_choice(value: object, default: str | None = None) -> MachineChoice:
     if not isinstance(stated, Mapping) or not isinstance(stated.get("name", default), str):
         form = "of options" if default else "with 'name'"
         raise InputError(f"expected a name or a mapping {form}, got {value!r}")
-    name, others = stated.get("name", default), () if default else (DEVICES,)
+    name = stated.get("name", default)
+    others = () if default else (DEVICES,)
     options = {key: value for key, value in stated.items() if key != "name"}
     if default is None and options and name in ("npu", DEVICES):
         raise InputError(f"expected the options of {name} under '{name}' beside 'machine'")

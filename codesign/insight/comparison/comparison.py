@@ -75,7 +75,8 @@ class Comparison:
     def __init__(
         self, resolved: ResolvedComparison, folder: Path, fronts: Path, asked_as: str
     ) -> None:
-        self._resolved, self._fronts = resolved, fronts
+        self._resolved = resolved
+        self._fronts = fronts
         self._command = f"codesign compare {asked_as}"
         self.folder = folder
         self.campaigns = tuple(
@@ -100,8 +101,7 @@ class Comparison:
         """
         resolved = load_comparison(name_or_path)
         root = results_folder(folder)
-        name = resolved.definition.name
-        return cls(resolved, root / name, root / FRONTS, str(name_or_path))
+        return cls(resolved, root / resolved.definition.name, root / FRONTS, str(name_or_path))
 
     @property
     def definition(self) -> ComparisonDefinition:
@@ -248,8 +248,10 @@ class Comparison:
         )
 
     def _measured(self, compared: Finished, workers: int, tell: Tell) -> ProblemOutcome:
-        results, definition = compared.results, self.definition
-        problem, name = results.problem, results.definition.name
+        results = compared.results
+        definition = self.definition
+        problem = results.problem
+        name = results.definition.name
         resolved = self._resolved.problems[compared.number]
         if problem.space.size <= definition.exact_up_to:
             truth = exact_truth(

@@ -16,7 +16,8 @@ def outcome_notes(
 ) -> StringTuple:
     """Notes on partial data, on conclusions that cannot be drawn, and on shares that flatter."""
     notes = []
-    n_wanted, n_seeds = len(definition.problems), len(definition.seeds)
+    n_wanted = len(definition.problems)
+    n_seeds = len(definition.seeds)
     short = [problem for problem in problems if len(problem.seeds) < n_seeds]
     if len(problems) < n_wanted or short:
         fewest = min(len(problem.seeds) for problem in problems)

@@ -263,5 +263,6 @@ def distances(front: FloatArray, truth: Truth) -> tuple[float | None, float | No
     import moocore
 
     low, width = truth.scale
-    ours, best = (front - low) / width, (truth.objectives - low) / width
+    ours = (front - low) / width
+    best = (truth.objectives - low) / width
     return float(moocore.epsilon_additive(ours, ref=best)), float(moocore.igd_plus(ours, ref=best))

@@ -29,7 +29,8 @@ def files_of(
     name: str, family: str, version: int, definition: ResolvedDefinition, front: ProvenFront
 ) -> tuple[ProblemRecord, str]:
     """The record and the text of the front of a version of a problem."""
-    problem, point = definition.problem, definition.reference_point
+    problem = definition.problem
+    point = definition.reference_point
     if point is None:
         raise InputError(f"{definition.path.name}: a problem of the set needs a reference_point")
     is_listed = len(front.objectives) <= MOST_LISTED
@@ -72,7 +73,8 @@ def differences(record: ProblemRecord, folder: Path) -> list[str]:
         if getattr(again, key) != value
     ]
     for key in ("hypervolume", "feasible_share"):
-        published, now = getattr(record, key), getattr(again, key)
+        published = getattr(record, key)
+        now = getattr(again, key)
         if not _is_same(repr(published), repr(now)):
             lines.append(f"{record.label}: {key}: published {published!r}, got {now!r}")
     problem_records.read_front(record)  # the file is the one that was published

@@ -99,7 +99,8 @@ class Ranking:
 
 def rank_optimizers(outcome: Outcome) -> Ranking:
     """The optimizers over the kinds of problems, by the mean share of the best hypervolume."""
-    problems, labels = outcome.ranked, outcome.labels
+    problems = outcome.ranked
+    labels = outcome.labels
     scores = kind_shares(problems, labels)
     effects = kind_means(problems, lambda problem: np.array(_effects(problem, labels)))
     return ranking(labels, list(kind_groups(problems)), scores, effects.mean(axis=0))

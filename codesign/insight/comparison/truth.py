@@ -43,7 +43,8 @@ class Truth:
     @property
     def scale(self) -> ArrayPair:
         """(m,) ideal point and (m,) ranges of the front; 1 where it has no range."""
-        low, high = self.objectives.min(axis=0), self.objectives.max(axis=0)
+        low = self.objectives.min(axis=0)
+        high = self.objectives.max(axis=0)
         return low, np.where(high > low, high - low, 1.0)
 
 

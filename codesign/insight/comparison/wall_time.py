@@ -87,7 +87,8 @@ def share_after(run: RunOutcome, costs_s: FloatArray, seconds: FloatArray) -> Fl
     done = (times <= seconds[:, None]).sum(axis=1) - 1
     following = np.minimum(done + 1, n)
     rows = np.arange(len(costs_s))
-    begin, end = times[rows, done], times[rows, following]
+    begin = times[rows, done]
+    end = times[rows, following]
     fraction = np.where(
         end > begin, (seconds - begin) / np.where(end > begin, end - begin, 1.0), 0.0
     )

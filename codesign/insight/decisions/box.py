@@ -46,7 +46,9 @@ _LEAST_SHARE, _SMALLEST_SHARE = 1 / 16, 1e-3
 """Share of the ranges that is searched first, and share below which none is. [ours]"""
 _MOST_SPLITS = 3
 """Number of constants at whose ends a box has faces. [ours]"""
-_SAMPLE, _FEW, _SEED = 256, 64, 0
+_SAMPLE = 256
+_FEW = 64
+_SEED = 0
 _SAME = 1e-9
 _WRONG_WAY = 0.005
 """Largest share by which the good end of a constant may be worse for some design. [ours]"""
@@ -345,7 +347,9 @@ def rivals_over(
     """
     every = [Trait("", np.empty(0, np.int64)), *traits]
     alive = np.arange(len(every))
-    share, n_searches, budget = _LEAST_SHARE, 1, _MOST_BOUNDED
+    share = _LEAST_SHARE
+    n_searches = 1
+    budget = _MOST_BOUNDED
     while True:
         within = _searched(box.shrunk(share), row, folder, most, budget, every[:1])
         if within.alive[0]:
@@ -358,7 +362,8 @@ def rivals_over(
         n_searches += 1
         share /= 2.0
         alive = np.arange(1, len(every))
-    listed, wider = (share, within.rows), []
+    listed = (share, within.rows)
+    wider = []
     # A doubled box has more than twice as many partial designs to bound.
     while (share := 2.0 * share) <= 1.0 and len(alive) and 2 * within.n_bounded < budget:
         factor = 1.0 if alive[0] == 0 else 1.0 / (1.0 + tolerance)

@@ -48,7 +48,8 @@ WIDEST = 16.0
 PRECISION = 0.01
 """Ratio, less 1, to which a change is bisected. [ours]"""
 _VALUES = 9
-_SAMPLE, _SEED = 128, 0
+_SAMPLE = 128
+_SEED = 0
 
 Find = Callable[[Problem, WantedPart | None], ExactFront]
 """Function that returns the exact front of a problem, or a part of it."""
@@ -201,8 +202,10 @@ class _Rivals:
     def __init__(
         self, problem: Problem, technology: MemoryTechnology, tolerance: float, find: Find
     ) -> None:
-        self.base, self.technology = problem, technology
-        self.tolerance, self.find = tolerance, find
+        self.base = problem
+        self.technology = technology
+        self.tolerance = tolerance
+        self.find = find
         self.library = dict(problem.evaluator.technologies() or {})
         if not self.library or problem.space.with_values is None:
             raise InputError(
@@ -233,7 +236,8 @@ class _Rivals:
 
     def _space(self, library: Mapping[str, MemoryTechnology], is_included: bool) -> DesignSpace:
         """The space with the technology among the choices, or without it."""
-        catalogs, key = {"memtech": TechnologyLibrary(library).catalog()}, self.technology.key
+        catalogs = {"memtech": TechnologyLibrary(library).catalog()}
+        key = self.technology.key
         space = self.base.space
         for name, columns in self.choices.items():
             assert space.with_values is not None
@@ -251,7 +255,8 @@ class _Rivals:
 
     def spaces_of(self, problem: Problem) -> list[DesignSpace]:
         """The designs with the technology, by its place; a design may be in several."""
-        spaces, key = [], self.technology.key
+        spaces = []
+        key = self.technology.key
         fixed: Fields = problem.space.provenance().get("fixed", {})
         for column in chain.from_iterable(self._choices(problem.space).values()):
             parameter = problem.space.parameters[column]
@@ -273,7 +278,8 @@ class _Rivals:
             design for space in spaces for design in space.decode(space.sample(rng, _SAMPLE))
         ]
         rows = np.concatenate([stated.space.encode(design) for design in designs])
-        tables, admitted = [], []
+        tables = []
+        admitted = []
         for value in values.tolist():
             problem = self.problem_at(quantity, value)
             observed = problem.evaluate(rows, problem.deciding_metrics)
@@ -318,7 +324,8 @@ class _Rivals:
         points, first = np.unique([point for point, _ in every], axis=0, return_index=True)
         is_best = non_dominated(points)  # of equal points, the first has not the technology
         rows = np.concatenate([problem.space.encode(every[i][1]) for i in first[is_best]])
-        number, n_designs = np.arange(len(rows)), problem.space.size
+        number = np.arange(len(rows))
+        n_designs = problem.space.size
         return ExactFront(
             points[is_best], np.ones_like(number), rows, number, n_designs, 0, 0, 0, 0
         )

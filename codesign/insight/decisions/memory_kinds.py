@@ -106,7 +106,8 @@ def technology_columns(space: DesignSpace, library: Container[str]) -> dict[str,
 
 def reduced_problems(problem: Problem) -> Iterator[tuple[str, Problem]]:
     """The problem without each kind, by its name."""
-    space, library = problem.space, problem.evaluator.technologies()
+    space = problem.space
+    library = problem.evaluator.technologies()
     if space.with_values is None:
         return
     choices = {

@@ -46,9 +46,12 @@ MOST_PAIRS = 5
 _STEPS_NONLINEAR = 24
 _LEADING = 5
 """Constants from which pairs are made. [ours]"""
-_LINEAR, _ROUNDING, _SAME = 1e-6, 1e-13, 1e-9
+_LINEAR = 1e-6
+_ROUNDING = 1e-13
+_SAME = 1e-9
 _MOST_FRONTS = 60
-_SEED, _POINTS = 0, 4
+_SEED = 0
+_POINTS = 4
 
 
 @frozen
@@ -233,7 +236,9 @@ class _Search:
         find: FrontFinder,
         columns: Mapping[str, IntegerSequence],
     ) -> None:
-        self.box, self.find, self.columns = box, find, columns
+        self.box = box
+        self.find = find
+        self.columns = columns
         self.rows = rows[:0]
         self.n_fronts = 0
         self.is_linear = True
@@ -311,7 +316,8 @@ class _Search:
         products = self.products(self.grid).reshape(n, n, -1)
         kinds = list(dict.fromkeys(self.memories))
         kind = np.array([kinds.index(memories) for memories in self.memories])
-        low, span = self.box.low, self.box.high - self.box.low
+        low = self.box.low
+        span = self.box.high - self.box.low
         for i, table in enumerate(products):
             winner = np.where(np.isfinite(table.min(axis=1)), table.argmin(axis=1), -1)
             label = np.where(winner < 0, -1, kind[winner])
@@ -331,7 +337,8 @@ class _Search:
 
 def _crossing(table: FloatArray, winner: IntArray, node: int) -> float:
     """Share of the way to a node at which its design takes over from that of the node before."""
-    before, after = winner[node - 1], winner[node]
+    before = winner[node - 1]
+    after = winner[node]
     if before < 0 or after < 0:
         return 0.5
     lead = table[node - 1 : node + 1, after] - table[node - 1 : node + 1, before]

@@ -113,7 +113,10 @@ class Absences:
     """
 
     def __init__(self, fronts: Fronts, front: ExactFront, kept: IntArray, measure: Measure) -> None:
-        self._fronts, self._front, self._kept, self._measure = fronts, front, kept, measure
+        self._fronts = fronts
+        self._front = front
+        self._kept = kept
+        self._measure = measure
         # A value that no listed design of a point has may be on the front all the same.
         is_listed = np.bincount(front.point, minlength=len(front)) == front.counts
         unlisted = front.objectives[~is_listed]

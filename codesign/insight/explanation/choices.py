@@ -206,7 +206,8 @@ def knees_of(objectives: FloatArray) -> list[Knee]:
     Args:
         objectives: (p, m) of a front, minimized.
     """
-    low, high = objectives.min(axis=0), objectives.max(axis=0)
+    low = objectives.min(axis=0)
+    high = objectives.max(axis=0)
     varies = high > low
     m = int(varies.sum())
     if m < 2:

@@ -149,5 +149,6 @@ class Measure:
             with np.errstate(divide="ignore", invalid="ignore"):
                 logarithm = np.where(natural > 0, np.log(natural), -np.inf)
             return flipped_columns(logarithm - np.log(best), self.senses)
-        low, high = self.front.min(axis=0), self.front.max(axis=0)
+        low = self.front.min(axis=0)
+        high = self.front.max(axis=0)
         return (points - front) / np.where(high > low, high - low, 1.0)

@@ -116,7 +116,8 @@ def explain_front(
     measure = Measure.build(kept_front.objectives, problem.senses, tolerance)
     listed = choices_of(problem.space, front, kept_places)
     limits = limits_of(problem)
-    movable, unpriced = limits.movable, dict(limits.others)
+    movable = limits.movable
+    unpriced = dict(limits.others)
     choices = listed
     absences: list[Absence] = []
     began = time.perf_counter()

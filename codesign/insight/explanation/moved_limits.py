@@ -308,7 +308,8 @@ class _CandidateSet:
     """Feasible designs that were evaluated with one choice of the evaluator."""
 
     def __init__(self, problem: Problem, n_objectives: int) -> None:
-        self.problem, self.n = problem, n_objectives
+        self.problem = problem
+        self.n = n_objectives
         self.rows = np.empty((0, len(problem.space.parameters)), np.int64)
         self.points = np.empty((0, len(problem.objectives)))
         self.n_evaluated = self.n_proven = 0
@@ -355,7 +356,8 @@ class _Search:
     """A search at each position of each limit."""
 
     def __init__(self, problem: Problem, front: KeptFront) -> None:
-        self.campaign_problem, self.front = problem, front
+        self.campaign_problem = problem
+        self.front = front
         self.stored_metrics = frozenset(x.metric.name for x in front.limitable)
         metrics = {metric.name: metric for metric in problem.metrics}
         self.limits = {
@@ -414,7 +416,8 @@ class _Search:
             or (place > handle.place and handle.metric.name not in self.stored_metrics)
         ]
         for i, place in counted(targets, "positions of limits"):
-            handle, bounds = self.handles[i], self.stated.copy()
+            handle = self.handles[i]
+            bounds = self.stated.copy()
             bounds[self.names.index(handle.metric.name)] = handle.bounds[place]
             pool = self._set(i, place) if handle.is_choosing else self.pool
             if self.n_evaluated < _MOST_EVALUATED:
@@ -437,14 +440,17 @@ class _Search:
     def _handle(self, name: str) -> LimitHandle:
         """A limit with its positions."""
         j = self.names.index(name)
-        objective, limit = self.objectives[j], self.limits.get(name)
+        objective = self.objectives[j]
+        limit = self.limits.get(name)
         tightest = float(self.pool.points[(self.pool.points <= self.stated).all(axis=1), j].min())
         if limit is None:
             loosest = float(self.pool.points[: self.pool.n_proven or None, j].max())
             return LimitHandle(
                 objective, tuple(positions_of(objective, loosest, tightest, POSITIONS))
             )
-        stated, loosest, is_choosing = self.stated[j], self.loosest[j], name in self.choosing
+        stated = self.stated[j]
+        loosest = self.loosest[j]
+        is_choosing = name in self.choosing
         if is_choosing:
             tightest = stated * _TIGHTEST if limit.is_upper else stated / _TIGHTEST
         slack = 1e-9 * abs(stated)

@@ -149,7 +149,10 @@ class _Pricing:
     def __init__(
         self, fronts: Fronts, front: ExactFront, reference: FloatArray, step: float
     ) -> None:
-        self.fronts, self.front, self.reference, self.step = fronts, front, reference, step
+        self.fronts = fronts
+        self.front = front
+        self.reference = reference
+        self.step = step
         self.observed = fronts.problem.evaluate(front.rows)
 
     def price(self, limit: Limit) -> Price:
@@ -199,7 +202,8 @@ class _Pricing:
             return self._loosened(limit, self.step)
         objective = self.fronts.problem.objectives[j]
         number = metric_amount(limit, limit.bound_loosened_by(self.step), objective.metric)
-        column, bound = without[:, j], objective.flipped(number)
+        column = without[:, j]
+        bound = objective.flipped(number)
         return without[column < bound if limit.is_strict else column <= bound]
 
     def _loosened(self, limit: Limit, step: float | None) -> FloatArray | None:

@@ -109,7 +109,8 @@ def design_intervals(evaluated: EvaluatedDesign, samples: int = SAMPLES) -> Arra
     Raises:
         InputError: An evaluator without technologies, no sample.
     """
-    space, sweep = evaluated.space, Sweep.single(evaluated)
+    space = evaluated.space
+    sweep = Sweep.single(evaluated)
     row = space.encode(drop_none(evaluated.design))
     quantiles = metric_quantiles(sweep, row, sweep.metrics, (5, 95), samples)
     return {name: ends for name, (ends,) in quantiles.items() if has_width(ends)}
@@ -285,7 +286,8 @@ def front_spread(
         InputError: An evaluator without technologies, no sample, a negative seed.
     """
     sweep = Sweep(problem, list(dict.fromkeys([*problem.deciding_metrics, *metrics])))
-    on_front, feasible = np.zeros(len(rows)), np.zeros(len(rows))
+    on_front = np.zeros(len(rows))
+    feasible = np.zeros(len(rows))
     values: dict[str, ArrayList] = {name: [] for name in metrics}
     for drawn in counted(draw(sweep.numbers, samples, seed), _DRAWS):
         observed = sweep.observe(rows, drawn)
@@ -318,7 +320,8 @@ def _quantiles(
     around = {}
     for name, drawn in values.items():
         if np.isfinite(drawn).all():
-            quantiles, middle = np.percentile(drawn, levels, axis=0).T, typical[name][:, None]
+            quantiles = np.percentile(drawn, levels, axis=0).T
+            middle = typical[name][:, None]
             upper = np.where(percent > 50, np.maximum(quantiles, middle), quantiles)
             around[name] = np.where(percent < 50, np.minimum(quantiles, middle), upper)
     return around
@@ -364,7 +367,8 @@ def robust_front(
     distinct = first[~results.failed[first]]
     compared = _nearest(results, distinct, front, most)
     spread = front_spread(results.problem, results.rows[compared], (), samples, seed)
-    shares, feasible = spread.non_dominated_share, spread.feasible_share
+    shares = spread.non_dominated_share
+    feasible = spread.feasible_share
     number = {position: i for i, position in enumerate(front.tolist(), start=1)}
     listed = np.flatnonzero(np.isin(compared, front) | (shares >= OFTEN))
     worst = worst_excess(results.problem, results.rows[compared[listed]])
@@ -395,7 +399,8 @@ def _nearest(results: Results, distinct: IntArray, front: IntArray, most: int) -
     if len(front):
         inside = results.objectives[results.feasible]
         scale = np.maximum(np.ptp(inside, axis=0), np.finfo(float).tiny)
-        points, best = results.objectives[distinct] / scale, results.objectives[front] / scale
+        points = results.objectives[distinct] / scale
+        best = results.objectives[front] / scale
         # (n,) largest over the front of the smallest objective by which it is ahead of a point.
         distance = np.concatenate([
             (points[i : i + _NEAREST_CHUNK, None] - best).min(axis=2).max(axis=1)

@@ -220,7 +220,8 @@ def moved_between(values: FloatMap, process: Process, target: Process) -> FloatD
     """
     moved = {}
     for name, value in values.items():
-        here, there = constant_ranges(process)[name], constant_ranges(target)[name]
+        here = constant_ranges(process)[name]
+        there = constant_ranges(target)[name]
         ends = {here.typical: there.typical}
         ends = {here.low: there.low, here.high: there.high} | ends  # a range may be one value
         places = sorted(ends)

@@ -99,11 +99,13 @@ def cut_into(n_dies: float, plan: Floorplan, constants: Constants) -> Stacks:
     Areas are NaN where they are not known, or a die does not fit the reticle.
     """
     own_links = 1.0 + (constants.die_to_die_share if n_dies > 1 else 0.0)
-    base, layer = plan.base_mm2 * own_links / n_dies, plan.layer_mm2 / n_dies
+    base = plan.base_mm2 * own_links / n_dies
+    layer = plan.layer_mm2 / n_dies
     base = np.where((base <= RETICLE_MM2) & (layer <= RETICLE_MM2), base, np.nan)
     # Layers have few areas, so they are looked up.
     few, number = distinct_few(layer)
-    layer_usd, layer_yield = die_usd(few, constants)[number], die_yield(few, constants)[number]
+    layer_usd = die_usd(few, constants)[number]
+    layer_yield = die_yield(few, constants)[number]
     base_yield = die_yield(base, constants)
     kept_share = repeated(1.0 - constants.bond_loss, plan.n_layers)
     base_usd = n_dies * die_usd(base, constants) / base_yield

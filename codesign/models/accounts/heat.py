@@ -76,8 +76,10 @@ class Sources(NamedTuple):
         self, footprint_mm2: FloatArray, constants: Constants, cooling: Cooling
     ) -> FloatArray:
         """(n,) mean temperature of the base, which its hottest block cannot be below."""
-        n, stacked = self.n_layers, self.n_layers + self.n_dram
-        silicon, bond = LAYER_MM / SILICON_WATTS_PER_MM_KELVIN, constants.layer_kelvin_mm2_per_watt
+        n = self.n_layers
+        stacked = self.n_layers + self.n_dram
+        silicon = LAYER_MM / SILICON_WATTS_PER_MM_KELVIN
+        bond = constants.layer_kelvin_mm2_per_watt
         outside = _outside(constants, cooling)
         plate = _base_mm(stacked) / SILICON_WATTS_PER_MM_KELVIN
         of_base = self.base * (outside + plate + stacked * (silicon + bond))
@@ -105,7 +107,8 @@ def sources_of(
         operand_bits: (2, n) widths of the array's two operands.
         filled_rows: (n,) share of the array's rows that hold data at most.
     """
-    levels, n = hardware.levels, len(hardware.n_layers)
+    levels = hardware.levels
+    n = len(hardware.n_layers)
     stacked = hardware.layer_bytes * hardware.n_layers
     on_chip = stacked + hardware.planar_sram_bytes
     share = np.divide(stacked, on_chip, out=np.zeros(n), where=on_chip > 0)
@@ -117,7 +120,8 @@ def sources_of(
     blocks = {
         "array": units, "vector": watts["vector"], "on_chip": watts["on_chip"] * (1.0 - share),
     }  # fmt: skip
-    dram, n_dram = np.zeros(n), np.zeros(n)
+    dram = np.zeros(n)
+    n_dram = np.zeros(n)
     edges = (levels.shoreline_m + levels.uncharged_shoreline_m)[1:]
     for tier, (edge, exists) in enumerate(zip(edges, levels.exists[1:], strict=True), start=1):
         crossing = constants.die_interface_power_share * levels.peak_read_watts[tier]
@@ -150,7 +154,8 @@ def temperatures(
     """Temperatures of the blocks of ``n`` bases; NaN for a rectangle without power of its own."""
     mean = sources.mean_celsius(placement.sides_mm.prod(axis=0), constants, cooling)
     n = len(mean)
-    celsius, highest = np.full((len(placement.names), n), np.nan), np.full(n, np.nan)
+    celsius = np.full((len(placement.names), n), np.nan)
+    highest = np.full(n, np.nan)
     densities, _ = _densities(sources, placement)
     # The same rectangles in each batch, so that a design has the same sums in all of them.
     there = np.flatnonzero([name in sources.blocks for name in placement.names])
@@ -206,7 +211,8 @@ class _Waves(NamedTuple):
     def build(cls, begin: FloatArray, length: FloatArray, side: FloatArray, n_modes: int) -> _Waves:
         """Cosines over intervals of a side, (c,) in mm."""
         scale = (np.pi / side)[:, None]
-        middle, half = (begin + 0.5 * length) * scale, 0.5 * length * scale
+        middle = (begin + 0.5 * length) * scale
+        half = 0.5 * length * scale
         middles = _multiples(middle, np.cos, n_modes)
         # An interval of half width h around c has the integral 2 cos(m c) sin(m h) / m.
         halves = _multiples(half, np.sin, n_modes)
@@ -221,7 +227,8 @@ def _multiples(
     angle: FloatArray, function: Callable[[FloatArray], FloatArray], n_modes: int
 ) -> FloatArray:
     """(c, r, m) cosines or sines of multiples of angles, each from the two before it."""
-    twice, values = 2.0 * np.cos(angle), np.empty((*angle.shape, n_modes))
+    twice = 2.0 * np.cos(angle)
+    values = np.empty((*angle.shape, n_modes))
     values[..., 0], values[..., 1] = function(np.zeros_like(angle)), function(angle)
     for number in range(2, n_modes):
         values[..., number] = twice * values[..., number - 1] - values[..., number - 2]
@@ -273,7 +280,8 @@ def _responses(
     wave = np.sqrt(np.maximum(along[:, :, None] + across[:, None, :], 1e-18))
     conductance = SILICON_WATTS_PER_MM_KELVIN * wave
     upward = np.full_like(wave, 1.0 / outside)
-    passes, n_plates = [], int(stacked.max(initial=0.0))
+    passes = []
+    n_plates = int(stacked.max(initial=0.0))
     if n_plates:
         tangent = np.tanh(wave * LAYER_MM)
         cosine = 1.0 / np.sqrt(1.0 - tangent * tangent)

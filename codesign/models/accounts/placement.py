@@ -59,8 +59,10 @@ def place(
         n_dies: (n,) base dies.
         dies_mm2: (n,) area of all of them.
     """
-    blocks, n = plan.blocks, len(n_dies)
-    die_mm2, rows = dies_mm2 / n_dies, 2.0 ** np.floor(np.log2(n_dies) / 2.0)
+    blocks = plan.blocks
+    n = len(n_dies)
+    die_mm2 = dies_mm2 / n_dies
+    rows = 2.0 ** np.floor(np.log2(n_dies) / 2.0)
     grid = np.stack([n_dies / rows, rows])
     die_height = np.minimum(np.sqrt(die_mm2), RETICLE_SHORT_SIDE_MM)
     sides = np.stack([die_mm2 / die_height, die_height]) * grid
@@ -86,7 +88,8 @@ def place(
     strip_names = [name for name in (*names, "links", "host interface") for _ in range(4)]
     held = lengths * np.where(unit > 0, 1.0 / np.where(unit > 0, unit, 1.0), 0.0)[:, None]
     inner = _bands(bands, margins, sides)
-    n_tiers, n_inner = len(tiers), len(inner[0]) - len(tiers)
+    n_tiers = len(tiers)
+    n_inner = len(inner[0]) - len(tiers)
     strips[:, :n_tiers] = np.take_along_axis(strips[:, :n_tiers], listed[None, :, None], axis=1)
     held[:n_tiers] = np.take_along_axis(held[:n_tiers], listed[:, None], axis=0)
     inner[:, n_inner:] = np.take_along_axis(inner[:, n_inner:], listed[None], axis=1)
@@ -115,7 +118,8 @@ def _along_sides(
         length: Side that each takes, 0 for one that is bonded onto the die.
         unit: Length of one stack's interface, 0 for links and host.
     """
-    total, half = area.sum(axis=0), sides_mm[0] + sides_mm[1]
+    total = area.sum(axis=0)
+    half = sides_mm[0] + sides_mm[1]
     depths = np.divide(area, length, out=np.zeros_like(area), where=length > 0)
     deepest = depths.max(axis=0)
     sides = _inner_sides(sides_mm, deepest)
@@ -178,7 +182,8 @@ def _strips(
 
 def _bands(areas: FloatArray, margins: FloatArray, sides_mm: FloatArray) -> FloatArray:
     """(4, b, n) x, y, width and height of the blocks inside, from the bottom to the top."""
-    width, height = sides_mm[0] - margins[:2].sum(axis=0), sides_mm[1] - margins[2:].sum(axis=0)
+    width = sides_mm[0] - margins[:2].sum(axis=0)
+    height = sides_mm[1] - margins[2:].sum(axis=0)
     heights = areas / width
     is_there = areas > 0
     gap = (height - heights.sum(axis=0)) / (is_there.sum(axis=0) + 1)

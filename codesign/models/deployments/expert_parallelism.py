@@ -63,7 +63,8 @@ def exchange_steps(
         n_groups: (n,) groups.
         n_devices: (n,) devices of one group.
     """
-    width, mixture = float(model.moe_dims.routed_width), model.moe_dims
+    width = float(model.moe_dims.routed_width)
+    mixture = model.moe_dims
     remote = partners(n_groups, float(mixture.n_routed_experts), mixture.num_experts_per_tok)
     sent = tokens * remote * width / n_devices
     arrived = tokens * remote * width
@@ -86,7 +87,8 @@ def spread_experts(table: OperatorTable, model: LanguageModel, n_groups: int) ->
         return table
     n_experts = model.moe_dims.n_routed_experts
     held = np.ceil(n_experts / n_groups)
-    share, busier = held / n_experts, held * n_groups / n_experts
+    share = held / n_experts
+    busier = held * n_groups / n_experts
     routed = table.is_routed
     # What goes with their products is of the same tokens; the combination is of the group's own.
     of_experts = np.array(

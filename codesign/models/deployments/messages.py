@@ -106,7 +106,8 @@ class Messages:
     def _seconds(self, link: Link, warm_up_s: float, element_bytes: float) -> float:
         """Seconds of all messages of a pass of one request."""
         group = (self.parallelism.tensor, 1.0, link, link, warm_up_s)
-        reduced, gathered = self.all_reduce_elements, self.all_gather_elements
+        reduced = self.all_reduce_elements
+        gathered = self.all_gather_elements
         time = all_reduce_s(reduced * element_bytes, *group) @ self.all_reduce_count
         time += all_gather_s(gathered * element_bytes, *group) @ self.all_gather_count
         # Tokens are written straight to all partners, side by side: one latency.

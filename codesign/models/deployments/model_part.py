@@ -71,7 +71,8 @@ class ModelPart:
 
     def excess(self, model: LanguageModel) -> float:
         """Excess of devices over the heads, layers or experts that they divide; relative."""
-        heads, layers = model.num_attention_heads, model.num_hidden_layers
+        heads = model.num_attention_heads
+        layers = model.num_hidden_layers
         experts = model.moe_dims.n_routed_experts if model.is_mixture else 1
         parallelism = self.parallelism
         most = max(parallelism.tensor / heads, parallelism.pipeline / layers)
@@ -80,7 +81,8 @@ class ModelPart:
 
 def model_part(request: Request, parallelism: Parallelism) -> ModelPart:
     """Share of one device in a request's model."""
-    table, model = request.operators(), request.language_model
+    table = request.operators()
+    model = request.language_model
     messages = _messages(table, model, parallelism)
     if parallelism.n_devices == 1:
         return ModelPart(
@@ -112,7 +114,8 @@ def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> O
     """The operators as the one of ``n_ranks`` devices does them that has the largest part."""
     if n_ranks == 1:
         return table
-    ranks, rules = np.array(float(n_ranks)), table.rules
+    ranks = np.array(float(n_ranks))
+    rules = table.rules
     parts = largest_parts(model, ranks)
     part = np.array([float(parts[rule.dimension]) for rule in rules])
 
@@ -127,7 +130,9 @@ def cut_operators(table: OperatorTable, model: LanguageModel, n_ranks: int) -> O
     # One product per head that is cut; of heads that share keys, rows instead.
     per_head = table.products_per_request == model.num_attention_heads
     products = np.where(per_head, part, own)
-    columns, rows, heads = is_cut("columns"), is_cut("rows"), is_cut("heads")
+    columns = is_cut("columns")
+    rows = is_cut("rows")
+    heads = is_cut("heads")
     narrower = np.where(columns | heads, part, 1.0)
     has_matrices = table.n_experts == table.experts_per_token
     matrices = np.where(heads & has_matrices & (table.n_experts > 1), part, 1.0)
@@ -194,7 +199,8 @@ def _stage(table: OperatorTable, model: LanguageModel, n_stages: int) -> Operato
 
 def _messages(table: OperatorTable, model: LanguageModel, parallelism: Parallelism) -> Messages:
     """Collectives of the devices of one stage, and what goes to the next stage."""
-    layers, has_groups = _layer_share(model, parallelism.pipeline), parallelism.expert > 1
+    layers = _layer_share(model, parallelism.pipeline)
+    has_groups = parallelism.expert > 1
 
     def outputs_of(collective: Collective) -> ArrayPair:
         chosen = [
@@ -210,7 +216,8 @@ def _messages(table: OperatorTable, model: LanguageModel, parallelism: Paralleli
 
     reduced, reduced_count = outputs_of("all_reduce")
     gathered, gathered_count = outputs_of("all_gather")
-    exchanged, n_exchanges = np.empty(0), 0.0
+    exchanged = np.empty(0)
+    n_exchanges = 0.0
     if has_groups and table.is_mixture:  # which attention apart from experts is not
         steps = exchange_steps(
             model,

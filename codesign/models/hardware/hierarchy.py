@@ -60,7 +60,9 @@ def staged_time_s_at(
         >>> float(from_one), float(from_two)
         (2.5, 0.315)
     """
-    total, latency, passing = _NOTHING, _NOTHING, _NOTHING
+    total = _NOTHING
+    latency = _NOTHING
+    passing = _NOTHING
     last = len(crossing_bytes) - 1
     for i in range(len(crossing_bytes)):
         crossing = crossing_bytes[i]

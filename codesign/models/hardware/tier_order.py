@@ -95,10 +95,13 @@ def worth_trying(
     """
     if latency is None:
         latency = np.zeros_like(bandwidth)
-    orders, n_tiers = orders_of(len(bandwidth)), len(bandwidth)
+    orders = orders_of(len(bandwidth))
+    n_tiers = len(bandwidth)
     wait = np.where(bandwidth > 0, latency, np.inf)
     # Single bytes, as this is done for every design; 0 is of the order that is not tried.
-    never, by_latency, by_bandwidth = np.int8(0), np.int8(BY_LATENCY), np.int8(BY_BANDWIDTH)
+    never = np.int8(0)
+    by_latency = np.int8(BY_LATENCY)
+    by_bandwidth = np.int8(BY_BANDWIDTH)
     allowed = np.full((len(orders), bandwidth.shape[1]), by_bandwidth)
     for i in range(n_tiers):
         for j in range(i + 1, n_tiers):

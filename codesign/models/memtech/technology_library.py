@@ -112,7 +112,8 @@ def load_library() -> TechnologyLibrary:
 
     A file with mistakes stops only what names it.
     """
-    technologies, broken = {}, {}
+    technologies = {}
+    broken = {}
     for name, path in listed("memtech").items():
         try:
             technologies[name] = _technology(name, *read_text(path))

@@ -137,7 +137,9 @@ class Decoder:
         return functional.linear(inputs, self.weights[f"{name}.weight"], bias)
 
     def _attention(self, layer: int, normed: Tensor, observe: Observer | None) -> Tensor:
-        shape, in_flight, prefix = self.shape, self.in_flight, layer_prefix(layer)
+        shape = self.shape
+        in_flight = self.in_flight
+        prefix = layer_prefix(layer)
         queries = self._heads(prefix, "q", normed, observe, shape.num_attention_heads)
         keys = self._heads(prefix, "k", normed, observe, shape.num_key_value_heads)
         values = self._heads(prefix, "v", normed, observe, shape.num_key_value_heads)
@@ -147,21 +149,26 @@ class Decoder:
         if self.shape.rope_scaling is not None:
             scaling = self.shape.rope_scaling
             factor = scaling["factor"]
-            low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
+            low = scaling["low_freq_factor"]
+            high = scaling["high_freq_factor"]
             turns = scaling["original_max_position_embeddings"] * frequencies / (2 * math.pi)
             share = ((turns - low) / (high - low)).clip(0, 1)
             frequencies = frequencies * (share + (1 - share) / factor)
         positions = torch.arange(length, device=self.device, dtype=torch.float32)
         angles = torch.outer(positions, frequencies).repeat(1, 2)
-        cosine, sine = (angles.cos(), angles.sin())
-        queries, keys = _turned(queries, cosine, sine), _turned(keys, cosine, sine)
+        cosine = angles.cos()
+        sine = angles.sin()
+        queries = _turned(queries, cosine, sine)
+        keys = _turned(keys, cosine, sine)
         if in_flight.rotation_of_heads is not None:
             queries = queries @ in_flight.rotation_of_heads
             keys = keys @ in_flight.rotation_of_heads
         if in_flight.kv_cache is not None:
-            keys, values = quantize(keys, in_flight.kv_cache), quantize(values, in_flight.kv_cache)
+            keys = quantize(keys, in_flight.kv_cache)
+            values = quantize(values, in_flight.kv_cache)
         # True where a token is within the window of a later one.
-        window, mask = (shape.windows[layer] if shape.windows else None), None
+        window = shape.windows[layer] if shape.windows else None
+        mask = None
         if window is not None and length > window:
             square = torch.ones(length, length, dtype=torch.bool, device=self.device)
             mask = square.tril().triu(1 - window)

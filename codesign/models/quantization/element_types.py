@@ -151,7 +151,8 @@ def rounded(values: Any, element: ElementType) -> Any:
         element: Type of the result; it is held in float32.
     """
     if element.is_integer:
-        step, inverse_step = element.code_unit, 1.0 / element.code_unit
+        step = element.code_unit
+        inverse_step = 1.0 / element.code_unit
     else:
         exponents = exponent_of(values).clip(element.least_exponent, element.largest_exponent)
         step = power_of_two(exponents - element.mantissa_bits)

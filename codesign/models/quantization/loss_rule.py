@@ -51,7 +51,8 @@ REFERENCE_NOISE = 0.03
 REFERENCE_PARAMETERS = 1e10
 _WIDE = 128
 """Elements up to which a block keeps an outlier from its neighbors; rows are longer."""
-_SAMPLE_ROWS, _SAMPLE_COLUMNS = 64, 4096
+_SAMPLE_ROWS = 64
+_SAMPLE_COLUMNS = 4096
 _DIGITS = 6
 """Digits of a noise that are kept, so that the order of a sum changes nothing."""
 ROTATED = ("quarot", "spinquant")
@@ -196,7 +197,8 @@ def noise_shares(name: str, concentration: float | None = None) -> list[FormatSh
     except InputError as error:
         raise UnusableValueError(f"mixture {name!r}: {error}", name) from None
     power = load_rule().mixtures.concentration if concentration is None else concentration
-    shares, before = [], 0.0
+    shares = []
+    before = 0.0
     for group in groups:
         layers = before + group.share
         shares.append(FormatShare(min(layers, 1.0) ** power - before**power, group.format))

@@ -90,7 +90,8 @@ def measure(
     """
     rows = []
     n_layers = reference.shape.num_hidden_layers
-    energy, error = np.zeros(n_layers), np.zeros(n_layers)
+    energy = np.zeros(n_layers)
+    error = np.zeros(n_layers)
     # A rotated decoder has another basis of the hidden state, so lengths are compared there.
     is_rotated = trial.in_flight.rotation_of_inner is not reference.in_flight.rotation_of_inner
     with torch.no_grad():

@@ -85,7 +85,8 @@ def mixture_table(
         settings.n_calibration,
         2 * n_sequences,
     )
-    to_measure, to_choose = split.evaluation[:n_sequences], split.evaluation[n_sequences:]
+    to_measure = split.evaluation[:n_sequences]
+    to_choose = split.evaluation[n_sequences:]
     calibration = split.calibration.to(decoder.device)
     head = {
         **table_head(settings, "context_length", "n_sequences", "n_calibration"),

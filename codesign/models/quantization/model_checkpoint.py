@@ -139,8 +139,11 @@ def _check_sizes(
 
 def _tensor_sizes(model: LanguageModel) -> Iterator[tuple[str, IntegerTuple]]:
     """Names and sizes of all tensors of a decoder."""
-    hidden, inner, width = model.hidden_size, model.intermediate_size, model.head_dim
-    queries, keys = model.num_attention_heads * width, model.num_key_value_heads * width
+    hidden = model.hidden_size
+    inner = model.intermediate_size
+    width = model.head_dim
+    queries = model.num_attention_heads * width
+    keys = model.num_key_value_heads * width
     products = {
         "self_attn.q_proj": (queries, hidden, model.attention_bias),
         "self_attn.k_proj": (keys, hidden, model.attention_bias),

@@ -105,7 +105,8 @@ def _rounded_decoder(
             moments = _moments(changed, layer, hidden)
             for linear_name in LINEAR_NAMES:
                 key = f"{layer_prefix(layer)}{linear_name}"
-                weight, block_format = weights[f"{key}.weight"], find_block_format(names[key])
+                weight = weights[f"{key}.weight"]
+                block_format = find_block_format(names[key])
                 weights[f"{key}.weight"] = (
                     algorithms[rounding](weight, moments[key], block_format)
                     if needs_inputs

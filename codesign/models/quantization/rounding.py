@@ -122,7 +122,8 @@ def block_scales(values: Any, block_format: BlockFormat, tensor_scale: Any = Non
     element = block_format.element
     assert element is not None
     blocks = _split(values, block_format.block_size or values.shape[-1])
-    largest, scale = _largest(abs(blocks)), block_format.scale
+    largest = _largest(abs(blocks))
+    scale = block_format.scale
     if isinstance(scale, SharedExponent):
         first, second = _halves(_exponents(largest, element, scale))
         return first * second

@@ -83,7 +83,8 @@ def clipped(weights: Tensor, moment: Tensor, block_format: BlockFormat) -> Tenso
     stored: Tensor = quantize(exact, block_format)
     for first in range(0, n, size):
         columns = slice(first, first + size)
-        block, within = exact[:, columns], moment[columns, columns]
+        block = exact[:, columns]
+        within = moment[columns, columns]
         error = stored - exact
         of_others = error @ moment[:, columns] - error[:, columns] @ within
         largest = block.abs().amax(1, keepdim=True)

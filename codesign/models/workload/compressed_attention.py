@@ -46,13 +46,19 @@ class CompressedAttention(Block):
 
     def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """A product, scores and a cache for the layers of each ratio."""
-        ratios, operators = self.compress_ratios[: model.num_hidden_layers], Operators()
-        key, heads, tokens = 2 * model.head_dim, model.num_attention_heads, layer_pass.tokens
-        queries, hidden = heads * model.head_dim, model.hidden_size
+        ratios = self.compress_ratios[: model.num_hidden_layers]
+        operators = Operators()
+        key = 2 * model.head_dim
+        heads = model.num_attention_heads
+        tokens = layer_pass.tokens
+        queries = heads * model.head_dim
+        hidden = model.hidden_size
         for ratio in sorted({*ratios}):
-            count, size = ratios.count(ratio), ratio or inf
+            count = ratios.count(ratio)
+            size = ratio or inf
             index = self.index_head_dim * (ratio == 4)  # only groups of 4 tokens have one
-            indexes, entries = self.index_n_heads * index, layer_pass.context / size
+            indexes = self.index_n_heads * index
+            entries = layer_pass.context / size
             attended = self.sliding_window + (min(entries, self.index_topk) if index else entries)
             # Keys with their gates; with an index, those of two overlapping groups.
             compressed = 2 * key + 4 * index + self.index_n_heads if index else key * (ratio > 0)

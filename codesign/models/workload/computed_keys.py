@@ -57,7 +57,8 @@ def _head_dim(config: Config) -> int:
 
 def indexer_keys(config: Config) -> JsonObject:
     """GLM's layers that choose tokens anew: a list, a pattern of letters, or every so many."""
-    types, every = config.get("indexer_types"), config["index_topk_freq"]
+    types = config.get("indexer_types")
+    every = config["index_topk_freq"]
     if types is None and "index_topk_pattern" in config:
         letters = {"F": "full", "S": "shared"}
         types = [letters.get(letter, letter) for letter in config["index_topk_pattern"]]
@@ -83,7 +84,8 @@ def half_width(config: Config) -> JsonObject:
 
 def shape_keys(config: Config) -> JsonObject:
     """Keys of a type without a row, from its shapes; activations without a gate are known."""
-    width, expert = config.get("intermediate_size"), config.get("moe_intermediate_size")
+    width = config.get("intermediate_size")
+    expert = config.get("moe_intermediate_size")
     shared = config.get("shared_expert_intermediate_size")
     return {
         "intermediate_size": config.get("dense_intermediate_size") or width or expert,
@@ -118,10 +120,12 @@ def rotated_part(config: Config, default: float = 1.0) -> JsonObject:
 
 def llama4_keys(config: Config) -> JsonObject:
     """Chunked attention in rotated layers, experts in every ``interleave_moe_layer_step``-th."""
-    layers, step = _layers(config), config["interleave_moe_layer_step"]
+    layers = _layers(config)
+    step = config["interleave_moe_layer_step"]
     sparse = config.get("moe_layers", layers[step - 1 :: step])
     rotated = config.get("no_rope_layers") or [(i + 1) % 4 for i in layers]
-    chunk, kinds = config.get("attention_chunk_size"), config.get("layer_types")
+    chunk = config.get("attention_chunk_size")
+    kinds = config.get("layer_types")
     if kinds is None:
         kinds = layerwise(rotated, "chunked_attention", "full_attention")
     return {
@@ -133,8 +137,10 @@ def llama4_keys(config: Config) -> JsonObject:
 
 def ernie_keys(config: Config) -> JsonObject:
     """Experts from a first layer on."""
-    layers, step = _layers(config), config["moe_layer_interval"]
-    first, last = config["moe_layer_start_index"], config["moe_layer_end_index"]
+    layers = _layers(config)
+    step = config["moe_layer_interval"]
+    first = config["moe_layer_start_index"]
+    last = config["moe_layer_end_index"]
     last = last if last >= 0 else layers[-1]
     has_experts = (first <= i <= last and (i + 1) % step == 0 for i in layers)
     return {"mlp_layer_types": layerwise(has_experts, "sparse", "dense")}
@@ -152,7 +158,8 @@ def bailing_keys(config: Config) -> JsonObject:
 
 def exaone4_keys(config: Config) -> JsonObject:
     """Kinds of layers as a word of L (sliding) and G (full), repeated; the last layer is full."""
-    layers, pattern = _layers(config), config.get("sliding_window_pattern")
+    layers = _layers(config)
+    pattern = config.get("sliding_window_pattern")
     kinds = config.get("layer_types")
     if kinds is None and config.get("sliding_window") and pattern:
         word = pattern if isinstance(pattern, str) else "L" * (pattern - 1) + "G"
@@ -187,7 +194,8 @@ def gemma4_keys(config: Config) -> JsonObject:
     """
     kinds = [*sliding_but_every(config, 6)["layer_types"][:-1], "full_attention"]
     is_full = [layer_type == "full_attention" for layer_type in kinds]
-    heads, width = config["num_key_value_heads"], config["intermediate_size"]
+    heads = config["num_key_value_heads"]
+    width = config["intermediate_size"]
     full_heads = (config["attention_k_eq_v"] and config.get("num_global_key_value_heads")) or heads
     first_shared = len(kinds) - config["num_kv_shared_layers"]
     factor = 2 if config["use_double_wide_mlp"] else 1
@@ -212,7 +220,8 @@ def gemma4_keys(config: Config) -> JsonObject:
 def step_keys(config: Config) -> JsonObject:
     """Sliding layers with more query heads, layers with experts as a list in words; lists go on for
     layers that predict further tokens."""
-    layers, heads = _layers(config), config["num_attention_heads"]
+    layers = _layers(config)
+    heads = config["num_attention_heads"]
     kinds = config.get("layer_types", ["full_attention"] * len(layers))[: len(layers)]
     listed = config.get("moe_layers_enum") or layers[3:]
     listed = {int(i) for i in (listed.split(",") if isinstance(listed, str) else listed)}
@@ -230,7 +239,8 @@ def step_keys(config: Config) -> JsonObject:
 
 def mimo_keys(config: Config) -> JsonObject:
     """Sliding layers with heads of keys of their own, twice as many as others if no key says."""
-    heads, slides = config["num_key_value_heads"], config.get("hybrid_layer_pattern")
+    heads = config["num_key_value_heads"]
+    slides = config.get("hybrid_layer_pattern")
     if slides is None and "layer_types" in config:
         slides = [layer_type == "sliding_attention" for layer_type in config["layer_types"]]
     elif slides is None:
@@ -277,7 +287,8 @@ def falcon_keys(config: Config) -> JsonObject:
 
 def grouped_heads(config: Config, switch: str, default: int | None = None) -> JsonObject:
     """Heads of keys: fewer than of queries if a switch is on."""
-    key, is_grouped = "num_key_value_heads", config.get(switch)
+    key = "num_key_value_heads"
+    is_grouped = config.get(switch)
     return {key: config.get(key, default) if is_grouped else config["num_attention_heads"]}
 
 
@@ -317,10 +328,13 @@ def nemotron_nas_keys(config: Config) -> JsonObject:
     A layer's matrix in place of its attention or MLP is counted as as many parameters more in the
     MLPs.
     """
-    hidden, heads = config["hidden_size"], config["num_attention_heads"]
-    kv_heads, widths = [], []
+    hidden = config["hidden_size"]
+    heads = config["num_attention_heads"]
+    kv_heads = []
+    widths = []
     for block in config["block_configs"]:
-        attention, mlp = block["attention"], block["ffn"]
+        attention = block["attention"]
+        mlp = block["ffn"]
         group = attention.get("n_heads_in_group")
         kv_heads.append(heads // group if group else 0)
         width = 0
@@ -341,7 +355,8 @@ def nemotron_nas_keys(config: Config) -> JsonObject:
 def longcat_keys(config: Config) -> JsonObject:
     """Two attentions and dense MLPs in every layer, with experts beside the first MLP; of a token's
     choices, experts that do nothing take their share."""
-    layers, experts = config["num_hidden_layers"], config["n_routed_experts"]
+    layers = config["num_hidden_layers"]
+    experts = config["n_routed_experts"]
     useful = experts / (experts + config["zero_expert_num"])
     return {
         "num_hidden_layers": 2 * layers,
@@ -353,7 +368,8 @@ def longcat_keys(config: Config) -> JsonObject:
 
 def openelm_keys(config: Config) -> JsonObject:
     """Widths of the MLPs of all layers, as multiples of the model's, rounded to a divisor."""
-    hidden, step = config["hidden_size"], config["ffn_dim_divisor"]
+    hidden = config["hidden_size"]
+    step = config["ffn_dim_divisor"]
     return {
         "intermediate_size": [
             round(factor * hidden / step) * step for factor in config["ffn_multipliers"]
@@ -366,7 +382,8 @@ def openelm_keys(config: Config) -> JsonObject:
 
 def mamba1_keys(config: Config) -> JsonObject:
     """Channels of Mamba 1, and the rank of their rates."""
-    hidden, rank = config["hidden_size"], config["time_step_rank"]
+    hidden = config["hidden_size"]
+    rank = config["time_step_rank"]
     return {
         "linear_num_value_heads": config.get("channels") or int(config["expand"] * hidden),
         "time_step_rank": -(-hidden // 16) if rank == "auto" else rank,
@@ -375,7 +392,8 @@ def mamba1_keys(config: Config) -> JsonObject:
 
 def mamba2_keys(config: Config) -> JsonObject:
     """Heads of Mamba 2, or their width, where the file states the other one."""
-    heads, width = config["linear_num_value_heads"], config["linear_value_head_dim"]
+    heads = config["linear_num_value_heads"]
+    width = config["linear_value_head_dim"]
     inner = int(config.get("mamba_d_ssm") or config["expand"] * config["hidden_size"])
     return {
         "linear_num_value_heads": heads or inner // width,
@@ -414,7 +432,8 @@ def lfm2_keys(config: Config) -> JsonObject:
 
     The width of LFM2's MLP is two thirds of its key, rounded up to a multiple.
     """
-    kinds, width = config.get("layer_types"), config["dense_width"]
+    kinds = config.get("layer_types")
+    width = config["dense_width"]
     if not kinds:
         is_full = (i in config["full_attn_idxs"] for i in _layers(config))
         kinds = layerwise(is_full, "full_attention", "conv")
@@ -500,7 +519,8 @@ def nemotron_h_keys(config: Config) -> JsonObject:
 
 def minimax_keys(config: Config) -> JsonObject:
     """Lightning attention in most layers, with heads as softmax attention has them."""
-    flags, kinds = config.get("attn_type_list"), config.get("layer_types")
+    flags = config.get("attn_type_list")
+    kinds = config.get("layer_types")
     if kinds is None and flags is not None:
         kinds = layerwise(flags, "full_attention", "linear_attention")
     shared = config.get("shared_intermediate_size")

@@ -29,7 +29,8 @@ def largest_parts(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, 
     queries = _part(model.num_attention_heads, n_ranks)
     # Whole heads, at least one; a latent serves all heads.
     keys = np.ones_like(queries) if model.is_latent else _part(model.num_key_value_heads, n_ranks)
-    gated, queries_width = 2 if model.attn_output_gate else 1, model.num_attention_heads
+    gated = 2 if model.attn_output_gate else 1
+    queries_width = model.num_attention_heads
     queries_width *= model.head_dim
     cached_width = model.num_key_value_heads
     cached_width *= model.head_dim + (model.value_head_dim or model.head_dim)
@@ -50,7 +51,8 @@ def largest_parts(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, 
         undivided = dims.kv_lora_rank + dims.qk_rope_head_dim
         shares["latent"] = _mean((query, queries), (undivided, np.ones_like(queries)))
     if model.n_linear_layers:
-        linear, values = model.linear_dims, shares["value_heads"]
+        linear = model.linear_dims
+        values = shares["value_heads"]
         keys = _part(linear.n_key_heads, n_ranks)
         convolved = 2 * linear.key_width * linear.form.convolves_keys
         projected = 2 * linear.key_width * linear.form.projects_keys

@@ -37,7 +37,8 @@ def partners(groups: ArrayLike, experts: ArrayLike, top_k: ArrayLike) -> FloatAr
         0.8333
     """
     groups, experts, top_k = np.broadcast_arrays(*map(np.asarray, (groups, experts, top_k)))
-    elsewhere, missed = experts - experts / groups, np.ones(groups.shape)
+    elsewhere = experts - experts / groups
+    missed = np.ones(groups.shape)
     for drawn in range(int(np.max(top_k, initial=0.0))):
         undrawn = np.maximum(experts - drawn, 1.0)
         chance = np.clip((elsewhere - drawn) / undrawn, 0.0, 1.0)

@@ -104,7 +104,8 @@ def _words(value: Any) -> Iterator[str]:
 def family_table() -> FamilyTable:
     """Read ``families.yaml``; each row inherits the entries of its template."""
     document = read_document(Path(__file__).with_name("families.yaml"))
-    groups, templates = document.data["groups"], document.data["templates"]
+    groups = document.data["groups"]
+    templates = document.data["templates"]
 
     def complete(row: Fields) -> JsonObject:
         base = complete(templates[row["based_on"]]) if "based_on" in row else {}

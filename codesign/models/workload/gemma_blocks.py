@@ -31,8 +31,10 @@ class LayerInputs(Block):
 
     def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """The look-up, and three products in every layer."""
-        layers, width = model.num_hidden_layers, self.hidden_size_per_layer_input
-        hidden, looked_up = model.hidden_size, layer_pass.tokens * layers * width
+        layers = model.num_hidden_layers
+        width = self.hidden_size_per_layer_input
+        hidden = model.hidden_size
+        looked_up = layer_pass.tokens * layers * width
         table = Operator(
             "layer_input_embedding",
             "gather",
@@ -69,6 +71,7 @@ class LearnedResidual(Block):
 
     def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """The two products of every layer."""
-        hidden, rank = model.hidden_size, self.laurel_rank
+        hidden = model.hidden_size
+        rank = self.laurel_rank
         shapes = {"laurel_projection": (hidden, rank), "laurel_output": (rank, hidden)}
         return _products("mlp", model.num_hidden_layers, layer_pass.tokens, shapes)

@@ -66,7 +66,8 @@ def config_model(document: Document, name: str) -> LanguageModel:
     """
     numbers: Any = _integers(document.data)
     document = _merge_layers(_language_part(replace(document, data=numbers)))
-    stated, model_type = family_table().canonical(document.data), document.data.get("model_type")
+    stated = family_table().canonical(document.data)
+    model_type = document.data.get("model_type")
     if "model_type" not in stated and "ssm_cfg" in stated:
         model_type = "mamba_ssm"
     family, notes = _family(document, stated, str(model_type))
@@ -99,7 +100,8 @@ def _context_tokens(config: Fields) -> int:
     longest = stated if isinstance(stated, int) else 0
     scaling = config.get("rope_scaling")
     if isinstance(scaling, dict) and (scaling.get("rope_type") or scaling.get("type")) == "yarn":
-        native, factor = scaling.get("original_max_position_embeddings"), scaling.get("factor")
+        native = scaling.get("original_max_position_embeddings")
+        factor = scaling.get("factor")
         if isinstance(native, int) and isinstance(factor, int | float):
             longest = max(longest, int(native * factor))
     return max(longest, 0)
@@ -118,7 +120,8 @@ def _integers(value: Any) -> Any:
 
 def _merge_layers(document: Document) -> Document:
     """A number that a file repeats for every layer is that number; those that differ stay."""
-    data, table = dict(document.data), family_table()
+    data = dict(document.data)
+    table = family_table()
     layers = table.canonical(data).get("num_hidden_layers")
     for key in (name for number in table.numbers for name in table.aliases.get(number, (number,))):
         values = data.get(key)
@@ -129,7 +132,8 @@ def _merge_layers(document: Document) -> Document:
 
 def _language_part(document: Document) -> Document:
     """The language model in a file of several models, with its lines in that file."""
-    data, table = document.data, family_table()
+    data = document.data
+    table = family_table()
     model_type = str(data.get("model_type"))
     if _has_encoder(model_type, data):
         return document
@@ -153,7 +157,9 @@ def _language_part(document: Document) -> Document:
 
 def _family(document: Document, stated: Fields, model_type: str) -> tuple[Family, StringTuple]:
     """The row of a type; of a type without one that of shapes, with a note that says so."""
-    config, where, table = document.data, document.where("model_type"), family_table()
+    config = document.data
+    where = document.where("model_type")
+    table = family_table()
     if _has_encoder(model_type, config):
         problem = (
             f"expected a decoder-only language model, got {model_type!r}, which has an encoder"
@@ -190,7 +196,8 @@ def _family(document: Document, stated: Fields, model_type: str) -> tuple[Family
 
 def _unread_keys(document: Document, subject: str, family: Family) -> StringList:
     """A line about keys that are neither read, nor empty, nor known to be inert, if any."""
-    table, stated = family_table(), dict(document.data)
+    table = family_table()
+    stated = dict(document.data)
     readable = table.readable(family)
     if isinstance(stated.get("moe_layer_freq"), list) or stated.get("moe_layer_freq") == 1:
         readable.add("moe_layer_freq")
@@ -361,7 +368,8 @@ def _lines(document: Document) -> dict[Any, int]:
 
 def _complete(document: Document, config: Fields, family: Family, values: JsonObject) -> JsonObject:
     """Our spellings, and what follows from other keys."""
-    spelling, table = str(values.get("hidden_act", "silu")), family_table()
+    spelling = str(values.get("hidden_act", "silu"))
+    table = family_table()
     if spelling not in table.activations:
         problem = describe_unknown("activation", spelling, table.activations)
         names = [name for name in table.aliases["hidden_act"] if name in document.data]
@@ -388,13 +396,15 @@ def _complete(document: Document, config: Fields, family: Family, values: JsonOb
 
 def _windows(config: Fields, family: Family, values: Fields) -> JsonObject:
     """Kinds of attention by layer and their window, as Transformers' configurations fill them."""
-    window, kinds = values.get("sliding_window"), values.get("layer_types")
+    window = values.get("sliding_window")
+    kinds = values.get("layer_types")
     if family.window_key is not None and not config.get(family.window_key):
         window = None
     if kinds is not None:
         is_used = not isinstance(kinds, list) or "sliding_attention" in kinds
         return {"sliding_window": window if is_used else None, "full_attention_interval": None}
-    layers, first = values["num_hidden_layers"], 0
+    layers = values["num_hidden_layers"]
+    first = 0
     if family.first_window_key is not None:
         first = config.get(family.first_window_key, FIRST_WINDOW_LAYER)
     if window is None or not (isinstance(layers, int) and isinstance(first, int)) or first == 0:

@@ -50,7 +50,8 @@ from codesign.models.workload.operators import Operator, Operators, elementwise
 from codesign.models.workload.state_space import ScalarDecay, SelectiveScan, ShortConvolution
 from codesign.models.workload.vector_ops import L2_NORM_OPS, SIGMOID_OPS
 
-DECAY_OPS, UPDATE_VALUE_OPS = 6 + SIGMOID_OPS, 6
+DECAY_OPS = 6 + SIGMOID_OPS
+UPDATE_VALUE_OPS = 6
 SCAN_SCORE_OPS, SCAN_STATE_OPS, SCAN_KEY_OPS, SCAN_VALUE_OPS = 5, 2, 3, 3
 """Operations per element; the module's text says what is counted."""
 
@@ -78,7 +79,8 @@ class GatedDelta(LinearLayer):
 
     def inputs(self) -> Operators:
         """Projection, convolution, norm of queries and keys, decays and rates."""
-        dims, tokens = self.dims, self.tokens
+        dims = self.dims
+        tokens = self.tokens
         return [
             *super().inputs(),
             elementwise(
@@ -93,10 +95,13 @@ class GatedDelta(LinearLayer):
 
     def scan(self) -> Operators:
         """The chunkwise form; products with a common operand are one."""
-        dims, rows = self.dims, min(float(self.dims.form.chunk_tokens), self.tokens)
+        dims = self.dims
+        rows = min(float(self.dims.form.chunk_tokens), self.tokens)
         times = dims.n_value_heads * self.tokens / rows
         tile = self.tokens * dims.n_value_heads * rows
-        keys, values, own_keys = dims.key_width, dims.value_width, dims.n_value_heads * dims.key_dim
+        keys = dims.key_width
+        values = dims.value_width
+        own_keys = dims.n_value_heads * dims.key_dim
         state = dims.state_bytes
         substitution = 2 * (rows * (rows - 1) * (rows - 2)) / 6
         per_chunk = substitution + SCAN_STATE_OPS * dims.key_dim * dims.value_dim

@@ -36,7 +36,8 @@ class LinearLayer(ABC):
 
     def inputs(self) -> Operators:
         """Projection, and convolution where there is one."""
-        dims, tokens = self.dims, self.tokens
+        dims = self.dims
+        tokens = self.tokens
         convolved = tokens * dims.conv_channels
         projected = projection(
             "linear_projection",
@@ -134,7 +135,9 @@ class LinearLayer(ABC):
             n_products: Products with the state, which is read once for all.
             value_ops: Operations of an element of a value.
         """
-        dims, tokens, state = self.dims, self.tokens, self.dims.state_bytes
+        dims = self.dims
+        tokens = self.tokens
+        state = self.dims.state_bytes
         products = self.product(
             "linear_state_products",
             rows=n_products,
@@ -163,7 +166,8 @@ class LinearLayer(ABC):
 
     def outputs(self) -> Operators:
         """RMS norm of each value head, gate, output projection."""
-        width, tokens = self.dims.value_width, self.tokens
+        width = self.dims.value_width
+        tokens = self.tokens
         ops = NORM_OPS["rmsnorm"] + ACTIVATION_OPS["silu"] + 1
         return [
             Operator(

@@ -99,10 +99,12 @@ def lower(
         new_tokens: Tokens of one request in a decode step: more than 1 where a pass checks drafted
             tokens. The first attends to ``context``, each later one to one token more.
     """
-    is_prefill, end = phase == "prefill", past_tokens + prompt_tokens
+    is_prefill = phase == "prefill"
+    end = past_tokens + prompt_tokens
     tokens, logit_tokens = (prompt_tokens, 1) if is_prefill else (new_tokens, new_tokens)
     if model.is_diffusion and not is_prefill:
-        tokens, logit_tokens = prompt_tokens + generated_tokens, generated_tokens
+        tokens = prompt_tokens + generated_tokens
+        logit_tokens = generated_tokens
 
     def reach(window: int | None) -> FloatPair:
         """Context and cached tokens of a window."""
@@ -216,9 +218,11 @@ def _mean_window(window: int | None, first: int, last: int) -> float:
 
 def lower_embeddings(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Rows of the table, and the matrices from and to a table of another width."""
-    tokens, hidden = layer_pass.tokens, model.hidden_size
+    tokens = layer_pass.tokens
+    hidden = model.hidden_size
     elements = model.vocab_size * model.embedding_width
-    positions, stored = 0.0, elements
+    positions = 0.0
+    stored = elements
     if model.position == "learned":
         positions = tokens * hidden
         stored += (model.max_position_embeddings or 0) * hidden
@@ -260,7 +264,8 @@ def lower_attention(model: LanguageModel, layer_pass: LayerPass) -> Operators:
 def lower_norms(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Norms of the residual stream and of what is added to it."""
     weights = model.hidden_size * model.n_norm_vectors
-    elements, ops = layer_pass.tokens * model.hidden_size, NORM_OPS[model.norm]
+    elements = layer_pass.tokens * model.hidden_size
+    ops = NORM_OPS[model.norm]
     return [elementwise("norm", "norm", model.n_norms, elements, ops, weights)]
 
 
@@ -293,7 +298,8 @@ def _mlp(
     model: LanguageModel, prefix: str, group: Group, layers: int, tokens: float, width: float
 ) -> Operators:
     """Up (with gate), activation, down; on the same tokens for all weights."""
-    hidden, bias = model.hidden_size, model.mlp_bias
+    hidden = model.hidden_size
+    bias = model.mlp_bias
     name = "gate_up_projection" if model.is_gated else "up_projection"
     up = width * model.n_up_matrices
     return [
@@ -321,10 +327,14 @@ def lower_experts(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Router, shared experts, routed experts and their combination."""
     if not model.is_mixture:
         return []
-    layers, tokens, hidden = model.n_moe_layers, layer_pass.tokens, model.hidden_size
+    layers = model.n_moe_layers
+    tokens = layer_pass.tokens
+    hidden = model.hidden_size
     moe = model.moe_dims
-    routed, active = moe.n_routed_experts, moe.num_experts_per_tok
-    width, up = moe.moe_intermediate_size, moe.moe_intermediate_size * model.n_up_matrices
+    routed = moe.n_routed_experts
+    active = moe.num_experts_per_tok
+    width = moe.moe_intermediate_size
+    up = moe.moe_intermediate_size * model.n_up_matrices
     outer = moe.routed_width
     columns = routed + moe.has_shared_gate
     router = Operator(

@@ -299,7 +299,8 @@ class LanguageModel(Record):
         if not isinstance(data, dict):
             return data
         filled = drop_none(data)
-        heads, hidden = filled.get("num_attention_heads"), filled.get("hidden_size")
+        heads = filled.get("num_attention_heads")
+        hidden = filled.get("hidden_size")
         if "num_key_value_heads" not in filled and heads is not None:
             filled["num_key_value_heads"] = heads
         if "head_dim" not in filled and isinstance(heads, int) and isinstance(hidden, int):
@@ -315,7 +316,8 @@ class LanguageModel(Record):
     @classmethod
     def _is_whole(cls, value: Any, info: ValidationInfo) -> Any:
         if isinstance(value, float) and {"hidden_size", "num_attention_heads"} <= info.data.keys():
-            hidden, heads = info.data["hidden_size"], info.data["num_attention_heads"]
+            hidden = info.data["hidden_size"]
+            heads = info.data["num_attention_heads"]
             if hidden % heads:
                 raise ValueError(
                     "expected where hidden_size is not a multiple of num_attention_heads, got "
@@ -409,7 +411,8 @@ class LanguageModel(Record):
             return
         if not self.is_latent or self.q_lora_rank is None:
             raise KeyedValueError("index_topk", "expected MLA whose queries have a latent")
-        width, rotated = self.index_dims.head_dim, self.latent_dims.qk_rope_head_dim
+        width = self.index_dims.head_dim
+        rotated = self.latent_dims.qk_rope_head_dim
         if width < rotated:
             message = f"expected at least the {rotated} rotated (qk_rope_head_dim), got {width}"
             raise KeyedValueError("index_head_dim", message)

@@ -321,7 +321,8 @@ def build_table(operators: Operators, tokens_per_request: float, n_passes: float
         name: np.array([getattr(row, name) for row in rows], np.float64) for name in NUMERIC_COLUMNS
     }
     _check_storage(rows)
-    weights, stored = columns["weight_elements"], columns["stored_weight_elements"]
+    weights = columns["weight_elements"]
+    stored = columns["stored_weight_elements"]
     columns["stored_weight_elements"] = np.where(
         np.isnan(stored), weights * columns["n_experts"], stored
     )
@@ -346,7 +347,8 @@ def _check_storage(rows: Operators) -> None:
             problem = "expected stored_kv_elements_per_token, since it moves a KV cache, got none"
             raise InputError(problem, f"operator {row.name}")
         stores = row.stored_bytes_per_token or row.stored_bytes_per_request
-        writes, reads = row.state_written_bytes_per_request, row.state_read_bytes_per_request
+        writes = row.state_written_bytes_per_request
+        reads = row.state_read_bytes_per_request
         if (writes and not stores) or (reads and not stores_state):
             problem = "expected stored_bytes_per_request or stored_bytes_per_token"
             raise InputError(f"{problem}, since it moves a state, got none", f"operator {row.name}")

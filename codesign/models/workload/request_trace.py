@@ -82,10 +82,12 @@ def _larger_before(values: IntArray) -> IntArray:
     """(n,) number of larger values before each value, counted in a merge sort."""
     n = len(values)
     larger = np.zeros(n, np.int64)
-    positions, span = np.arange(n), int(values.max(initial=0)) + 2
+    positions = np.arange(n)
+    span = int(values.max(initial=0)) + 2
     width = 1
     while width < n:
-        pair, is_right = positions // (2 * width), (positions // width) % 2 == 1
+        pair = positions // (2 * width)
+        is_right = (positions // width) % 2 == 1
         keys = pair * span + values + 1
         halves = np.sort(keys[~is_right])
         ends = np.searchsorted(halves, (pair[is_right] + 1) * span)

@@ -163,7 +163,8 @@ class SessionReuse(_Reuse):
     @property
     def summary(self) -> ReuseSummary:
         """Prompt lengths and reuse of a session; the working set of a single turn is its prefix."""
-        session, waiting = self._session, float(self.shared_tokens)
+        session = self._session
+        waiting = float(self.shared_tokens)
         if self.think_s:
             waiting = (
                 float(session.context_tokens @ session.turn_values("think_time")) / self.think_s
@@ -218,13 +219,15 @@ def _representatives(session: Session) -> tuple[IntArray, FloatArray]:
     names = ("think_time", "new_tokens", "generated_tokens")
     keys = np.stack([np.arange(session.n_turns) == 0, *map(session.turn_values, names)])
     _, number = np.unique(keys, axis=1, return_inverse=True)
-    turns, weights = [], []
+    turns = []
+    weights = []
     for group in range(number.max() + 1):
         alike = np.flatnonzero(number.ravel() == group)
         contexts = session.context_tokens[alike]
         if len(alike) > 3:
             middle = np.abs(contexts - contexts.mean()).argmin()
-            alike, contexts = alike[[0, middle, -1]], contexts / contexts[-1]
+            alike = alike[[0, middle, -1]]
+            contexts = contexts / contexts[-1]
             powers = np.arange(3)[:, None]
             weights.append(
                 np.linalg.solve(contexts[[0, middle, -1]] ** powers, (contexts**powers).sum(axis=1))

@@ -35,10 +35,12 @@ _CHOSEN_TOKENS = replace(operator_rule("attention_qk"), access="gathered")
 
 def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Multi-head, grouped-query or multi-query attention."""
-    layers, tokens = model.n_attention_layers, layer_pass.tokens
+    layers = model.n_attention_layers
+    tokens = layer_pass.tokens
     if not layers:
         return []
-    queries, attended = model.query_width / layers, model.attention_width / layers
+    queries = model.query_width / layers
+    attended = model.attention_width / layers
     keys, values = (width / layers for width in model.own_key_value_widths(*SOFTMAX_LAYERS))
     is_rotary = model.position == "rotary"
     operators = [
@@ -55,12 +57,14 @@ def lower_softmax_attention(model: LanguageModel, layer_pass: LayerPass) -> Oper
         )
     ]
     if model.qk_norm:
-        elements, ops = tokens * (queries + keys), NORM_OPS["rmsnorm"]
+        elements = tokens * (queries + keys)
+        ops = NORM_OPS["rmsnorm"]
         weights = 2 * model.sum_over_layers("head_dim", kinds=SOFTMAX_LAYERS) / layers
         operators.append(elementwise("qk_norm", "attention", layers, elements, ops, weights))
     if is_rotary:
         # All keys go to the KV cache, rotated or not.
-        share, cached = model.partial_rotary_factor, tokens * keys
+        share = model.partial_rotary_factor
+        cached = tokens * keys
         rope = _rope(layers, share * (tokens * queries), cached, cached)
         rope_ops = ROPE_OPS * share * (tokens * queries + cached)
         operators.append(replace(rope, vector_ops_per_request=rope_ops))
@@ -190,8 +194,11 @@ def lower_latent_attention(model: LanguageModel, layer_pass: LayerPass) -> Opera
     """Multi-head latent attention, expanded in prefill and absorbed in decode."""
     if not model.n_attention_layers:
         return []
-    layers, tokens, heads = model.n_attention_layers, layer_pass.tokens, model.num_attention_heads
-    latent, rope = model.latent_dims.kv_lora_rank, model.latent_dims.qk_rope_head_dim
+    layers = model.n_attention_layers
+    tokens = layer_pass.tokens
+    heads = model.num_attention_heads
+    latent = model.latent_dims.kv_lora_rank
+    rope = model.latent_dims.qk_rope_head_dim
     query_latent = model.latent_dims.q_lora_rank or 0
     query = heads * (model.latent_dims.qk_nope_head_dim + rope)
     bias = model.attention_bias
@@ -234,9 +241,13 @@ def lower_latent_attention(model: LanguageModel, layer_pass: LayerPass) -> Opera
 
 
 def _expanded(model: LanguageModel, layer_pass: LayerPass) -> Operators:
-    dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
+    dims = model.latent_dims
+    tokens = layer_pass.tokens
+    heads = model.num_attention_heads
     span = layer_pass.spans[0]
-    nope, rope, value = dims.qk_nope_head_dim, dims.qk_rope_head_dim, dims.v_head_dim
+    nope = dims.qk_nope_head_dim
+    rope = dims.qk_rope_head_dim
+    value = dims.v_head_dim
     up = projection(
         "key_value_projection",
         "attention",
@@ -261,9 +272,12 @@ def _expanded(model: LanguageModel, layer_pass: LayerPass) -> Operators:
 
 
 def _absorbed(model: LanguageModel, layer_pass: LayerPass) -> Operators:
-    dims, tokens, heads = model.latent_dims, layer_pass.tokens, model.num_attention_heads
+    dims = model.latent_dims
+    tokens = layer_pass.tokens
+    heads = model.num_attention_heads
     span = layer_pass.spans[0]
-    latent, rope = dims.kv_lora_rank, dims.qk_rope_head_dim
+    latent = dims.kv_lora_rank
+    rope = dims.qk_rope_head_dim
     head_product = partial(
         projection, group="attention", count=span.layers, rows=tokens,
         n_experts=heads, experts_per_token=heads,

@@ -34,10 +34,14 @@ def lower_index(model: LanguageModel, layer_pass: LayerPass) -> Operators:
     """Queries, keys and weights of the indexers, their scores and the choice."""
     if not model.is_sparse:
         return []
-    dims, rank = model.index_dims, model.latent_dims.q_lora_rank or 0
-    layers, tokens = model.n_index_layers, layer_pass.tokens
-    width, query_width = dims.head_dim + dims.n_heads, dims.n_heads * dims.head_dim
-    queries, keys = tokens * query_width, tokens * dims.head_dim
+    dims = model.index_dims
+    rank = model.latent_dims.q_lora_rank or 0
+    layers = model.n_index_layers
+    tokens = layer_pass.tokens
+    width = dims.head_dim + dims.n_heads
+    query_width = dims.n_heads * dims.head_dim
+    queries = tokens * query_width
+    keys = tokens * dims.head_dim
     rotated = tokens * (dims.n_heads + 1) * model.latent_dims.qk_rope_head_dim
     operators = [
         projection("index_projection", "attention", layers, tokens, model.hidden_size, width),

@@ -41,8 +41,11 @@ from __future__ import annotations
 from codesign.models.workload.linear_layer import LinearLayer
 from codesign.models.workload.operators import Operator, Operators, elementwise, projection
 
-VALUE_OPS, SCAN_SCORE_OPS, SCAN_STATE_OPS = 3, 3, 2
-RATE_VALUE_OPS, RATE_HEAD_OPS = 3, 8
+VALUE_OPS = 3
+SCAN_SCORE_OPS = 3
+SCAN_STATE_OPS = 2
+RATE_VALUE_OPS = 3
+RATE_HEAD_OPS = 8
 CHANNEL_STATE_OPS, CHANNEL_OPS = 7, 12
 """Operations per element; the module's text says what is counted."""
 
@@ -70,10 +73,14 @@ class ScalarDecay(LinearLayer):
 
     def scan(self) -> Operators:
         """The chunkwise form."""
-        dims, rows = self.dims, min(float(self.dims.form.chunk_tokens), self.tokens)
-        chunks, state = self.tokens / rows, self.dims.state_bytes
-        keys, values = dims.key_width, dims.value_width
-        times, tile = dims.n_value_heads * chunks, self.tokens * dims.n_value_heads * rows
+        dims = self.dims
+        rows = min(float(self.dims.form.chunk_tokens), self.tokens)
+        chunks = self.tokens / rows
+        state = self.dims.state_bytes
+        keys = dims.key_width
+        values = dims.value_width
+        times = dims.n_value_heads * chunks
+        tile = self.tokens * dims.n_value_heads * rows
         own_tile = self.tokens * dims.n_key_heads * rows
         ops = SCAN_SCORE_OPS * tile + SCAN_STATE_OPS * chunks * dims.state_elements
         decay = Operator(
@@ -110,7 +117,8 @@ class SelectiveScan(LinearLayer):
 
     def inputs(self) -> Operators:
         """Projection, convolution, and the projections that give rates, keys and queries."""
-        rank, channels = self.dims.time_step_rank, self.dims.value_width
+        rank = self.dims.time_step_rank
+        channels = self.dims.value_width
         low = rank + 2 * self.dims.key_dim
         return [
             *super().inputs(),
@@ -129,7 +137,9 @@ class SelectiveScan(LinearLayer):
         return [self._scanned(has_past=self.has_past)]
 
     def _scanned(self, *, has_past: bool) -> Operator:
-        dims, tokens, channels = self.dims, self.tokens, self.dims.value_width
+        dims = self.dims
+        tokens = self.tokens
+        channels = self.dims.value_width
         state = self.dims.state_bytes
         return Operator(
             "selective_scan",

@@ -43,7 +43,8 @@ def write_optuna(results: Results, path: Path, scope: Scope = "front") -> Path:
     """
     with needing_extra("an Optuna storage", "tpe"):
         import optuna
-    name, runs = results.definition.name, results.runs
+    name = results.definition.name
+    runs = results.runs
     if scope == "all":
         positions = (np.flatnonzero(results.run_index == index) for index in range(len(runs)))
         titles = [f"{name}, {run.optimizer}, seed {run.seed}" for run in runs]
@@ -101,7 +102,8 @@ def _trials(results: Results, positions: IntArray) -> Iterator[FrozenTrial]:
         for position, design in zip(
             chunk.tolist(), results.problem.space.decode(results.rows[chunk]), strict=True
         ):
-            has_failed, step = bool(results.failed[position]), int(results.step[position])
+            has_failed = bool(results.failed[position])
+            step = int(results.step[position])
             metrics = {name: float(x[position]) for name, x in results.metrics.items()}
             limits = {
                 name: float(np.clip(excess[position], -_LARGEST, _LARGEST))
@@ -157,7 +159,8 @@ def _lines(file: IO[str]) -> Any:
             ]
 
         def read_logs(self, log_number_from: int) -> Iterable[JsonObject]:
-            latest, self._latest = self._latest, []
+            latest = self._latest
+            self._latest = []
             return latest
 
     return Lines()

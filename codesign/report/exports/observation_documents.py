@@ -33,7 +33,8 @@ def write_yaml(results: Results, path: Path, scope: Scope = "front") -> Path:
 
     ``codesign evaluate --design-file FILE --design NAME`` accepts it back, workload included.
     """
-    positions, numbers = positions_of(results, scope), numbers_of(results, scope).tolist()
+    positions = positions_of(results, scope)
+    numbers = numbers_of(results, scope).tolist()
     prefix = "all" if scope == "all" else "front"
     # What people look for comes first; the resolved problem is long.
     with replacing(path) as unfinished, unfinished.open("w", encoding="utf-8") as file:

@@ -87,7 +87,8 @@ def write_parquet(results: Results, path: Path, scope: Scope = "front") -> Path:
 
 MOST_EXCEL_ROWS = 1_048_576
 """Lines of a sheet (Microsoft, Excel specifications and limits), the header included."""
-_WIDEST, _NARROWEST = 70, 6
+_WIDEST = 70
+_NARROWEST = 6
 
 
 def write_excel(results: Results, path: Path, scope: Scope = "front") -> Path:
@@ -273,7 +274,8 @@ def _leaves(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
 
 def write_markdown(results: Results, path: Path, scope: Scope = "front") -> Path:
     """One table: the design in words, every metric that varies, and above it the provenance."""
-    positions, numbers = positions_of(results, scope), numbers_of(results, scope)
+    positions = positions_of(results, scope)
+    numbers = numbers_of(results, scope)
     folded = folded_front(results) if scope == "folded" else None
     names = dict.fromkeys([
         *results.problem.objective_names,

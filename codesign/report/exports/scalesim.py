@@ -186,7 +186,8 @@ def products_of(evaluated: EvaluatedDesign, title: str) -> list[ScaleSimProduct]
     # The requests of a batch are prefilled one after the other.
     is_decode = workload.phase == "decode"
     batch = np.array([evaluated.metrics["batch_size"] if is_decode else 1.0])
-    rows, repeats = table.rows_per_product(batch), table.n_products(batch)
+    rows = table.rows_per_product(batch)
+    repeats = table.n_products(batch)
     return [
         ScaleSimProduct(
             name=name,

@@ -28,7 +28,9 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 
-_FAR, _UNSEEN, _NEARLY_ALL = 2.0, 0.001, 0.995
+_FAR = 2.0
+_UNSEEN = 0.001
+_NEARLY_ALL = 0.995
 _MOST_FIGURES = 8
 _SCOPE = (
     "Intervals of speeds: from the share of the off-chip bandwidth that kernels of five GPUs "
@@ -171,7 +173,8 @@ def sure_words(results: Results, pick: Fields, omitted: Strings) -> StringList:
     lines = []
     ranges = pick.get("ranges")
     if ranges:
-        beyond, limit = ranges["beyond"], ranges["limit"]
+        beyond = ranges["beyond"]
+        limit = ranges["limit"]
         worst = (
             f"there is no value for {limit}" if beyond is None
             else f"{limit} is exceeded by {percent(beyond, 2)}" if beyond > 0
@@ -223,7 +226,8 @@ def answer_html(
     ][:_MOST_FIGURES]  # fmt: skip
     cells = []
     for name in names:
-        metric, value = _metric(results, name), float(results.metrics[name][position])
+        metric = _metric(results, name)
+        value = float(results.metrics[name][position])
         interval = _interval_html(first, metric, value)
         style = ' class="main-figure"' if name in results.problem.objective_names else ""
         cells.append(
@@ -323,7 +327,8 @@ def changes_html(results: Results, document: Fields) -> str:
 def steps_html(results: Results, limits: Fields) -> str:
     """Changes of the best value of each objective as one limit moves by a step."""
     metrics = [objective.metric for objective in results.problem.objectives]
-    rows, idle = [], []
+    rows = []
+    idle = []
     for step in limits.get("steps", ()):
         certainty = "exact" if step["is_exact"] else "best known"
         if np.allclose(step["change"], 0.0, atol=0.0005):
@@ -367,7 +372,8 @@ def misses_html(results: Results, document: Fields) -> str:
 
 def front_html(document: Fields, places: IntArray) -> str:
     """Designs of the front as a plain table, for readers without JavaScript."""
-    columns, objectives = document["designs"], [x for x in document["metrics"] if x["objective"]]
+    columns = document["designs"]
+    objectives = [x for x in document["metrics"] if x["objective"]]
     rows = (
         [
             str(place + 1),

@@ -101,7 +101,8 @@ def _thinned(results: Results, positions: IntArray, most: int) -> IntArray:
 
 def design_document(results: Results, carried: Carried, marked: MarkedDesigns | None) -> JsonObject:
     """Words, settings and metrics in columns: the carried designs, then the named ones."""
-    positions, space = carried.positions, results.problem.space
+    positions = carried.positions
+    space = results.problem.space
     k = len(marked.names) if marked else 0
     decoded: list[Fields] = [*space.decode(results.rows[positions])]
     decoded += marked.designs if marked else ()
@@ -191,7 +192,8 @@ SUBJECTS = ("Speed", "Power", "Memory", "Cost", "Other")
 
 def metric_document(metric: Metric, is_objective: bool) -> JsonObject:
     """The name of one metric, its subject, and the direction in which it is better."""
-    unit, name = metric.unit, metric.name
+    unit = metric.unit
+    name = metric.name
     is_neutral = name.startswith("uncharged_") or name.endswith("utilization")
     tests = {
         "Speed": re.search(r"token/s|^s$|FLOP/s|1/s", unit)

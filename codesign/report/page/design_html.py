@@ -147,7 +147,8 @@ def above_tdp(explanation: Explanation) -> list[str]:
     """
     sentences = []
     for row in explanation.power:
-        tdp, average = row.get("tdp_watts"), row.get("average_watts")
+        tdp = row.get("tdp_watts")
+        average = row.get("average_watts")
         if not tdp or average is None or average <= tdp * (1 + _ROUNDING):
             continue
         why = explanation.timing_notes.get(row["name"])

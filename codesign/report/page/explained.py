@@ -102,7 +102,8 @@ class Explained:
         """HTML by the number of the design; all of them share their scales."""
         accounts = self.accounts(n_front)
         designs = [account.evaluated for account in accounts.values()]
-        scales, span = scales_of(designs), die_span_mm(designs)
+        scales = scales_of(designs)
+        span = die_span_mm(designs)
         metrics = self.results.problem.objective_names
         return {
             str(number): design_html(account, metrics, scales, span)

@@ -60,7 +60,8 @@ def empty_text(results: Results) -> str:
 
 def question_text(results: Results) -> str:
     """The campaign's question, in one sentence."""
-    definition, problem = results.definition, results.problem
+    definition = results.definition
+    problem = results.problem
     titles = [metric_title(objective.metric) for objective in problem.objectives]
     limits = [limit_words(problem, constraint) for constraint in problem.constraints]
     if len(titles) > 1:
@@ -112,7 +113,8 @@ def _listed(texts: Strings) -> str:
 
 def facts(results: Results, status: CampaignStatus) -> StringDict:
     """The campaign in names and values."""
-    definition, space = results.definition, results.problem.space
+    definition = results.definition
+    space = results.problem.space
     search = {
         "optimizers": ", ".join(definition.labels),
         "budget": f"{definition.budget:,} designs a run, the first {definition.initial:,} shared",

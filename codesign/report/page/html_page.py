@@ -134,7 +134,8 @@ def page_document(
     results: Results, carried: Carried, folded: FoldedFront, marked: MarkedDesigns | None = None
 ) -> JsonObject:
     """The data that the page's program looks up."""
-    declared, objectives = results.problem.metrics, results.problem.objective_names
+    declared = results.problem.metrics
+    objectives = results.problem.objective_names
     designs = design_document(results, carried, marked)
     return {
         "designs": designs,
@@ -186,7 +187,8 @@ def _page_html(
     explained: Explained,
 ) -> str:
     """The file: template, style, charts, program and data in one text."""
-    definition, page_results = results.definition, picture.results
+    definition = results.definition
+    page_results = picture.results
     accounts = explained.accounts(0)
     designs = {number: account.evaluated for number, account in accounts.items()}
     bands = bands_chart(picture)

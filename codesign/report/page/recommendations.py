@@ -79,7 +79,8 @@ def recommendation_document(
         folded: The front; designs are numbered along it.
         judge: What to ask further; None: nothing, and nothing is looked at around the designs.
     """
-    picks, problem = picks_of(results, folded), results.problem
+    picks = picks_of(results, folded)
+    problem = results.problem
     measured = (
         name
         for name in MAIN_METRICS
@@ -106,7 +107,8 @@ def recommendation_document(
                 if 0 < share <= _CLOSE or (name in titles and share == 0)
             ],
         })  # fmt: skip
-    names, cost = problem.objective_names, cost_column(problem.objectives)
+    names = problem.objective_names
+    cost = cost_column(problem.objectives)
     _, rule, alternatives = recommendation_text(results, folded) if picks else ("", "", [])
     document = {
         "picks": documents,

@@ -177,7 +177,8 @@ def _stored_answers(
     values = points.problem.flipped(points.objectives[used])
     drawn = values[:, : points.n_objectives].copy()
     is_limit = points.setting[used, 0] < len(points.handles)
-    low, high = drawn[is_limit].min(axis=0), drawn[is_limit].max(axis=0)
+    low = drawn[is_limit].min(axis=0)
+    high = drawn[is_limit].max(axis=0)
     drawn[((drawn < low) | (drawn > high)).any(axis=1)] = np.nan  # beyond the chart
     space = results.problem.space
     metrics = [objective.metric for objective in points.problem.objectives]
@@ -253,7 +254,9 @@ class _Answers:
     """Answers by the front that they have, each worked out once."""
 
     def __init__(self, results: Results, points: LimitPoints, tolerance: float) -> None:
-        self.results, self.limits, self.tolerance = results, points, tolerance
+        self.results = results
+        self.limits = points
+        self.tolerance = tolerance
         self.points = points.objectives[:, : points.n_objectives]
         self.listed: JsonRows = []
         self.best: ArrayList = []
@@ -265,7 +268,8 @@ class _Answers:
         front = self.limits.front(np.flatnonzero(inside))
         key = front.tobytes(), is_exact
         if key not in self._numbers:
-            objectives, points = self.results.problem.objectives, self.points[front]
+            objectives = self.results.problem.objectives
+            points = self.points[front]
             under = np.empty(0, np.int64)
             if len(front):
                 under = fold(points, cost_column(objectives), self.tolerance)
@@ -320,8 +324,7 @@ class _Answers:
             count += " Not proven: the best of the designs that were evaluated."
         if values[0] == values[1]:
             return f"The front's best {title} stays {values[1]}. {count}"
-        space = self.results.problem.space
-        changes = changed_settings(space, *self.limits.designs([old, new]))
+        changes = changed_settings(self.results.problem.space, *self.limits.designs([old, new]))
         listed = "; ".join(f"{name} {before} → {after}" for name, before, after in changes)
         listed = listed or "the same design"
         return f"The front's best {title} is {values[1]} instead of {values[0]} ({listed}). {count}"

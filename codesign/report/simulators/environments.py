@@ -109,7 +109,8 @@ def install(name: str) -> Path:
         InputError: There is no such simulator, or no Python that is new enough.
         JobError: It cannot be installed.
     """
-    folder, simulator = folder_of(name), SIMULATORS[name]
+    folder = folder_of(name)
+    simulator = SIMULATORS[name]
     python = _python(simulator)
     (folder / "ready").unlink(missing_ok=True)
     _call([python, "-m", "venv", "--clear", str(folder)], simulator)

@@ -48,7 +48,8 @@ def simulate(evaluated: EvaluatedDesign) -> JsonObject:
     distinct = list(dict.fromkeys(topology_lines))
     reported = run_with("scalesim", PROGRAM, str(configuration), *distinct)
     cycles = dict(zip(distinct, reported["cycles"], strict=True))
-    array_s, latency_s = 0.0, 0.0
+    array_s = 0.0
+    latency_s = 0.0
     for product, line in zip(products, topology_lines, strict=True):
         folds = math.ceil(product.n / machine.array_columns)
         simulated_folds = math.ceil(min(product.n, width) / machine.array_columns)

@@ -20,7 +20,8 @@ def main(configuration: str, products: list[str]) -> dict[str, object]:
     from scalesim.scale_sim import scalesim as simulator
 
     names = [f"product{i}" for i in range(len(products))]
-    topology, layout = Path("topology.csv"), Path("layout.csv")
+    topology = Path("topology.csv")
+    layout = Path("layout.csv")
     sizes = [", ".join(product.split(",")) for product in products]
     lines = [f"{name}, {size},\n" for name, size in zip(names, sizes, strict=True)]
     topology.write_text("Layer, M, N, K,\n" + "".join(lines), encoding="utf-8")

@@ -38,7 +38,8 @@ def execute_in_flight(plan: Plan, pending: Sequence[int], recorder: Recorder, fa
         ExecutorGoneError: The executor works no more.
         JobError: A run failed; the others were done.
     """
-    waiting, flights = deque(pending), list[_Flight]()
+    waiting = deque(pending)
+    flights = list[_Flight]()
     writer = _Writer(flights)
     while waiting or flights:
         while waiting and len(flights) < farm.runs:
@@ -116,7 +117,10 @@ class _Flight:
     def __init__(
         self, plan: Plan, index: int, recorder: Recorder, farm: Farm, writer: _Writer
     ) -> None:
-        self._plan, self._index, self._recorder, self._farm = plan, index, recorder, farm
+        self._plan = plan
+        self._index = index
+        self._recorder = recorder
+        self._farm = farm
         self._writer = writer
         self._run = plan.resolved.definition.runs[index]
         self._waiting: deque[PendingDesign] = deque()
@@ -209,7 +213,8 @@ class _Flight:
                 rows = self._search.propose_beside(beside)
         if not len(rows):
             return False
-        batch, n_told = self._n_batches, self._search.n_told
+        batch = self._n_batches
+        n_told = self._search.n_told
         numbered = enumerate(rows, self._n_proposed)
         proposals = [PendingDesign(self._index, i, batch, n_told, row) for i, row in numbered]
         self._recorder.stored.propose(proposals)
@@ -256,7 +261,8 @@ class _Flight:
                 continue
             try:
                 proposal = in_flight.proposal
-                problem, number = self._plan.resolved.problem, proposal.number
+                problem = self._plan.resolved.problem
+                number = proposal.number
                 observations = self._farm.observed(
                     problem, future, proposal.row, self._losses, number
                 )

@@ -263,7 +263,8 @@ class Campaign:
         Raises:
             StoreError: The store is damaged.
         """
-        name, budget = self.definition.name, self.definition.budget
+        name = self.definition.name
+        budget = self.definition.budget
         settings = self._resolved.settings
         first = (f"settings: {settings_words(settings)}",) if settings else ()
         if not self.store_path.exists():
@@ -300,7 +301,8 @@ class Campaign:
             # The state first: what is stored after it was asked for does no harm.
             state = status_of_store(store, self.definition.name, self.folder).state
             if changes := self._inputs.changes(store):
-                first, more = changes[0], len(changes) - 1
+                first = changes[0]
+                more = len(changes) - 1
                 _logger.warning(
                     "%s: read with its stored inputs; today's differ: %s%s",
                     self.definition.name,
@@ -334,10 +336,12 @@ class Campaign:
         numbers: IntegerTuple = ()
         if self._resolved.settings:
             files = (*files, settings_path(self.folder))
-        results, inputs = None, self._inputs.stored_form()
+        results = None
+        inputs = self._inputs.stored_form()
         if self.store_path.exists():
             with open_store(self.store_path) as store:
-                numbers, inputs = store.numbers(), dict(store.inputs)
+                numbers = store.numbers()
+                inputs = dict(store.inputs)
                 results = store.digest(numbers)
         front = front_path(self.problem, self.folder)
         origin = Origin(

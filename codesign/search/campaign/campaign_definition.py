@@ -391,7 +391,8 @@ def _read_keys(
         problems: Takes the mistakes of the keys, each by itself and together.
     """
     document = read_campaign(path, settings)
-    data, unread = {"name": path.stem, **document.data}, set()
+    data = {"name": path.stem, **document.data}
+    unread = set()
     try:
         definition = parse_record(document, Definition, data)
     except InputError as error:
@@ -517,7 +518,8 @@ def _problem(document: Document, definition: Definition, unread: Collection[str]
 
 
 def _evaluator(document: Document, definition: Definition) -> Evaluator:
-    choice, problems = definition.evaluator, ProblemList()
+    choice = definition.evaluator
+    problems = ProblemList()
     factory = plugins.load("evaluators", choice.name, document.where("evaluator"))
     with problems.caught():
         settings = parse_record(document, factory.Options, choice.options, ("evaluator",))

@@ -131,7 +131,8 @@ class CurrentInputs:
         Raises:
             StoreError: It is not accepted.
         """
-        stored, now = store.inputs.get("code", self._code()), self._code()
+        stored = store.inputs.get("code", self._code())
+        now = self._code()
         is_complete = all(count.has_ended for count in store.counts())
         if stored == now or (is_complete and not changes):
             return []

@@ -45,7 +45,9 @@ class Job:
     """
 
     def __init__(self, resolved: ResolvedDefinition, folder: Path, workers: int) -> None:
-        self.resolved, self.folder, self._workers = resolved, folder, workers
+        self.resolved = resolved
+        self.folder = folder
+        self._workers = workers
         self._execution = resolved.definition.execution
         self._opened: Executor | None = None
 
@@ -63,7 +65,8 @@ class Job:
 
         As many designs at a time as the runs will have.
         """
-        problem, execution = self.resolved.problem, self._execution
+        problem = self.resolved.problem
+        execution = self._execution
         if execution.in_flight > 1 or execution.executor is not None:
             places = None
         else:
@@ -92,7 +95,8 @@ class Job:
             JobError: A run failed; the others were done.
         """
         # What was in flight when the campaign stopped is evaluated first, whatever is set now.
-        execution, workers = self._execution, self._workers
+        execution = self._execution
+        workers = self._workers
         was_in_flight = any(recorder.stored.proposals(run) for run in pending)
         # Of a slow evaluator every observation is stored as it ends, even if that costs time.
         module = type(self.resolved.problem.evaluator).__module__
@@ -113,8 +117,7 @@ class Job:
                 execute_here(plan, pending, recorder)
         else:
             setup = WorkerSetup(Site.describe(self.resolved, self.folder), layout, reference)
-            runs = self.resolved.definition.runs
-            execute_in_processes(setup, runs, pending, recorder, workers)
+            execute_in_processes(setup, self.resolved.definition.runs, pending, recorder, workers)
 
     def _executor(self, places: int) -> Executor:
         """The executor, started for so many tasks at a time if it was not before."""
@@ -126,7 +129,8 @@ class Job:
 
     def _farm(self) -> Farm:
         execution = self._execution
-        in_flight, retries = execution.in_flight, execution.guard_limits.retries
+        in_flight = execution.in_flight
+        retries = execution.guard_limits.retries
         runs = max(self._workers // in_flight, 1)
         return Farm(
             self._executor(runs * in_flight),

@@ -86,7 +86,9 @@ class Recorder:
     """
 
     def __init__(self, store: Store, budget: int, trackers: Sequence[Tracker] = ()) -> None:
-        self.stored, self._budget, self._trackers = store, budget, trackers
+        self.stored = store
+        self._budget = budget
+        self._trackers = trackers
         self._done = [count.done for count in store.counts()]
         self.failures: StringList = []
         counts = {_ALL: list(self._done)}

@@ -116,7 +116,8 @@ class Farm:
             ExecutorGoneError: The executor works no more.
             CodesignError: The evaluator cannot be used; what was under way was given before.
         """
-        waiting, losses = deque(range(len(rows))), Counter[int]()
+        waiting = deque(range(len(rows)))
+        losses = Counter[int]()
         in_flight: dict[FutureObservations, int] = {}
         refusal: CodesignError | None = None
         while in_flight or (waiting and refusal is None):

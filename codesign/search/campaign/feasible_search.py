@@ -44,7 +44,8 @@ class _Search:
     """Designs evaluated so far, of which ``observations`` has those with a result."""
 
     def __init__(self, problem: Problem, start: Observations, evaluate: Evaluate) -> None:
-        self._problem, self._evaluate = problem, evaluate
+        self._problem = problem
+        self._evaluate = evaluate
         self._expanded: set[int] = set()
         self._seen: set[int] = set()
         self.observations = start.part(slice(0))

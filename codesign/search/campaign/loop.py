@@ -98,7 +98,8 @@ class Search:
     """The state of one run, all of which follows from its history."""
 
     def __init__(self, plan: Plan, index: int, history: StoredObservations) -> None:
-        self._plan, self._index = plan, index
+        self._plan = plan
+        self._index = index
         self._problem = plan.resolved.problem
         self._run = plan.resolved.definition.runs[index]
         screening = plan.resolved.definition.screening
@@ -112,7 +113,9 @@ class Search:
         self._screens = hasattr(self._optimizer, "ask_screened")
         self._tracker = HypervolumeTracker(plan.reference)
         self._seen: set[int] = set()
-        self._done, self._n_batches, self._n_screened = 0, 0, 0
+        self._done = 0
+        self._n_batches = 0
+        self._n_screened = 0
         self._first_screened: Observations | None = None
         observations = history.observations
         self._seen.update(self._problem.space.keys(observations.rows).tolist())
@@ -188,8 +191,8 @@ class Search:
         return self._configured.start == "hints" and self._space.predict is not None
 
     def _hinted(self, n: int) -> IntArray:
-        m, seed = len(self._problem.objectives), self._run.seed
-        return hinted_designs(self._space, n, m, seed, self._plan.reference)
+        m = len(self._problem.objectives)
+        return hinted_designs(self._space, n, m, self._run.seed, self._plan.reference)
 
     def propose_beside(self, pending: IntArray) -> IntArray:
         """(k, d) one more design while others are pending; (0, d) if it must wait for these.
@@ -242,7 +245,8 @@ class Search:
         if self._seen:
             rows: IntArray = self._optimizer.ask_screened(pending)
             return rows
-        terms, n = self._space.screening, self._plan.resolved.definition.initial
+        terms = self._space.screening
+        n = self._plan.resolved.definition.initial
         if self._n_screened or terms is None or not self._starts_from_hints:
             return self._space.no_rows
         return self._hinted(min(terms.n_allowed(n), max(_FIRST_SCREENED, n)))

@@ -197,9 +197,11 @@ def check_folder(folder: Path) -> list[FileVerdict]:
         for name in sorted(names | manifest.files.keys()):
             entry = manifest.files.get(name)
             state: State
-            state, words = "missing", ""
+            state = "missing"
+            words = ""
             if name == STORE and damage:
-                state, words = "damaged", damage
+                state = "damaged"
+                words = damage
             elif name in names:
                 state, words = check.state(name, entry)
             verdicts.append(FileVerdict(file=name, state=state, words=words or _WORDS[state]))
@@ -216,7 +218,8 @@ class _Check:
     """Checks files of a folder against their entries, and against the intact store, if any."""
 
     def __init__(self, folder: Path, store: Store | None) -> None:
-        self._folder, self._store = folder, store
+        self._folder = folder
+        self._store = store
         self._digest = cache(store.digest) if store is not None else None
 
     def state(self, name: str, entry: FileEntry | None) -> tuple[State, str]:

@@ -130,7 +130,8 @@ def settled(
         exact_front: (p, m) the exact front, if it is known: it settles the point where neither the
             sample nor a run has a feasible design.
     """
-    point, layout = store.meta["reference_point"], store.layout
+    point = store.meta["reference_point"]
+    layout = store.layout
     sources = (store.read(SAMPLE).observations, stored.observations)
     objectives = np.concatenate(
         [observations.objectives[observations.feasible] for observations in sources]
@@ -147,7 +148,8 @@ def settled(
     hypervolume = np.zeros(len(stored))
     for run in range(len(store.runs)):
         ours = np.flatnonzero(stored.run == run)
-        points, feasible = stored.observations.objectives[ours], stored.observations.feasible[ours]
+        points = stored.observations.objectives[ours]
+        feasible = stored.observations.feasible[ours]
         hypervolume[ours] = HypervolumeTracker(reference).add_all(points, feasible)
     return point, hypervolume
 

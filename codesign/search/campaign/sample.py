@@ -47,7 +47,8 @@ def make_reference(
             else is wrong than the designs.
         JobError: No design can be evaluated any more; what was answered is kept.
     """
-    problem, stated_point = resolved.problem, resolved.reference_point
+    problem = resolved.problem
+    stated_point = resolved.reference_point
     rows = _rows(resolved)
     if not is_foreign(problem.evaluator):
         return find_reference(problem, rows, stated_point)
@@ -86,7 +87,8 @@ def sample_notices(problem: Problem, folder: Path) -> StringTuple:
 
 
 def _rows(resolved: ResolvedDefinition) -> IntArray:
-    problem, definition = resolved.problem, resolved.definition
+    problem = resolved.problem
+    definition = resolved.definition
     n = TRIALS if resolved.reference_point is not None else definition.reference_sample
     if is_foreign(problem.evaluator) and definition.reference_sample is None:
         search = SearchSpace(problem.space, problem.admits)

@@ -94,7 +94,8 @@ def _replaced(place: Any, keys: Strings, value: Any) -> tuple[Any, KeyPath]:
     values: Any = place
     if isinstance(place, list):
         check_known("position", first, list(map(str, range(len(place) + (not rest)))))
-        values, key = dict(enumerate(place)), int(first)
+        values = dict(enumerate(place))
+        key = int(first)
     elif not isinstance(place, dict):
         raise InputError(f"{first!r} is below {place!r}, which has no keys")
     inner, path = _replaced(values.get(key, {}), rest, value)

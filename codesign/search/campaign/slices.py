@@ -35,7 +35,8 @@ def execute_slices(
         ExecutorGoneError: A slice was lost more than twice in a row.
         JobError: A run failed; the others were done.
     """
-    waiting, n_before = deque(pending), dict[int, int]()
+    waiting = deque(pending)
+    n_before = dict[int, int]()
 
     def arguments(run: int) -> tuple[Any, ...]:
         history = recorder.stored.read(run)

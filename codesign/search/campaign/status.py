@@ -127,7 +127,8 @@ def _screening_notices(store: Store, n_evaluated: int) -> StringList:
     batches = [store.screened(run) for run in range(len(store.runs))]
     n = sum(len(batch.observations) for batch in batches)
     seconds = sum(batch.seconds for batch in batches)
-    declared_s, target_s = n * screening.cost_s, n_evaluated * screening.target_cost_s
+    declared_s = n * screening.cost_s
+    target_s = n_evaluated * screening.target_cost_s
     return [
         f"{screening.name} screened {n:,} designs in {seconds:,.1f} s; declared are "
         f"{declared_s:,.6g} s for these and {target_s:,.6g} s for the {n_evaluated:,} evaluated"

@@ -118,7 +118,8 @@ class Store:
     def __init__(
         self, path: Path, connection: sqlite3.Connection, notice: str | None = None
     ) -> None:
-        self.path, self.notice = path, notice
+        self.path = path
+        self.notice = notice
         self._connection = connection
         with explained(path):
             try:
@@ -372,8 +373,10 @@ class Store:
             if ended.get(index) is not None:
                 state = "complete" if ended[index] == "complete" else "exhausted"
             failures = {x.word: number[x] for x in Status if x >= Status.FAILED and x in number}
-            done, feasible = sum(number.values()), number.get(Status.FEASIBLE, 0)
-            last, spent = lasts.get(index, 0.0), seconds.get(index, 0.0)
+            done = sum(number.values())
+            feasible = number.get(Status.FEASIBLE, 0)
+            last = lasts.get(index, 0.0)
+            spent = seconds.get(index, 0.0)
             counts.append(RunStatus(run, state, done, feasible, last, spent, failures))
         return counts
 
@@ -410,7 +413,8 @@ class Store:
     def _filled(self, cursor: sqlite3.Cursor, n: int) -> StoredObservations:
         places = np.zeros((3, n), np.int64)  # run, step and batch of each
         rows = np.zeros((n, self._n_parameters), np.int64)
-        numbers, hypervolume = np.zeros((n, self.layout.width)), np.zeros(n)
+        numbers = np.zeros((n, self.layout.width))
+        hypervolume = np.zeros(n)
         failures: dict[int, Failure] = {}
         start = 0
         while chunk := cursor.fetchmany(CHUNK):
@@ -418,7 +422,8 @@ class Store:
                 raise DamagedStoreError(self.path, "an observation is not what was written")
             *place, designs, blobs, status, reasons, volumes, _ = zip(*chunk, strict=True)
             chunk_rows = slice(start, start + len(chunk))
-            places[:, chunk_rows], hypervolume[chunk_rows] = place, volumes
+            places[:, chunk_rows] = place
+            hypervolume[chunk_rows] = volumes
             rows[chunk_rows] = self._matrix(designs, "<i4", self._n_parameters)
             numbers[chunk_rows] = self._matrix(blobs, "<f8", self.layout.width)
             failures |= {

@@ -113,7 +113,8 @@ def records(batch: ObservationBatch, layout: Layout) -> Iterator[tuple[Any, ...]
     table = layout.numbers_of(observations)
     numbers = memoryview(np.ascontiguousarray(table, "<f8").tobytes())
     width = layout.width * 8
-    status, hypervolume = observations.status.tolist(), batch.hypervolume.tolist()
+    status = observations.status.tolist()
+    hypervolume = batch.hypervolume.tolist()
     reasons = {i: failure.reason for i, failure in observations.failures.items()}
     for i in range(k):
         row = (

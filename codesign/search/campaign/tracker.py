@@ -28,7 +28,8 @@ class Tracker:
     _has_failed = False
 
     def __init__(self, name: str, problem: Problem) -> None:
-        self.name, self.problem = name, problem
+        self.name = name
+        self.problem = problem
 
     def result(self, run: Run, step: int, design: Fields, metrics: Fields) -> None:
         """Log one result of a run; metrics of a failed design are NaN."""

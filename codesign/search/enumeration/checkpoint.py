@@ -92,7 +92,8 @@ def load_state(path: Path | None, n_objectives: int) -> State | None:
         if not data:
             return None
         archive = Archive(n_objectives)
-        archive.points, archive.counts = data["points"], data["counts"]
+        archive.points = data["points"]
+        archive.counts = data["counts"]
         ends: IntArray = np.cumsum(data["lengths"])[:-1]
         archive.members = list(np.split(data["members"], ends)) if len(data["lengths"]) else []
         n_roots, block = data["sizes"].tolist()

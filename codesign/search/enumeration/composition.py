@@ -247,7 +247,8 @@ def pool_front(
     problem: Problem, name: str, points: FloatArray, counts: IntArray, rows: IntArray
 ) -> PoolFront:
     """Designs of a pool with their points, halved again and again."""
-    pool, metrics = problem.space.pools[name], pool_problem(problem, name).objectives
+    pool = problem.space.pools[name]
+    metrics = pool_problem(problem, name).objectives
     columns = np.array([problem.space.names.index(pool.full_name(x)) for x in pool.space.names])
     return PoolFront(
         name, tuple(x.metric for x in metrics), columns, points, counts, rows
@@ -435,10 +436,8 @@ class SystemSearch:
         objectives, feasible = self.evaluate(shared, values)
         survivors = np.flatnonzero(feasible)
         survivors = survivors[self._is_candidate(objectives[survivors])]
-        shared, rows_of_pools = (
-            shared[survivors],
-            [rows_of_pool[survivors] for rows_of_pool in rows_of_pools],
-        )
+        shared = shared[survivors]
+        rows_of_pools = [rows_of_pool[survivors] for rows_of_pool in rows_of_pools]
         if depth < self._depth:
             for pool_number, pool in enumerate(self._pools):
                 if depth >= pool.depth:
@@ -456,7 +455,8 @@ class SystemSearch:
             starts[rows_of_pool]
             for starts, rows_of_pool in zip(self._starts, rows_of_pools, strict=True)
         ]
-        numbers, weights = shared, np.ones(len(shared), np.int64)
+        numbers = shared
+        weights = np.ones(len(shared), np.int64)
         for pool, place in zip(self._pools, starts_of_pools, strict=True):
             numbers = numbers * len(pool.values) + place
             weights = weights * pool.counts[place]

@@ -89,7 +89,8 @@ def enumerate_front(
         checkpoint.unlink(missing_ok=True)
     _check_complete(state.archive.points, incumbents)
     is_whole = wanted is None
-    archive, tally = state.archive, state.tally
+    archive = state.archive
+    tally = state.tally
     if not len(archive) and is_whole:
         raise InfeasibleError(
             f"no design of space {problem.space.name!r} is feasible: all "
@@ -153,7 +154,8 @@ def _elsewhere(
     setup: SearchSetup, state: State, pending: IntegerSequence, workers: int, executor: str | None
 ) -> Iterator[tuple[int, PartialFront]]:
     """The fronts of blocks as they come; a block that is lost is searched again."""
-    opened, pickled = open_executor(executor or LOCAL, workers), pickle.dumps(setup)
+    opened = open_executor(executor or LOCAL, workers)
+    pickled = pickle.dumps(setup)
 
     def arguments(block: int) -> tuple[bytes, int, int]:
         return pickled, *state.range_of(block)
@@ -161,7 +163,8 @@ def _elsewhere(
     def is_of_block(block: int, result: tuple[int, PartialFront] | Refusal) -> bool:
         return isinstance(result, Refusal) or result[0] == state.range_of(block)[0]
 
-    waiting, places = deque(pending), len(pending)
+    waiting = deque(pending)
+    places = len(pending)
     try:
         for block, result in carried_out(
             opened, search_block, waiting, arguments, is_of_block, places

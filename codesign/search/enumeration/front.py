@@ -161,9 +161,11 @@ def dominated_by(
     if not varies.all():
         table = None
     if varies.any():
-        front, points = front[:, varies], points[:, varies]
+        front = front[:, varies]
+        points = points[:, varies]
     if points.shape[1] <= 2:
-        first, second = front[:, 0], front[:, -1]
+        first = front[:, 0]
+        second = front[:, -1]
         # Of the front's points with no larger first coordinate, the last has the least second one.
         before = np.searchsorted(first, points[:, 0], side="right") - 1
         last = np.maximum(before, 0)

@@ -138,5 +138,4 @@ def usual_metrics(problem: Problem) -> StringTuple:
 
 
 def _choosing_metrics(problem: Problem) -> frozenset[str]:
-    evaluator = problem.evaluator
-    return evaluator.choosing_metrics(problem.space.names)
+    return problem.evaluator.choosing_metrics(problem.space.names)

@@ -55,8 +55,7 @@ def nearest_miss(
 
 def _best_of_pools(problem: Problem, pools: Sequence[PoolFront], metric: str) -> str:
     """Metrics of pools that decide on a metric of systems, each at its best."""
-    evaluator = problem.evaluator
-    decisive = evaluator.pool_metrics(problem.sources_of([metric]))
+    decisive = problem.evaluator.pool_metrics(problem.sources_of([metric]))
     pool_lines = []
     for pool in pools:
         natural = pool.natural(pool.values.min(axis=0)[None])

@@ -116,7 +116,10 @@ class _Collection(_RegionWalk):
             _RegionWalk(([(replace(problem, constraints=()), x) for problem, x in best], reaches))
             for best, reaches in regions[1:]
         ]
-        self._row, self._traits, self._most, self._budget = row, traits, most, budget
+        self._row = row
+        self._traits = traits
+        self._most = most
+        self._budget = budget
         self.alive = np.ones(len(traits), bool)
         self.rows = np.empty((0, len(row)), np.int64)
         self.n_bounded = 0
@@ -191,7 +194,8 @@ class _SystemCollection(SystemSearch):
     def __init__(self, region: Region, pools: Sequence[PoolFront], most: int, budget: int) -> None:
         ((problem, _),), self._reaches = region
         super().__init__(problem, pools, settings_of(problem))
-        self._most, self._budget = most, budget
+        self._most = most
+        self._budget = budget
         self.numbers = np.empty(0, np.int64)
 
     def _is_candidate(self, objectives: FloatArray) -> BoolArray:
@@ -228,11 +232,13 @@ def systems_within(
     within = Within(np.empty((0, len(row)), np.int64), np.zeros(len(traits), bool), 0)
     with suppress(_TooManyError):
         for name in problem.evaluator.pool_evaluators():
-            machines, barriers = pool_problem(problem, name), np.empty((0, 0))
+            machines = pool_problem(problem, name)
+            barriers = np.empty((0, 0))
             with suppress(InfeasibleError):
                 barriers = find(pool_problem(worst, name)).objectives
             reaches = partial(_is_undominated, barriers + slack * np.abs(barriers))
-            every, first = [Trait("", np.empty(0, np.int64))], row[: len(machines.space.names)]
+            every = [Trait("", np.empty(0, np.int64))]
+            first = row[: len(machines.space.names)]
             best = [(machines, machines.deciding_metrics)]
             walk = _Collection([(best, reaches)], first, every, most, budget)
             walk.search(0, walk.decomposition.n_roots)

@@ -21,7 +21,8 @@ from codesign.base import plugins
 from codesign.base.errors import CodesignError, InputError, JobError
 from codesign.base.processes import WorkerProcess
 
-LOCAL, THREADS = "local", "threads"
+LOCAL = "local"
+THREADS = "threads"
 _MOST_LOSSES = 2
 """Losses of one task in a row after which the executor is given up."""
 R = TypeVar("R")

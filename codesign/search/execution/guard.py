@@ -140,7 +140,8 @@ class Guard:
     ) -> None:
         self._problem, self._limits = problem, limits or GuardLimits()
         self._guarded = GuardedProblem(build, canonical(problem.provenance()))
-        self._log, self._scratch = log, scratch
+        self._log = log
+        self._scratch = scratch
         self._process: _GuardedProcess | None = None
         self._closed = threading.Event()
 
@@ -220,7 +221,8 @@ class Guard:
         """Whether an answer comes in time; without a limit, name what is waited for."""
         if self._limits.timeout_s is not None:
             return process.has_news(self._limits.timeout_s)
-        notice_s, pause_s = NOTICE_S, NOTICE_S
+        notice_s = NOTICE_S
+        pause_s = NOTICE_S
         while not process.has_news(pause_s):
             _logger.warning("%s", waiting_words(self._problem, rows, notice_s))
             notice_s, pause_s = 2.0 * notice_s, notice_s
@@ -243,7 +245,8 @@ class Guard:
         )
 
     def _end_process(self, grace_s: float) -> None:
-        process, self._process = self._process, None
+        process = self._process
+        self._process = None
         if process is not None:
             process.stop(grace_s)
 

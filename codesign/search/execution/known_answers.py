@@ -58,7 +58,8 @@ class AnswerFile:
     """
 
     def __init__(self, path: Path, problem: Problem, retries_failed: bool = False) -> None:
-        self._path, self._problem = path, problem
+        self._path = path
+        self._problem = problem
         self._belongs_to = canonical(problem.provenance())
         self._is_begun = False
         self.answers: dict[str, Answer | Failure] = {}

@@ -48,7 +48,8 @@ class ResendingInterchange(Interchange):
         """A message of a manager, whose connection is noted."""
         frames = self._receive(copy=False)
         self._follow_connections()
-        manager, connection = frames[0].bytes, frames[-1].get(zmq.SRCFD)
+        manager = frames[0].bytes
+        connection = frames[-1].get(zmq.SRCFD)
         if connection not in self._broken:  # else it was sent before
             self._manager_of[connection] = manager
             self._heard.add(manager)

@@ -29,7 +29,8 @@ class ResultCache:
     """Answers for a problem's designs, from the cache where it has them."""
 
     def __init__(self, problem: Problem, store: ResultStore) -> None:
-        self._problem, self._store = problem, store
+        self._problem = problem
+        self._store = store
         self.source = source_of(problem)
 
     def evaluate(self, rows: IntArray, inner: Evaluate) -> Observations:

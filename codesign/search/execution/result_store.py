@@ -162,7 +162,8 @@ class ResultStore:
                 (source.digest, source.evaluator, source.description),
             )
             for design, answer in answers.items():
-                key, text = source.key(design), canonical(plain_answer(answer))
+                key = source.key(design)
+                text = canonical(plain_answer(answer))
                 row = (key, source.digest, design, text)
                 connection.execute(
                     "REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)",
@@ -298,7 +299,9 @@ def _surplus(
     ).fetchall()
     if older_than_days is None and max_bytes is None:
         return {row[0] for row in rows}
-    doomed, total, now = set(), 0, time.time()
+    doomed = set()
+    total = 0
+    now = time.time()
     for key, stored_s, size in rows:
         total += size
         is_old = older_than_days is not None and now - stored_s > older_than_days * _DAY_S

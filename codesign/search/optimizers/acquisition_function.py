@@ -172,7 +172,8 @@ class AcquisitionFunction:
         What they are expected to dominate is no improvement any more. As long as nothing feasible
         is known or likely, what they are expected to violate is what is to be improved.
         """
-        constraints, surely = (*self.limits, *self.failing), np.ones(len(points.features))
+        constraints = (*self.limits, *self.failing)
+        surely = np.ones(len(points.features))
         likely = _times_within(surely, constraints, points, _LIKELY) > _LIKELY
         if not self.has_feasible and not likely.any():
             means, _ = _columns(limit.violation(points) for limit in self.limits)
@@ -227,7 +228,8 @@ def boxes(front: FloatArray, reference: FloatArray) -> ArrayPair:
     inside = front[(front < reference).all(axis=1)]
     if m > 2 and len(inside) > _MOST_FRONT:
         inside = inside[greedy_subset(inside, reference, _MOST_FRONT)]
-    lower, upper = np.full((1, m), -np.inf), reference[None, :]
+    lower = np.full((1, m), -np.inf)
+    upper = reference[None, :]
     if m == 1:
         best = inside.min(axis=0, initial=float(reference[0]))
         return np.vstack([lower, best]), np.vstack([upper, upper])

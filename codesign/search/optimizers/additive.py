@@ -159,7 +159,8 @@ class AdditiveFitting:
         import torch
 
         n_features = sum(len(group.columns) for group in self._groups)
-        by_scale, by_bent = [], torch.zeros(len(weights), n_features, dtype=torch.float64)
+        by_scale = []
+        by_bent = torch.zeros(len(weights), n_features, dtype=torch.float64)
         for group, (scaled, distances), scale in zip(
             self._groups, tables, scales.tolist(), strict=True
         ):

@@ -255,7 +255,9 @@ class SearchSpace:
         Fewer than ``n`` only if there are no more; or if the space is too large to be listed
         and a million draws found too few.
         """
-        designs, drawn, size = self.no_rows, 0, max(_DRAWS, 2 * n)
+        designs = self.no_rows
+        drawn = 0
+        size = max(_DRAWS, 2 * n)
         while len(designs) < n and drawn < _MOST_DRAWS:
             fresh = self.unseen(self.space.sample(rng, size), seen)
             designs = self.distinct(np.concatenate([designs, fresh]), seen)
@@ -303,9 +305,13 @@ class BaseOptimizer:
         options: Record,
         reference_point: FloatArray | None = None,
     ) -> None:
-        self._space, self._n_objectives, self._seed = space, n_objectives, seed
-        self._options, self._reference = options, reference_point
-        self._seen, self._n_told = KeySet(), 0
+        self._space = space
+        self._n_objectives = n_objectives
+        self._seed = seed
+        self._options = options
+        self._reference = reference_point
+        self._seen = KeySet()
+        self._n_told = 0
         self._set_up()
 
     def _set_up(self) -> None:
@@ -345,7 +351,8 @@ class SobolSequence:
     """
 
     def __init__(self, search: SearchSpace, seed: int) -> None:
-        self._search, self._seed = search, seed
+        self._search = search
+        self._seed = seed
         self._met = KeySet()
         self._rows = search.no_rows
         self._drawn = self._fruitless = 0
@@ -375,6 +382,7 @@ def initial_designs(search: SearchSpace, n: int, seed: int) -> IntArray:
     """
     rows = SobolSequence(search, seed).first_unseen(n, KeySet())
     if len(rows) < n:
-        rng, seen = np.random.default_rng([seed, 0]), KeySet(search.space.keys(rows))
+        rng = np.random.default_rng([seed, 0])
+        seen = KeySet(search.space.keys(rows))
         return np.concatenate([rows, search.sample_unseen(rng, n - len(rows), seen)])
     return rows

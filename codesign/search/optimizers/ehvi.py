@@ -129,7 +129,8 @@ class GpEhvi(LearningOptimizer):
         First the designs that have a result already. Then those value most, a few at a time, until
         the best of all has been screened or the time for it is spent.
         """
-        terms, history = self._space.screening, self._memory.history()
+        terms = self._space.screening
+        history = self._memory.history()
         if terms is None or not self._can_model(history) or not self._screening_helps():
             return self._space.no_rows
         evaluated = history.rows[~history.failed]
@@ -232,7 +233,8 @@ class GpEhvi(LearningOptimizer):
         if self._reference is not None:
             return np.asarray(self._reference, np.float64)
         of = history.feasible if history.feasible.any() else ~history.failed
-        worst, best = history.objectives[of].max(axis=0), history.objectives[of].min(axis=0)
+        worst = history.objectives[of].max(axis=0)
+        best = history.objectives[of].min(axis=0)
         span = np.where(worst > best, worst - best, np.maximum(np.abs(worst), 1.0))
         return np.asarray(worst + _MARGIN * span)
 
@@ -251,7 +253,8 @@ class GpEhvi(LearningOptimizer):
         Those to be screened only are not climbed to, and do not count as evaluated.
         """
         history = self._memory.history()
-        share, n_climbs = _share(history), 0
+        share = _share(history)
+        n_climbs = 0
         if not is_screening and self._options.local_search:
             # Fewer with many results, but one.
             n_climbs = max(1, round(share * self._options.local_search))
@@ -306,11 +309,14 @@ class GpEhvi(LearningOptimizer):
         """(1, d) the best candidate, or what local search finds from the best few; its value."""
         values = self._values(candidates, acquisition, inflation)
         order = np.argsort(-values, kind="stable")
-        rows, values = candidates[order], values[order]
-        best, best_value = rows[:1], float(values[0])
+        rows = candidates[order]
+        values = values[order]
+        best = rows[:1]
+        best_value = float(values[0])
         visited = KeySet()
         for i in range(min(n_climbs, len(rows))):
-            row, value = rows[i], values[i]
+            row = rows[i]
+            value = values[i]
             for _ in range(_LOCAL_STEPS):
                 space = self._space.space
                 key = space.keys(row[None, :])
@@ -325,9 +331,11 @@ class GpEhvi(LearningOptimizer):
                 highest = int(np.argmax(nearby))
                 if not nearby[highest] > value:
                     break
-                row, value = near[highest], float(nearby[highest])
+                row = near[highest]
+                value = float(nearby[highest])
             if value > best_value:
-                best, best_value = row[None, :], value
+                best = row[None, :]
+                best_value = value
         return best, best_value
 
 

@@ -71,12 +71,15 @@ class Scale:
             sign = 1
         elif logarithmic and (values < 0).all():
             sign = -1
-        raw, knee, width = Scale(sign, 0.0, 1.0).modeled(values), np.inf, 1.0
+        raw = Scale(sign, 0.0, 1.0).modeled(values)
+        knee = np.inf
+        width = 1.0
         if np.isfinite(bound) and (sign == 0 or sign * bound > 0):
             knee = float(Scale(sign, 0.0, 1.0).modeled(np.array(bound)))
             width = knee - float(raw.min())
         if not (np.isfinite(knee) and width > 0):
-            knee, width = np.inf, 1.0
+            knee = np.inf
+            width = 1.0
         raw = Scale(sign, 0.0, 1.0, knee, width).modeled(values)
         deviation = float(raw.std())
         # Of equal values the deviation may be a rounding error.

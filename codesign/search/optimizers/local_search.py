@@ -50,12 +50,14 @@ class ParetoLocalSearch(LearningOptimizer):
 
     def ask(self, n: int, pending: IntArray | None = None) -> IntArray:
         """(k, d) as the protocol promises."""
-        rng, excluded = self._rng(pending), self._excluded(pending)
+        rng = self._rng(pending)
+        excluded = self._excluded(pending)
         history = self._memory.history()
         rows = self._space.no_rows
         for starts in _fronts(history):
             for start in rng.permutation(history.rows[starts]):
-                key, near = self._space.space.keys(start[None, :]), self._space.no_rows
+                key = self._space.space.keys(start[None, :])
+                near = self._space.no_rows
                 if not self._exhausted.contains(key)[0]:
                     near = self._space.unseen(self._space.space.neighbors(start), self._seen)
                     if not len(near):

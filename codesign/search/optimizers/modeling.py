@@ -104,7 +104,8 @@ class Modeling:
         """
         history = data.history
         observed = data.successful(_MOST_CONDITIONED, rng)
-        objectives, violations = observed.history.objectives, observed.history.violations
+        objectives = observed.history.objectives
+        violations = observed.history.violations
         models = self._models("objective", objectives, observed, data)
         has_feasible = bool(history.feasible.any())
         # A limit that has always meant the same as the reference value of an objective is left out.
@@ -180,7 +181,8 @@ class Modeling:
             )
         targets = self._targets(name, observed)
         target = targets[min(learned.choice, len(targets) - 1)]
-        features, n_training = observed.points.features, learned.n_training
+        features = observed.points.features
+        n_training = learned.n_training
         return OutcomeModel(target, learned.modes.posterior(features, target.values, n_training))
 
     def _remembered(self, step: str, name: Name, n: int, learn: Callable[[], Learned]) -> Learned:
@@ -230,7 +232,8 @@ class Modeling:
         position = _position(name, history)
         predictions = observed.points.predictions(position)
         if subject == "objective":
-            values, unchanged = history.objectives[:, column], ViolationScale()
+            values = history.objectives[:, column]
+            unchanged = ViolationScale()
             if predictions is not None:
                 return [_error(values, predictions, position, unchanged, self.logarithmic)]
             bounds = [np.inf, *([] if self.bound is None else [float(self.bound[column])])]
@@ -249,7 +252,8 @@ class Modeling:
 def _position(name: Name, history: Observations) -> int:
     """Position of what a model is about: first the objectives, then the limits, then failing."""
     subject, column = name
-    m, c = int(history.objectives.shape[1]), int(history.violations.shape[1])
+    m = int(history.objectives.shape[1])
+    c = int(history.violations.shape[1])
     first = {"objective": 0, "limit": m, "failing": m + c}
     return first[subject] + column
 
@@ -272,7 +276,8 @@ def _error(
     logarithmic: bool,
 ) -> Target:
     """Errors of predictions as the target."""
-    values, guesses = limit.modeled(results), limit.modeled(predictions)
+    values = limit.modeled(results)
+    guesses = limit.modeled(predictions)
     scale = error_scale(values, guesses, logarithmic)
     error = scale.modeled(values) - expected(scale, guesses)
     return Target(scale, limit, error, predicted=position)

@@ -60,7 +60,8 @@ def strides(space: DesignSpace, row: IntArray) -> IntArray:
     """(k, d) canonical rows, admissible or not, with one number 2, 4, 8 ... levels away."""
     rows = [row]
     for column, parameter in enumerate(space.parameters):
-        code, n_levels = int(row[column]), len(parameter.values)
+        code = int(row[column])
+        n_levels = len(parameter.values)
         if parameter.kind == "categorical" or code < 0:
             continue
         sizes = 2 ** np.arange(1, max((n_levels - 1).bit_length(), 1))

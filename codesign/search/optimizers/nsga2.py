@@ -56,7 +56,8 @@ class Nsga2(BaseOptimizer):
             from pymoo.operators.survival.rank_and_crowding.metrics import get_crowding_function
             from pymoo.util.misc import crossover_mask
             from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
-        self._mutate, self._mix = mut_pm, crossover_mask
+        self._mutate = mut_pm
+        self._mix = crossover_mask
         self._sorting, self._crowding = NonDominatedSorting(), get_crowding_function("cd")
         parameters = self._space.space.parameters
         self._is_categorical = np.array(
@@ -128,7 +129,8 @@ class Nsga2(BaseOptimizer):
         mixed &= rng.random((n_pairs, 1)) < self._options.crossover
         children = np.concatenate(self._mix(points, mixed))
         n, d = children.shape
-        chance, index = np.full(n, self._probability), np.full(n, self._options.mutation_index)
+        chance = np.full(n, self._probability)
+        index = np.full(n, self._options.mutation_index)
         moved = self._mutate(
             children, np.zeros(d), np.ones(d), index, chance, False, random_state=rng
         )
@@ -154,7 +156,8 @@ class Nsga2(BaseOptimizer):
             if len(batch.rows) == lacking:
                 self._seen.add(self._space.space.keys(self._told_in_generation()))
                 self._population = self._survivors()
-                self._generation, self._offspring = [], None
+                self._generation = []
+                self._offspring = None
 
     def _survivors(self) -> Observations:
         """The best of the population and of what was told since, best first."""

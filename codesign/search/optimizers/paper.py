@@ -101,5 +101,6 @@ class GpEhviPaper(LearningOptimizer):
             )
         with torch.no_grad():
             posterior = model.posterior(queries)
-            mean, variance = posterior.mean[:, 0].numpy(), posterior.variance[:, 0].numpy()
+            mean = posterior.mean[:, 0].numpy()
+            variance = posterior.variance[:, 0].numpy()
         return mean, np.sqrt(variance)

@@ -78,7 +78,8 @@ class Peer(BaseOptimizer):
             InputError: The interpreter cannot be started.
             JobError: The method cannot be used.
         """
-        rng, levels = np.random.default_rng(0), [5, 4, 3]
+        rng = np.random.default_rng(0)
+        levels = [5, 4, 3]
         results = [
             {
                 "design": rng.integers(levels).tolist(),
@@ -108,7 +109,8 @@ class Peer(BaseOptimizer):
         self._first = -self._space.space.structure.has_absence.astype(np.int64)
         self._records: JsonRows = []
         self._by_key: dict[int, JsonObject] = {}
-        reference, method = self._reference, self._options.method
+        reference = self._reference
+        method = self._options.method
         self._process = PeerProcess(
             {
                 "method": method,

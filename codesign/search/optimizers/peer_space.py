@@ -160,7 +160,8 @@ def _inequality(
     structure: Structure, first: IntArray, constraint: SpaceConstraint
 ) -> tuple[FloatList, float] | None:
     """Coefficients and bound of a constraint that is linear in ordered levels."""
-    node, columns = constraint.expression.node, sorted(structure.roots(constraint.expression.names))
+    node = constraint.expression.node
+    columns = sorted(structure.roots(constraint.expression.names))
     if not isinstance(node, Compare) or node.operator not in ("<=", ">=") or (first < 0).any():
         return None
     # A sum has a term of each parameter, which must exist.

@@ -47,8 +47,11 @@ class Screened:
         predict: Callable[[IntArray], FloatArray | None],
         n_limits: Callable[[], int],
     ) -> None:
-        self._space, self._m = space, n_objectives
-        self._modeling, self._predict, self._n_limits = modeling, predict, n_limits
+        self._space = space
+        self._m = n_objectives
+        self._modeling = modeling
+        self._predict = predict
+        self._n_limits = n_limits
         self._memory = Memory(space, n_objectives)
         self._places: dict[int, int] = {}
         self._models: list[OutcomeModel] = []
@@ -81,7 +84,8 @@ class Screened:
         What counts is the typical error: the median deviation from the median, so that neither a
         constant factor nor a few designs decide.
         """
-        predicted, nothing = self._predict(rows), np.full(len(rows), np.nan)
+        predicted = self._predict(rows)
+        nothing = np.full(len(rows), np.nan)
         points = self.points(rows, self._space.features(rows))
         assert points.predicted is not None  # it learned from results
         gain = 0.0

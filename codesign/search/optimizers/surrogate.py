@@ -240,9 +240,11 @@ class GaussianProcess:
         rest = self.hyperparameters.covariance(points, points) - rows @ rows.T
         # As much noise as observations have; of designs that are alike, rounding may leave less.
         rest.diagonal().clamp_min_(0.0).add_(self.hyperparameters.noise)
-        n, k = len(self.features), len(points)
+        n = len(self.features)
+        k = len(points)
         factor = torch.zeros(n + k, n + k, dtype=torch.float64)
-        factor[:n, :n], factor[n:, :n] = self.factor, rows
+        factor[:n, :n] = self.factor
+        factor[n:, :n] = rows
         factor[n:, n:] = torch.linalg.cholesky(rest)
         return replace(
             self,
@@ -395,7 +397,8 @@ class Fitting:
         from scipy.optimize import minimize
 
         observed = torch.as_tensor(np.ascontiguousarray(values), dtype=torch.float64)
-        n_scales, most = self._n_groups, math.log(MOST_WARPED)
+        n_scales = self._n_groups
+        most = math.log(MOST_WARPED)
         optimum = minimize(
             lambda logs: self.loss(logs, observed)[:2],
             start,

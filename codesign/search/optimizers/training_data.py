@@ -79,7 +79,8 @@ def searched_at(n: int, position: int = 0) -> int:
     >>> [searched_at(n) for n in (3, 20, 23, 99, 110)]
     [3, 20, 20, 90, 90]
     """
-    delayed, searched = max(n - position, 0), 2 * _SEARCHED_EVERY
+    delayed = max(n - position, 0)
+    searched = 2 * _SEARCHED_EVERY
     if delayed < searched:
         return n
     while (later := searched + max(_SEARCHED_EVERY, searched // 4)) <= delayed:

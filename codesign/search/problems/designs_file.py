@@ -41,7 +41,8 @@ def read_rows(source: str) -> Rows:
         InputError: The file cannot be read, or a line of it; it has no rows.
     """
     if source == "-":
-        text, place = sys.stdin.read(), "standard input"
+        text = sys.stdin.read()
+        place = "standard input"
     else:
         text, place = read_text(Path(source))
     rows = _json_lines(text, place) if text.lstrip().startswith("{") else _csv(text, place)
@@ -51,7 +52,8 @@ def read_rows(source: str) -> Rows:
 
 
 def _json_lines(text: str, place: str) -> Rows:
-    records, places = [], []
+    records = []
+    places = []
     for number, line in enumerate(text.splitlines(), start=1):
         if not line.strip():
             continue
@@ -68,7 +70,8 @@ def _json_lines(text: str, place: str) -> Rows:
 
 
 def _csv(text: str, place: str) -> Rows:
-    records, places = [], []
+    records = []
+    places = []
     reader = csv.reader(text.splitlines(), strict=True)
     try:
         head = [name.strip() for name in next(reader, [])]

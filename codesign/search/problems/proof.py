@@ -37,7 +37,9 @@ _MOST_COUNTED = 5_000_000
 """Designs that are all evaluated to count the feasible ones."""
 _MOST_ENUMERATED = 10**8
 """Designs of a test function, which has no bounds."""
-_SAMPLE, _SAMPLE_OF_LIMITS, _SEED = 20_000, 2_000, 0
+_SAMPLE = 20_000
+_SAMPLE_OF_LIMITS = 2_000
+_SEED = 0
 _CHUNK = 1 << 16
 
 
@@ -103,7 +105,8 @@ def prove(problem: Problem, folder: Path, rebuild: Callable[[], Problem]) -> Pro
 def _enumerated(
     problem: Problem, folder: Path, rebuild: Callable[[], Problem] | None = None
 ) -> ProvenFront:
-    front, size = exact_front(problem, folder, rebuild=rebuild), problem.space.size
+    front = exact_front(problem, folder, rebuild=rebuild)
+    size = problem.space.size
     n_feasible = None
     if isinstance(problem.evaluator, BenchmarkFunctions) and size <= _MOST_COUNTED:
         chunks = (np.arange(start, min(start + _CHUNK, size)) for start in range(0, size, _CHUNK))
@@ -125,7 +128,8 @@ def _enumerated(
 
 def _closed_form(problem: Problem, evaluator: BenchmarkFunctions) -> ProvenFront:
     """ZDT's front: each level of the position with every distance at its optimum, 0."""
-    name, space = evaluator.options.function, problem.space
+    name = evaluator.options.function
+    space = problem.space
     first, *distances = space.parameters
     if name not in CLOSED_FORM or name == "dtlz2" or any(0 not in x.values for x in distances):
         raise JobError(f"no front in closed form of {name} on space {space.name!r}")

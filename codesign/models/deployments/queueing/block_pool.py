@@ -54,7 +54,8 @@ class BlockPool:
         run = self._kept.pop(owner, None)
         if run is None:
             return 0
-        n_blocks, run.n_blocks = run.n_blocks, 0
+        n_blocks = run.n_blocks
+        run.n_blocks = 0
         self.n_free -= n_blocks
         return n_blocks
 

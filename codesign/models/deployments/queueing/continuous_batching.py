@@ -208,7 +208,8 @@ class ContinuousBatching:
         held = blocks_of(request.cached) + request.spare_blocks
         missing = self._padding * n_done - held
         if missing > prefixes.n_free:
-            n_done, missing = n_done - 1, 0
+            n_done = n_done - 1
+            missing = 0
         if missing > 0:
             prefixes.take(missing)
             request.spare_blocks += missing
@@ -335,7 +336,8 @@ class ContinuousBatching:
         if self.prefixes:
             self._release(request)
         else:
-            n_blocks, n_full = blocks_of(request.cached), request.cached // BLOCK_TOKENS
+            n_blocks = blocks_of(request.cached)
+            n_full = request.cached // BLOCK_TOKENS
             self._pool.give_back(n_blocks - n_full)
             self._pool.give_back(n_full, request.index if self.limits.keeps_preempted else None)
         request.cached = 0

@@ -113,8 +113,10 @@ def session_arrivals(
     block = engine_limits.BLOCK_TOKENS
     while block * _SESSION_BLOCKS < session.longest_tokens:
         block *= 2
-    n_shared, n_blocks = session.shared_tokens // block, (prompts + generated) // block
-    most, shared_ids = int(n_blocks[-1]), session.n_prefixes * n_shared
+    n_shared = session.shared_tokens // block
+    n_blocks = (prompts + generated) // block
+    most = int(n_blocks[-1])
+    shared_ids = session.n_prefixes * n_shared
     hashes = []
     for number, prefix in enumerate(prefixes.tolist()):
         first = shared_ids + number * most

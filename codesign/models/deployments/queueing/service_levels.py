@@ -55,7 +55,8 @@ class LatencyLimits:
         limits."""
         if self._meets(served).any():
             return None
-        first, output = served.time_to_first_token_s, served.time_per_output_token_s
+        first = served.time_to_first_token_s
+        output = served.time_per_output_token_s
         misses = np.maximum(
             first / self.time_to_first_token_s,
             np.nan_to_num(output) / self.time_per_output_token_s,

@@ -103,7 +103,10 @@ class _Simulation:
         self._reused = np.zeros((n_places, len(times)), np.int64)
         self._session_servers: dict[IntegerPair, _Server] = {}
         nan = [float("nan")] * len(times)
-        self._seen, self._started, self._first, self._last = nan[:], nan[:], nan[:], nan[:]
+        self._seen = nan[:]
+        self._started = nan[:]
+        self._first = nan[:]
+        self._last = nan[:]
 
     def _pool(self, number: int, pool: MachinePool) -> list[_Server]:
         """The machines of a pool; only those that prefill share blocks."""
@@ -131,7 +134,8 @@ class _Simulation:
             time, kind, _, subject = heapq.heappop(self._events)
             if isinstance(subject, int):
                 pool = 0 if self._first[subject] != self._first[subject] else 1
-                prompt, total = self._prompts[subject], self._totals[subject]
+                prompt = self._prompts[subject]
+                total = self._totals[subject]
                 is_last = pool == len(self._servers) - 1
                 request = QueuedRequest(
                     subject,
@@ -160,7 +164,8 @@ class _Simulation:
         heapq.heappush(self._events, (time, kind, self._order, subject))
 
     def _route(self, pool: int, index: int) -> _Server:
-        servers, routing = self._servers[pool], self._fleet.routing
+        servers = self._servers[pool]
+        routing = self._fleet.routing
         if routing == "round-robin":
             self._turns[pool] += 1
             return servers[(self._turns[pool] - 1) % len(servers)]
@@ -234,7 +239,8 @@ class _Simulation:
                     self._push(self._times[following], _ARRIVAL, following)
             else:
                 index = request.index
-                link, prompt = self._fleet.link, self._prompts[index]
+                link = self._fleet.link
+                prompt = self._prompts[index]
                 sent = link.sent_s(prompt, self._started[index], time, server.link_free_s)
                 server.link_free_s = sent
                 self._push(sent + link.latency_s, _ARRIVAL, index)

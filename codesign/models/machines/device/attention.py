@@ -210,7 +210,8 @@ def attention_case(shape: Attention) -> KernelCase:
 
     Windows that cut keys off, and head sizes, count more than their octaves [ours].
     """
-    context, is_decode = _context(shape), shape.new_tokens == 1.0
+    context = _context(shape)
+    is_decode = shape.new_tokens == 1.0
     cuts = (shape.window > 0) & (shape.window < context)
     return KernelCase(
         (is_decode, shape.is_causal, shape.kv_bits, shape.math_bits, shape.is_synchronous),
@@ -232,7 +233,8 @@ def _context(shape: Attention) -> Floats:
 
 def _keys(shape: Attention, block_tokens: Floats) -> _Keys:
     """Keys of queries whose blocks span so many tokens of a sequence."""
-    new, past = shape.new_tokens, shape.past_tokens
+    new = shape.new_tokens
+    past = shape.past_tokens
     context = _context(shape)
     window = np.where(shape.window > 0, np.minimum(shape.window, context), context)
     growing = np.clip(window - past, 0.0, new)  # tokens that see all before them

@@ -36,7 +36,10 @@ Kernels = list[dict[str, Any]]
 """Kernels that a call runs, as the file has them."""
 Operation = tuple[Call, Kernels]
 
-REPLAYS, CALLS, REST_S, HOT_US = 7, 20, 0.2, 8e5
+REPLAYS = 7
+CALLS = 20
+REST_S = 0.2
+HOT_US = 8e5
 BURST_US = 4e3  # so long does a replay last: then power limits slow large products
 CYCLED_BYTES = 256e6
 HEAD = 128
@@ -94,7 +97,8 @@ def elapsed_us(call: Call, calls: int, device: str) -> float:
 def median_us(call: Call, device: str, is_hot: bool) -> float:
     """Median time of a call on a rested card, or after 0.8 s in a loop."""
     elapsed_us(call, 3, device)
-    warm_us, calls = elapsed_us(call, 2, device), 1
+    warm_us = elapsed_us(call, 2, device)
+    calls = 1
     if device == "cuda":
         calls = min(int(BURST_US / warm_us) + 1, CALLS)
         graph = torch.cuda.CUDAGraph()
@@ -121,11 +125,13 @@ def copies(tensor: Tensor) -> Iterator[Tensor]:
 
 def product(m: int, n: int, k: int, style: str = "bf16") -> Operation:
     """A product; in fp8, with one scale a tensor, its input comes quantized."""
-    x, weight = random(m, k), random(n, k)
+    x = random(m, k)
+    weight = random(n, k)
     multiply: Callable[..., Tensor] = torch.mm
     if style == "fp8":
         scale = torch.ones(())
-        x, weight = x.to(torch.float8_e4m3fn), weight.to(torch.float8_e4m3fn)
+        x = x.to(torch.float8_e4m3fn)
+        weight = weight.to(torch.float8_e4m3fn)
         multiply = functools.partial(
             torch._scaled_mm, scale_a=scale, scale_b=scale, out_dtype=torch.bfloat16
         )
@@ -137,8 +143,10 @@ def product(m: int, n: int, k: int, style: str = "bf16") -> Operation:
 
 def attention(sequences: int, new: int, past: int, heads: int, kv_heads: int) -> Operation:
     """Attention; the queries of a KV head are rows of one product where each sequence has one."""
-    tokens, mask = past + new, None
-    query, cache = random(sequences, heads, new, HEAD), random(2, sequences, kv_heads, tokens, HEAD)
+    tokens = past + new
+    mask = None
+    query = random(sequences, heads, new, HEAD)
+    cache = random(2, sequences, kv_heads, tokens, HEAD)
     if new == 1:
         query = query.view(sequences, kv_heads, -1, HEAD)
     else:
@@ -211,7 +219,8 @@ def layer(
     hidden: int, heads: int, kv_heads: int, inner: int, sequences: int, new: int, past: int
 ) -> Operation:
     """One layer of a dense model."""
-    tokens, width = sequences * new, heads * HEAD
+    tokens = sequences * new
+    width = heads * HEAD
     calls, kernels = zip(
         product(tokens, width + 2 * kv_heads * HEAD, hidden),
         rowwise("rope", tokens, width + kv_heads * HEAD),
@@ -295,7 +304,8 @@ def main() -> None:
     parser.add_argument("--device", choices=SHAPES, default="cuda")
     arguments = parser.parse_args()
     device = arguments.device
-    rank, ranks = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+    rank = int(os.environ.get("RANK", 0))
+    ranks = int(os.environ.get("WORLD_SIZE", 1))
     if device == "cuda":
         if not torch.cuda.is_available():
             sys.exit("error: PyTorch finds no GPU; --device cpu shows the form of the file")

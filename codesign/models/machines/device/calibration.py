@@ -65,11 +65,13 @@ def calibrate(card: MeasuredCard, device: Device, base: Fields, source: str) -> 
 
     numbers = {name: getattr(device, name) for name in _UNITS}
     numbers["sustained_fraction"] = device.sustained_share
-    nearest, spreads = nearest_device(card.card), _SPREADS
+    nearest = nearest_device(card.card)
+    spreads = _SPREADS
     changes: JsonObject = {} if nearest == device.key else {**card.device}
     changes["kernels_of"] = device.measured_name
     if nearest is None or load_device(nearest).measured_name != device.measured_name:
-        changes["kernels_of"], spreads = None, _SPREADS | _OTHER_CHIP
+        changes["kernels_of"] = None
+        spreads = _SPREADS | _OTHER_CHIP
     how = f"calibrated on {card.day} from {source}, {sum(is_fitted)} kernels; base: "
     numbered = [*card.device, *_UNITS, "peak", "time_factors"]
     sources = {key: how + device.sources.get(key, "none") for key in numbered}

@@ -40,7 +40,8 @@ BURST_S = 0.1
 
 It is what an H100 gains on its steady state in the first 0.4 s of a loop of 8192 x 8192 x 8192 in
 bf16 (``h100_measured.csv``), over its gain in the first 0.03 s."""
-_LEAST_CLOCK, _HALVINGS = 0.02, 40
+_LEAST_CLOCK = 0.02
+_HALVINGS = 40
 
 
 @frozen
@@ -154,5 +155,6 @@ def sustained_clock(
     for _ in range(_HALVINGS):
         middle = (low + high) / 2.0
         beyond = is_beyond(middle)
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+        low = np.where(beyond, low, middle)
+        high = np.where(beyond, middle, high)
     return np.asarray(low)

@@ -117,7 +117,8 @@ def collective_time_s(
     """
     if kind not in COLLECTIVE_KINDS:
         raise UnknownNameError("collective", kind, COLLECTIVE_KINDS)
-    n, nodes = np.maximum(n_devices, 1.0), np.maximum(n_nodes, 1.0)
+    n = np.maximum(n_devices, 1.0)
+    nodes = np.maximum(n_nodes, 1.0)
     name = "all_reduce" if kind == "custom_all_reduce" else kind
     latency = constants.start + _latency_s(name, n, nodes, links, constants)
     payload = _payload_s(name, np.asarray(message_bytes, np.float64), n, nodes, links, constants)

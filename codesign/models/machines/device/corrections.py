@@ -69,7 +69,8 @@ class KernelCase:
 
     def groups(self, devices: Column) -> tuple[NDArray[np.int64], StringList]:
         """(n,) number of each kernel's group, and the names of the groups."""
-        words, codes = [[str(value) for value in devices.values]], [devices.codes]
+        words = [[str(value) for value in devices.values]]
+        codes = [devices.codes]
         for column in self.formats:
             values, code = np.unique(column, return_inverse=True)
             words.append(
@@ -117,7 +118,8 @@ def similarity(points: FloatArray, others: FloatArray) -> FloatArray:
         1.0
     """
     scale = np.sqrt(3.0) / RANGE_OCTAVES
-    points, others = points * scale, others * scale
+    points = points * scale
+    others = others * scale
     # In place: campaigns spend a third of the corrections' time on this.
     distance = points @ (-2.0 * others.T)
     distance += np.einsum("ns,ns->n", points, points)[:, None]
@@ -160,7 +162,8 @@ def measured_groups(family: str) -> Mapping[str, MeasuredGroup]:
     with np.load(CORRECTIONS_FILE) as arrays:
         if f"{family} names" not in arrays:
             return {}
-        names, ends = arrays[f"{family} names"].tolist(), arrays[f"{family} ends"]
+        names = arrays[f"{family} names"].tolist()
+        ends = arrays[f"{family} ends"]
         points = np.split(arrays[f"{family} points"] / OCTAVE_STEPS, ends[:-1])
         weights = np.split(arrays[f"{family} weights"].astype(np.float64), ends[:-1])
     groups = zip(points, weights, strict=True)

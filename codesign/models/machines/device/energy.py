@@ -120,7 +120,8 @@ def burst_under(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
 
     The regulator allows bursts the same multiple of every limit.
     """
-    burst, sustained = rates.burst_fraction, rates.sustained_fraction
+    burst = rates.burst_fraction
+    sustained = rates.sustained_fraction
     static = constants.static + PRODUCT_TRAFFIC
     clocked = (constants.limit - static) * (burst / sustained) ** POWER_EXPONENT
     cap = rates.power_limit_watts / rates.power_watts
@@ -200,7 +201,8 @@ def sustained_time_s(
 
 def _joules_per_flop(rates: DeviceRates, constants: EnergyConstants) -> FloatArray:
     """Joules of a FLOP in 16 bits at a clock of 1, at which large products draw the limit."""
-    watts, sustained = rates.power_watts, rates.sustained_fraction
+    watts = rates.power_watts
+    sustained = rates.sustained_fraction
     room = (constants.limit - PRODUCT_TRAFFIC) * watts - constants.board(rates).base_watts(1.0)
     joules = room / (sustained * rates.peak_16bit_flop_per_s)
     return np.where(sustained >= CEILING, np.minimum(joules, UNBOUND_JOULES_PER_FLOP), joules)

@@ -137,7 +137,9 @@ def describe_expected_error(device: Device, engine: str = "graphs") -> StringLis
     if device.device_class == "scheduled":
         return [SCHEDULED_ERROR]
     errors = measured_errors()
-    key, chip, calibration = device.key, device.measured_name, device.calibration_error
+    key = device.key
+    chip = device.measured_name
+    calibration = device.calibration_error
     kernels = {
         name: by_device[key] for name, by_device in errors.kernels.items() if key in by_device
     }

@@ -236,6 +236,7 @@ def rank_load(tokens: Floats, experts: Floats, top_k: Floats, ep: Floats) -> Arr
 
 def experts_case(work: ExpertWork) -> KernelCase:
     """Features of this work on which corrections depend."""
-    active, pairs = work.active_experts, work.pairs
+    active = work.active_experts
+    pairs = work.pairs
     sizes = (pairs / active, active, work.all_pairs / pairs, work.experts, work.hidden)
     return KernelCase((work.core_limit,), tuple(map(np.log2, (*sizes, work.expert_hidden))))

@@ -117,7 +117,8 @@ def product_format(
         >>> product_format("mxfp4", "mxfp8").is_weight_converted
         True
     """
-    weights, inputs = operand_format(weight), operand_format(activation)
+    weights = operand_format(weight)
+    inputs = operand_format(activation)
     wider = max(weights.multiply_bits, inputs.multiply_bits)
     number_kind = inputs.kind if wider < 16 else "float"
     is_native = weights.multiply_bits == 16 or (weights.multiply_bits, weights.kind) == (

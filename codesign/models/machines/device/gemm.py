@@ -176,7 +176,8 @@ def gemm_time_s(products: Products, rates: DeviceRates, constants: GemmConstants
     memory_s = streams_s * (1 + constants.ramp / (streams_s + constants.ramp))
     larger = np.maximum(np.maximum(arithmetic_s, memory_s), 1e-30)
     norm = (arithmetic_s / larger) ** constants.overlap + (memory_s / larger) ** constants.overlap
-    is_integer, is_quantized = np.asarray(products.is_integer), products.is_input_quantized
+    is_integer = np.asarray(products.is_integer)
+    is_quantized = products.is_input_quantized
     starts = np.where(is_integer | products.is_weight_converted, constants.converted_starts, 0.0)
     starts = np.where(is_integer & is_quantized, constants.row_scale_starts, starts)
     quantize = np.where(
@@ -236,7 +237,8 @@ def _tiles_s(
     feed = constants.operand_rate * fed
     convert = np.where(products.is_weight_converted, 1 / constants.convert_rate, 0.0)
     wave_s = constants.wave * start
-    activation, weight = products.activation_bits / 8, products.weight_bits / 8
+    activation = products.activation_bits / 8
+    weight = products.weight_bits / 8
     can_split = products.weight_bits >= 16
     tilings = []
     for rows, columns in TILES:

@@ -21,7 +21,8 @@ from codesign.models.machines.device.attention import (
 from codesign.models.machines.device.elementwise import ElementwiseConstants, row_time_s
 from codesign.models.machines.device.rates import DeviceRates
 
-_KEY_BITS, _SCORE_BYTES = 8.0, 4
+_KEY_BITS = 8.0
+_SCORE_BYTES = 4
 
 
 @frozen

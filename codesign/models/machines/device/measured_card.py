@@ -78,7 +78,8 @@ class MeasuredCard(Record):
 
     def predicted_us(self, device: Device) -> FloatArray:
         """(q,) predicted times of what was timed."""
-        rates, times = device_rates(lambda number: number(device)), np.zeros(len(self.kernels))
+        rates = device_rates(lambda number: number(device))
+        times = np.zeros(len(self.kernels))
         for family in {kernel.family for kernel in self.kernels}:
             rows = {i: row for i, row in enumerate(self.kernels) if row.family == family}
             times[[*rows]] = _KERNEL_MODELS.get(family, _moving_s)([*rows.values()], device, rates)

@@ -39,7 +39,8 @@ def port_operands(table: OperatorTable, is_charged: bool) -> Arrays:
     results = rows * table.n
     # An indexer adds the scores of its heads up in the vector unit.
     scores_out = np.where(is_product & (table.score_written_elements_per_request > 0), results, 0.0)
-    first, second = rows * table.k - scores_in, table.k * table.n * repeats
+    first = rows * table.k - scores_in
+    second = table.k * table.n * repeats
     # A byte of state counts as an element: no format of a state is narrower.
     moved = table.input_elements_per_request + kept + table.state_read_bytes_per_request
     absent = np.where(is_product, np.maximum(first + second - moved, 0.0), 0.0)
@@ -71,8 +72,10 @@ def vector_operands(table: OperatorTable, is_fused: bool, is_by_operation: bool)
         nothing = np.zeros(len(table))
         return VectorOperands(nothing, nothing, table.vector_ops_per_request)
     works = table.vector_ops_per_request > 0
-    is_vector, is_biased = table.is_kind("vector"), table.is_kind("gemm") & works
-    read, written = table.input_elements_per_request, table.output_elements_per_request
+    is_vector = table.is_kind("vector")
+    is_biased = table.is_kind("gemm") & works
+    read = table.input_elements_per_request
+    written = table.output_elements_per_request
     scores = table.score_read_elements_per_request + table.score_written_elements_per_request
     # An indexer's scores of all heads come in, and their sum goes out.
     results = table.m_per_request * table.n * table.products_per_request

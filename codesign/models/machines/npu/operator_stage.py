@@ -127,7 +127,8 @@ def kv_held_shares(pinned_share: FloatArray, tails: Tails) -> Levels:
 
 def _sustained_bandwidth(design: StageDesign, modelling: Modelling) -> Tiers:
     """Sustained bandwidth of each tier for requests of one chunk, the operands of a cycle."""
-    bandwidth, latency = design.tier_bandwidth_bytes_per_s, design.tier_latency_s
+    bandwidth = design.tier_bandwidth_bytes_per_s
+    latency = design.tier_latency_s
     if not modelling.requests_in_flight > 0:
         return bandwidth
     chunk_bytes = design.depth * design.width * design.weight_bytes
@@ -138,7 +139,8 @@ _sustained_tiers = place_by_place(inflight_bandwidth_bytes_per_s)
 
 
 def _first_latency_s(design: StageDesign, modelling: Modelling) -> FloatArray:
-    latency, bandwidth = design.tier_latency_s, design.tier_bandwidth_bytes_per_s
+    latency = design.tier_latency_s
+    bandwidth = design.tier_bandwidth_bytes_per_s
     if modelling.is_staged:
         return latency[0]
     least = latency[0]
@@ -160,17 +162,21 @@ def operator_cost(
         weight_bytes: Of a weight in the layers at hand; placement, ports and chunks are those of
             all layers together.
     """
-    design, batch = placed.design, placed.batch_size
+    design = placed.design
+    batch = placed.batch_size
     per_activation = batch * design.activation_bytes
     near_reads, near_writes = array_streams(operator, shape, placed, weight_bytes)
-    inputs, outputs = operator.inputs * per_activation, operator.outputs * per_activation
-    held, pinned = placed.held_bytes, placed.pinned
+    inputs = operator.inputs * per_activation
+    outputs = operator.outputs * per_activation
+    held = placed.held_bytes
+    pinned = placed.pinned
     if modelling.is_array_blocked:
         re_read, re_read_inputs = array_blocked_passes(
             operator, shape.rows, design.width, design.dataflow
         )
         # What is not pinned is streamed; of the activations, an operator's inputs stay on chip.
-        cache, staying = 0.0 * held[2], inputs
+        cache = 0.0 * held[2]
+        staying = inputs
     else:
         re_read, re_read_inputs = blocked_passes(
             shape.rows,
@@ -180,7 +186,8 @@ def operator_cost(
             placed.buffer_bytes,
             design.dataflow,
         )
-        cache, staying = held[2], inputs + outputs
+        cache = held[2]
+        staying = inputs + outputs
     spilled = 1.0 - smaller(held[0] / larger(staying, 1.0), 1.0)
     kept_kv_read = operator.kv_read * design.kv_bytes + operator.state_read
     appended = operator.kv_written * design.kv_bytes + operator.state_written
@@ -232,10 +239,12 @@ def _stream_times(
     vector = _slowed_activations(
         moved.activation_reads, *written, _parts(placed.activation_tails, modelling)
     )
-    matrix_reads, vector_reads = moved.weight_reads + moved.kv_reads, moved.activation_reads
+    matrix_reads = moved.weight_reads + moved.kv_reads
+    vector_reads = moved.activation_reads
     # Streams without shares of their own are one stream.
     is_shared = design.is_shared
-    joined, apart = where(is_shared, 1.0, 0.0), where(is_shared, 0.0, 1.0)
+    joined = where(is_shared, 1.0, 0.0)
+    apart = where(is_shared, 0.0, 1.0)
     matrix = _joined(
         moved.weight_reads,
         operator.is_gathered,
@@ -250,7 +259,8 @@ def _stream_times(
         joined,
     )
     vector = products(vector, apart)
-    matrix_reads, vector_reads = matrix_reads + vector_reads * joined, vector_reads * apart
+    matrix_reads = matrix_reads + vector_reads * joined
+    vector_reads = vector_reads * apart
     return (
         stream_time_s(placed, matrix, matrix_reads, placed.matrix_byte_s, tile, modelling),
         stream_time_s(placed, vector, vector_reads, placed.vector_byte_s, tile, modelling),

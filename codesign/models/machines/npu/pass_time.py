@@ -188,7 +188,8 @@ def least_in_any_order_s(
         work: Of the batch size.
         byte_s: :func:`fastest_byte_s`.
     """
-    pinned, cycle_s = _most_pinned(design, sizes), inverse(design.clock_hz)
+    pinned = _most_pinned(design, sizes)
+    cycle_s = inverse(design.clock_hz)
     weights_s = work.weight_elements * design.weight_bytes * (1.0 - pinned[2]) * byte_s
     kv_s = work.kv_elements * design.kv_bytes * (1.0 - pinned[1]) * byte_s
     own_s = work.own_cycles * cycle_s

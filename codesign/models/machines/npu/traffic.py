@@ -82,7 +82,8 @@ def array_streams(
     operator: StageOperator, shape: Shape, placed: PlacedDesign, weight_bytes: FloatArray
 ) -> Two:
     """Bytes that the array reads from on-chip memory and writes to it, partial sums included."""
-    design, batch = placed.design, placed.batch_size
+    design = placed.design
+    batch = placed.batch_size
     score_bytes = SCORE_BYTES * design.scores_on_chip
     kept_port_kv = operator.port_kv * design.kv_bytes + operator.state_read
     kept_port_kv = kept_port_kv + operator.port_activations * design.activation_bytes
@@ -141,7 +142,8 @@ def blocked_passes(
         dataflow: (n, 1) positions in ``DATAFLOWS``.
     """
     room = buffer_bytes / ACCUMULATOR_BYTES
-    per_byte, per_row = inverse(buffer_bytes), inverse(square_root(room))
+    per_byte = inverse(buffer_bytes)
+    per_row = inverse(square_root(room))
     by_stationary = _one_at_least(stationary_bytes * per_byte)
     by_inputs = _one_at_least(input_bytes * per_byte)
     fits = smaller(by_stationary, by_inputs) <= 1.0
@@ -218,12 +220,16 @@ def port_bytes(
         placed: Gives the share of each kind in each deeper tier and below.
         is_staged: Whether bytes pass from tier to tier.
     """
-    of_activations, of_kv = placed.activation_tails, placed.kv_tails
+    of_activations = placed.activation_tails
+    of_kv = placed.kv_tails
     of_weights = placed.weight_tails
-    weights, kv, activations = moved.weight_reads, moved.kv_reads, moved.activation_reads
+    weights = moved.weight_reads
+    kv = moved.kv_reads
+    activations = moved.activation_reads
     deeper = _crossing(weights, of_weights, kv, of_kv, activations, of_activations)
     up = (weights + kv + activations, *deeper)
-    kv, activations = moved.kv_writes, moved.activation_writes
+    kv = moved.kv_writes
+    activations = moved.activation_writes
     down = (
         kv + activations,
         *_crossing(0.0 * kv, of_weights, kv, of_kv, activations, of_activations),

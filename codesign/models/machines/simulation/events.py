@@ -13,7 +13,8 @@ from heapq import heapify, heappop, heappush
 
 from codesign.base.columns import FloatList, IntegerList
 
-_END, _READY = 0, 1
+_END = 0
+_READY = 1
 
 
 class Schedule:
@@ -70,8 +71,10 @@ class Schedule:
             RuntimeError: Transactions wait for one another in a circle.
         """
         n = len(self.resources)
-        self.starts, self.ends = [-1.0] * n, [-1.0] * n
-        earliest, awaited = list(self._earliest), list(self._n_awaited)
+        self.starts = [-1.0] * n
+        self.ends = [-1.0] * n
+        earliest = list(self._earliest)
+        awaited = list(self._n_awaited)
         waiting: list[deque[int]] = [deque() for _ in range(self.n_resources)]
         is_busy = [False] * self.n_resources
         events = [(earliest[i], _READY, i) for i in range(n) if not awaited[i]]
@@ -82,7 +85,8 @@ class Schedule:
             self.starts[task] = now
             heappush(events, (now + self.durations[task], _END, task))
 
-        served, now = 0, 0.0
+        served = 0
+        now = 0.0
         while events:
             now, event, task = heappop(events)
             resource = self.resources[task]

@@ -157,7 +157,8 @@ class _TransactionBuilder:
             np.outer(own_bytes[2], steps.weight_reads) + np.outer(own_bytes[1], steps.kv_reads),
             np.outer(own_bytes[0], steps.activation_reads),
         ]
-        weights, kv = float(steps.weight_reads.sum()), float(steps.kv_reads.sum())
+        weights = float(steps.weight_reads.sum())
+        kv = float(steps.kv_reads.sum())
         mean = machine.slowdowns[:2].T @ np.array([weights, kv]) / max(weights + kv, 1e-300)
         self.read_slowdown = [np.maximum(mean, 1.0).tolist(), [1.0] * len(mean)]
         self.write_slowdown = machine.slowdowns[2].tolist()
@@ -184,7 +185,8 @@ class _TransactionBuilder:
             for chain in chains:
                 size = chain.sizes[step]
                 if size > 0:
-                    machine, stream = self.machine, chain.stream
+                    machine = self.machine
+                    stream = chain.stream
                     hops: IntegerList = []
                     chain.hops.append(hops)
                     stops = range(chain.tier - 1, 0, -1) if machine.is_staged else ()
@@ -200,7 +202,9 @@ class _TransactionBuilder:
                         if position:
                             hops.append(read)
                         landing = self._move(above, stream, size, True, [(read, 0.0)])
-                        after, earliest, level = [(landing, machine.latency_s[above])], 0.0, above
+                        after = [(landing, machine.latency_s[above])]
+                        earliest = 0.0
+                        level = above
                     hops.append(landing)
                     self.crossings.append(landing)
                     self.landings.append(landing)
@@ -243,7 +247,8 @@ class _TransactionBuilder:
 
     def _work(self, step: int, landed: IntegerList) -> int:
         """The array takes a step's operands, works, and puts the results on chip."""
-        works, ready = self.works, [(chunk, 0.0) for chunk in landed]
+        works = self.works
+        ready = [(chunk, 0.0) for chunk in landed]
         if step:
             ready += [(taker, 0.0) for taker in self.takers[-1]]
         if step > 1:
@@ -287,7 +292,8 @@ class _TransactionBuilder:
                     remaining.append(read)
                 slowdown = self.write_slowdown[below - 1] if below == chain.tier else 1.0
                 write = self._move(below, chain.stream, size, True, [(read, 0.0)], 0.0, slowdown)
-                after, level = [(write, 0.0)], below
+                after = [(write, 0.0)]
+                level = below
             hops.append(write)
             self.crossings.append(write)
         return remaining
@@ -336,7 +342,8 @@ class _TransactionBuilder:
             last = max(schedule.ends[landing] for landing in self.landings)
             time = max(time, last + self.machine.latency_s[0])
         levels, is_write, sizes = map(np.array, list(zip(*self.moves, strict=True))[:3])
-        resources, durations = np.array(schedule.resources), np.array(schedule.durations)
+        resources = np.array(schedule.resources)
+        durations = np.array(schedule.durations)
 
         def bytes_at(is_chosen: BoolArray) -> FloatArray:
             moved = np.bincount(levels[is_chosen], sizes[is_chosen], minlength=self.n_levels)

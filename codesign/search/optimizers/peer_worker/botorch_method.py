@@ -37,7 +37,8 @@ def botorch_qlognehvi(task: Task) -> Proposal:
     torch.set_num_threads(1)
     torch.manual_seed(task.seed)
     acquisition, settings = _acquisition(task)
-    blocks, d = _blocks(task), sum(map(len, _blocks(task)))
+    blocks = _blocks(task)
+    d = sum(map(len, _blocks(task)))
     # A level is its coordinate times the number of levels, less a half; BoTorch bounds from below.
     constraints = [
         (
@@ -71,9 +72,11 @@ def botorch_qlognehvi(task: Task) -> Proposal:
 
 def _blocks(task: Task) -> list[list[int]]:
     """Coordinates of each parameter."""
-    blocks, stop = [], 0
+    blocks = []
+    stop = 0
     for levels, is_ordered in zip(task.levels, task.is_ordered, strict=True):
-        start, stop = stop, stop + (1 if is_ordered else levels)
+        start = stop
+        stop = stop + (1 if is_ordered else levels)
         blocks.append(list(range(start, stop)))
     return blocks
 
@@ -84,7 +87,9 @@ def _acquisition(task: Task) -> tuple[Any, JsonObject]:
     from botorch.acquisition.multi_objective.objective import IdentityMCMultiOutputObjective
     from botorch.sampling.normal import SobolQMCNormalSampler
 
-    results, m, bound = task.known, task.n_objectives, task.reference_point
+    results = task.known
+    m = task.n_objectives
+    bound = task.reference_point
     x = _points(task, [result.design for result in results])
     # BoTorch maximizes; a violation above 0 breaks a limit.
     y = -torch.tensor([result.objectives for result in results])

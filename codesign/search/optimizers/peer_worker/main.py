@@ -27,7 +27,8 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     for line in sys.stdin:
-        request, answer = json.loads(line), dict[str, Any]()
+        request = json.loads(line)
+        answer = dict[str, Any]()
         try:
             name = str(request["method"])
             module = import_module(f"{__package__}.{_MODULES[name.split('-')[0]]}")

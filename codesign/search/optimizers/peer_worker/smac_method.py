@@ -81,7 +81,9 @@ def _space(task: Task) -> ConfigurationSpace:
     space = ConfigurationSpace(seed=task.seed)
     for i in task.varying:
         # A default must keep the rules, so it is the first design.
-        name, last, default = task.names[i], task.levels[i] - 1, task.known[0].design[i]
+        name = task.names[i]
+        last = task.levels[i] - 1
+        default = task.known[0].design[i]
         space.add(
             UniformIntegerHyperparameter(name, 0, last, default_value=default)
             if task.is_ordered[i]

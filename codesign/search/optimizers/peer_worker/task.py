@@ -100,7 +100,8 @@ class Task:
     @property
     def varying(self) -> list[int]:
         """Positions of the parameters with more than one level, each after its parent."""
-        pending, order = [i for i, levels in enumerate(self.levels) if levels > 1], list[int]()
+        pending = [i for i, levels in enumerate(self.levels) if levels > 1]
+        order = list[int]()
         while pending:
             for i in pending:
                 if (condition := self.conditions[i]) is None or condition[0] not in pending:

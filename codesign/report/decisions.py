@@ -114,9 +114,11 @@ def tables(decided: DecidedDesign, results: Results, seconds: float, reading: Fi
         for flip in list(decision.breaks or filter(None, [decision.flip]))[:_MOST_CHANGES]:
             words = " and ".join(change_words(x.number, x.value) for x in flip.changes)
             (rival,) = problem.space.decode(flip.row[None, :])
-            words += f": {objective_words(problem, flip.objectives)} against "
-            words += f"{objective_words(problem, flip.beaten)}, with "
-            words += moved_words(problem.space, design, rival)
+            words += (
+                f": {objective_words(problem, flip.objectives)} against "
+                f"{objective_words(problem, flip.beaten)}, with "
+                f"{moved_words(problem.space, design, rival)}"
+            )
             cells.append(flips.setdefault(words, chr(ord("a") + len(flips) % 26)))
         if decision.as_good:
             values = ", ".join(_value(decision.name, x) for x in decision.as_good[:_MOST_VALUES])

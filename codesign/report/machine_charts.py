@@ -269,7 +269,7 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
     )
     marks.append(Line([0.0, 5.0], [low, low], width=2.0))
     x = Axis((middle - half, middle + half), "\n".join(caption), is_hidden=True)
-    y = Axis((low - 0.4, max(ends) + 1.0), is_hidden=True)
+    y = Axis((low, max(ends) + 1.0), is_hidden=True)
     return Panel(x, y, marks, title, height=300.0, is_to_scale=True)
 
 

@@ -251,7 +251,7 @@ def _framed(panel: Panel, left_px: float, top: float, width: float) -> _Frame:
     """The plotting area of a panel, with room for the texts of its axes."""
     head = 4.0 + (16.0 if panel.title else 0.0)
     room = _widest_tick(panel.y, panel.height) + (24.0 if panel.y.title else 8.0)
-    if panel.x.is_hidden and panel.y.is_hidden:
+    if panel.x.is_hidden:
         room = 2.0
     inside = width - room - 12.0
     height = panel.height

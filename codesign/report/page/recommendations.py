@@ -10,8 +10,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from codesign.base.columns import IntArray, JsonObject, JsonRows, Strings
-from codesign.base.errors import ProblemList, mistakes_at
+from codesign.base.columns import IntArray, JsonObject, JsonRows, StringList, Strings
+from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.insight.explanation.neighborhood import (
     Reading,
@@ -123,7 +123,7 @@ def recommendation_document(
     places = np.array([pick.place for pick in picks])
     order = np.concatenate([places, np.setdiff1d(folded.kept, places)])
     rows = results.rows[folded.positions[order]]
-    omitted = ProblemList(judge.omitted)
+    omitted = list(judge.omitted)
     judged = _judged(problem, rows, len(picks), judge, metrics, omitted)
     for pick_document, sure in zip(documents, judged, strict=True):
         changes = _changes(results, pick_document["position"], metrics)
@@ -137,7 +137,7 @@ def _judged(
     n_picks: int,
     judge: Judge,
     metrics: Strings,
-    omitted: ProblemList,
+    omitted: StringList,
 ) -> JsonRows:
     """Confidence in each recommended design; ``rows`` has these first.
 
@@ -146,28 +146,30 @@ def _judged(
     """
     judged: JsonRows = [{"verdicts": []} for _ in range(n_picks)]
     for reading in judge.readings:
-        with omitted.caught(), mistakes_at(reading.title):
-            for document, verdict in zip(
-                judged, verdicts(problem, reading, rows, n_picks), strict=True
-            ):
-                if reading.name == BANDWIDTH:
-                    document["speeds"] = {
-                        name: [verdict.ratios[name] / (1 + RESIDUAL), 1 + RESIDUAL]
-                        for name in verdict.ratios
-                        if "token/s" in metric_of(name, problem.metrics).unit
-                    }
-                document["verdicts"].append(
-                    {
-                        "name": verdict.reading.name,
-                        "reading": verdict.reading.title,
-                        "assumes": ASSUMPTIONS.get(verdict.reading.title)
-                        or ASSUMPTIONS.get(verdict.reading.name, ""),
-                        "n": verdict.n_compared,
-                        "feasible": verdict.is_feasible,
-                        "best": verdict.is_non_dominated,
-                        "ratios": dict(verdict.ratios),
-                    }
-                )
+        try:
+            opinions = verdicts(problem, reading, rows, n_picks)
+        except InputError as error:
+            omitted.append(f"{reading.title}: {error.mistakes[0].message}")
+            continue
+        for document, verdict in zip(judged, opinions, strict=True):
+            if reading.name == BANDWIDTH:
+                document["speeds"] = {
+                    name: [verdict.ratios[name] / (1 + RESIDUAL), 1 + RESIDUAL]
+                    for name in verdict.ratios
+                    if "token/s" in metric_of(name, problem.metrics).unit
+                }
+            document["verdicts"].append(
+                {
+                    "name": verdict.reading.name,
+                    "reading": verdict.reading.title,
+                    "assumes": ASSUMPTIONS.get(verdict.reading.title)
+                    or ASSUMPTIONS.get(verdict.reading.name, ""),
+                    "n": verdict.n_compared,
+                    "feasible": verdict.is_feasible,
+                    "best": verdict.is_non_dominated,
+                    "ratios": dict(verdict.ratios),
+                }
+            )
     if not judge.samples or not problem.evaluator.technologies():
         return judged
     spread = front_spread(problem, rows, metrics, judge.samples)

@@ -146,7 +146,7 @@ def page_document(
         "subjects": SUBJECTS,
         "under": folded.under,
         "within": tolerance_words(folded.tolerance),
-        "missing": "The evaluator explains no designs, or inputs of the campaign changed since its run."
+        "missing": "The evaluator explains no designs, or the inputs of the campaign have changed."
         if not results.problem.evaluator.offers("explain")
         else f"The charts of this design are not on this page; “codesign report "
         f"{results.definition.name} --design NUMBER” adds them.",

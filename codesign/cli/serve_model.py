@@ -25,6 +25,7 @@ from codesign.cli.serving_flags import (
     DraftFlags,
     FormatFlags,
     GroupFlags,
+    LinkFlags,
     OptionalModel,
     Options,
     PowerLimit,
@@ -116,6 +117,7 @@ def serve_model(
     draft: DraftFlags,
     formats: FormatFlags,
     convention: Convention = None,
+    link: LinkFlags,
     power_limit: PowerLimit = None,
     option: Options = None,
     folder: Folder = None,
@@ -136,21 +138,21 @@ def serve_model(
             raise InputError("expected MODEL and --on, or --campaign and --design")
         stream, workload = _stream(model, request, requests, lengths | filled_keys(draft))
         more |= {"power_limit": f"{power_limit} W"} if power_limit else {}
-        more |= {"profile": convention} if convention else {}
+        more |= drop_none({"profile": convention}) | filled_keys(link)
         if len(on) > 1 or on == ["all"]:
             raise InputError("expected one device", "--on")
         machine = {"device": on[0], **formats.formats(model), **degrees_of(split)}
         fleet = _devices(machine, n_machines, more, prefill, workload, stream, settings)
     else:
-        device_flags = {"MODEL": model, "--on": on, "--power-limit": power_limit}
-        device_flags["--convention"] = convention
-        strays = [flag for record in (split, formats, prefill, draft) for flag in set_flags(record)]
+        flags = {"MODEL": model, "--on": on, "--power-limit": power_limit}
+        strays = [name for x in (split, formats, prefill, draft, link) for name in set_flags(x)]
         strays += [f"--option {name}" for name in more]
-        _refuse({**device_flags, **dict.fromkeys(strays, "")}, "no --campaign")
-        named = design_or_pick(design, pick)
+        flags |= {"--convention": convention, **dict.fromkeys(strays, "")}
+        _refuse(flags, "no --campaign")
         model, stream, fleet, cached = _designs(
-            campaign, named, folder, n_machines, request, requests, settings, lengths
-        )
+            campaign, design_or_pick(design, pick), folder, n_machines, request, requests,
+            settings, lengths,
+        )  # fmt: skip
         stores = stores or cached
     level = _service_level(request)
     fleet = _fleet_with_stores(fleet, model, settings, stores)

@@ -157,6 +157,14 @@ class SplitFlags(GroupFlags):
 
 
 @frozen
+class LinkFlags:
+    """Links between devices."""
+
+    record: ClassVar[str] = "codesign.evaluators.platform:PlatformOptions"
+    link: str | None = flag()
+
+
+@frozen
 class FormatFlags:
     """Number formats."""
 
@@ -210,7 +218,7 @@ FLAGS = {
     "batch_size": "--batch",
     "device_usd_per_hour": "--price-per-hour",
     "power_limit": "--power-limit",
-    **flag_names(RequestFlags, DraftFlags),
+    **flag_names(RequestFlags, DraftFlags, LinkFlags),
 }
 """Flag by the key of an evaluator's workload, options or parameters."""
 

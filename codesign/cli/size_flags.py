@@ -17,6 +17,7 @@ from codesign.cli.serving_flags import (
     Device_,
     DraftFlags,
     FormatFlags,
+    LinkFlags,
     Model,
     Options,
     PowerLimit,
@@ -126,6 +127,7 @@ class SizeQuestion:
     )
     study: StudyFlags
     convention: Convention = None
+    link: LinkFlags
     price_per_hour: float | None = flag("Rent of a device in dollars. [what is listed]")
     power_limit: PowerLimit = None
     option: Options = None
@@ -148,6 +150,6 @@ class SizeQuestion:
             settings.setdefault("usable_memory", MEMORY_FRACTION)
         limit = None if self.power_limit is None else f"{self.power_limit} W"
         stated = {"device_usd_per_hour": self.price_per_hour, "power_limit": limit}
-        settings |= drop_none({"profile": self.convention, **stated})
+        settings |= drop_none({"profile": self.convention, **stated}) | filled_keys(self.link)
         workload = (request or self.request).workload(self.model) | filled_keys(self.draft)
         return [{**workload, **keys}, settings, *further]

@@ -56,7 +56,7 @@ def test_a_demand_is_answered_by_deployments_the_best_first(capsys):
 
 def test_a_fleet_of_cards_says_that_their_path_is_not_stated(capsys):
     words = [*SMALL, "--on", "l4", *LIMITS, "--users", "2", "--option", "policies=co-located"]
-    assert "link=pcie-switch" in answer(capsys, *words)["notes"][-1]
+    assert "--link pcie-switch" in answer(capsys, *words)["notes"][-1]
     stated = answer(capsys, *words, "--option", "link=pcie-host")
     assert not any("link=pcie" in note for note in stated["notes"])
 

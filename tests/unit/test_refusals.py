@@ -56,8 +56,8 @@ def _store_without_description():
 """Refusals whose words no test has yet; it only falls."""
 
 COMMANDS = {
-    "size llama-3-8b --on h100-pcie --use-case chat --option link=pcie-host": (
-        "--option: link: h100-pcie has no PCIe link: add a generation, such as pcie4-host"
+    "size llama-3-8b --on h100-pcie --use-case chat --link pcie-host": (
+        "--link: h100-pcie has no PCIe link: add a generation, such as pcie4-host"
     ),
     "size llama-3-8b --on l4 --use-case chat --devices 8 --draft-tokens 4": "needs --draft",
     "size llama-3-8b --on l4 --use-case chat --devices 8 --pp 2": ("--pp: expected it with one of"),

@@ -50,7 +50,7 @@ PROFILES = Profiles(
 
 LINK_NOTE = (
     "The device file does not state the PCIe path. Assumed: through host memory; "
-    "--option link=pcie-switch, pcie-bridge or pcie-host states it."
+    "--link pcie-switch, pcie-bridge or pcie-host states it."
 )
 
 

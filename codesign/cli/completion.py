@@ -5,45 +5,32 @@ A shell waits for the answer, so nothing heavy is imported. A name is not checke
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from codesign.base.resources import Kind, listed
+from codesign.base.resources import listed
 
 
-def campaigns(incomplete: str) -> list[str]:
-    """Campaigns by the names of their files."""
-    return _beginning("runs", incomplete)
+def _completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
+    """The function that the shell asks for the names which begin as a word does."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names() if name.startswith(incomplete)]
+
+    return complete
 
 
-def comparisons(incomplete: str) -> list[str]:
-    """Comparisons by the names of their files."""
-    return _beginning("comparisons", incomplete)
+def _bundled(pattern: str) -> list[str]:
+    return sorted(path.stem for path in Path(__file__).parents[1].glob(pattern))
 
 
-def public_problems(incomplete: str) -> list[str]:
-    """Problems of the public set by the names of their files."""
-    files = (Path(__file__).parents[1] / "search" / "problems" / "published").glob("*.json")
-    return sorted(path.stem for path in files if path.stem.startswith(incomplete))
-
-
-def spaces(incomplete: str) -> list[str]:
-    """Design spaces by the names of their files."""
-    return _beginning("spaces", incomplete)
-
-
-def technologies(incomplete: str) -> list[str]:
-    """Memory technologies by the names of their files."""
-    return _beginning("memtech", incomplete)
-
-
-def models(incomplete: str) -> list[str]:
-    """Bundled language models."""
-    return _stems("models/workload/models", incomplete)
-
-
-def devices(incomplete: str) -> list[str]:
-    """Bundled devices."""
-    return _stems("models/hardware/devices", incomplete)
+campaigns = _completing(lambda: listed("runs"))
+comparisons = _completing(lambda: listed("comparisons"))
+spaces = _completing(lambda: listed("spaces"))
+technologies = _completing(lambda: listed("memtech"))
+models = _completing(lambda: _bundled("models/workload/models/*.yaml"))
+devices = _completing(lambda: _bundled("models/hardware/devices/*.yaml"))
+public_problems = _completing(lambda: _bundled("search/problems/published/*.json"))
 
 
 def catalogue_names(incomplete: str) -> list[str]:
@@ -63,12 +50,3 @@ def designs(incomplete: str) -> list[str]:
     except CodesignError:
         named = {}
     return [name for name in ("knee", "frugal", "fastest", *named) if name.startswith(incomplete)]
-
-
-def _beginning(folder: Kind, incomplete: str) -> list[str]:
-    return [name for name in listed(folder) if name.startswith(incomplete)]
-
-
-def _stems(folder: str, incomplete: str) -> list[str]:
-    files = (Path(__file__).parents[1] / folder).glob("*.yaml")
-    return sorted(path.stem for path in files if path.stem.startswith(incomplete))

@@ -233,7 +233,7 @@ def _nothing_feasible(results: Results) -> str:
     """The limit that most designs break, and the design that comes nearest to all limits."""
     import numpy as np
 
-    from codesign.report.labels import design_words
+    from codesign.report.labels import design_words, percent
     from codesign.search.problem import most_broken, nearest_to_limits
 
     problem = f"none of {len(results):,} evaluated designs keeps every limit"
@@ -243,7 +243,7 @@ def _nothing_feasible(results: Results) -> str:
     violations = {name: values[done] for name, values in results.violations.items()}
     nearest = nearest_to_limits(violations)
     broken = [
-        f"{name!r} by {values[nearest]:.1%}"
+        f"{name!r} by {percent(values[nearest])}"
         for name, values in violations.items()
         if values[nearest] > 0
     ]

@@ -549,7 +549,7 @@ def test_a_campaign_without_a_feasible_design_names_the_limit_and_the_nearest_on
     assert (
         "hopeless: none of 24 evaluated designs keeps every limit: 24 break 'tdp_watts" in message
     )
-    assert re.search(r"The nearest breaks 'tdp_watts <= 1' by [\d.]+%: \d+x\d+, VLEN", message)
+    assert re.search(r"The nearest breaks 'tdp_watts <= 1' by [\d.,]+ %: \d+x\d+, VLEN", message)
     assert len(message.splitlines()) == 1
 
 

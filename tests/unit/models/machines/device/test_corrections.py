@@ -34,21 +34,6 @@ def test_other_devices_and_formats_have_the_law_alone():
     np.testing.assert_allclose(factors, [1.5, 1.0, 1.0], rtol=1e-5)
 
 
-def test_a_batch_is_its_kernels_one_by_one():
-    rng = np.random.default_rng(0)
-    devices = ["GH100", "AD102", "v100-sxm"] * 20
-    m, n = 2.0 ** rng.uniform(0, 14, 60), 2.0 ** rng.uniform(6, 14, 60)
-
-    def factors(chosen):
-        case = gemm_case(Products(m=m[chosen], n=n[chosen], k=4096.0, peak_flop_per_s=1e15))
-        return correction("gemm", column_of(list(devices[chosen])), case)
-
-    batch = factors(slice(None))
-    assert batch.tolist() == [factors(slice(i, i + 1))[0] for i in range(60)]
-    assert len(set(batch.tolist())) > 30
-    assert set(batch[2::3].tolist()) == {1.0}  # not measured
-
-
 def test_shipped_groups_are_of_devices_that_were_measured_and_stay_moderate():
     for family in ("gemm", "attention", "mla", "absorbing", "experts"):
         groups = measured_groups(family)

@@ -12,7 +12,7 @@ from codesign.base.schema import Bandwidth, Positive, Record, checked, quantity,
 from codesign.evaluators.system.system_options import MachineChoice, machine_choice
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
-from codesign.models.workload.request import ModelName, SequenceRecord
+from codesign.models.workload.request import ModelName, SequenceRecord, SessionName
 from codesign.models.workload.request_trace import read_request_trace
 from codesign.models.workload.reuse import SessionReuse, TraceReuse
 from codesign.models.workload.sessions import load_session
@@ -26,7 +26,7 @@ class SessionWorkload(SequenceRecord):
 
     model: ModelName
     """A bundled language model, or the path of a ``config.json`` or YAML file."""
-    session: str | None = None
+    session: SessionName | None = None
     """A named session, see ``codesign list workloads``, or a YAML file with one."""
     trace: str | None = None
     """A file of requests with block hashes in Mooncake's format, instead of ``session``."""
@@ -45,7 +45,7 @@ class SessionWorkload(SequenceRecord):
         try:
             longest = self.reuse.longest_tokens
         except InputError as error:
-            key = "trace" if self.session is None else "session"
+            key = "session" if self.session else "trace"
             raise KeyedValueError(key, "; ".join(error.problems)) from None
         self.check_context(longest, self.language_model, "session", "trace")
         if self.language_model.is_diffusion:

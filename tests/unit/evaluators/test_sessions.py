@@ -20,7 +20,7 @@ def workload(**keys):
         ({"model": "llama-3-8b"}, "expected session or trace"),
         ({"model": "llama-3-8b", "session": "chat", "trace": "a.jsonl"}, "session or trace"),
         ({"model": "llama-3-8b", "session": "coding-agent"}, "session: expected at most the 8,192"),
-        ({"model": "llama-3-8b", "session": "chatt"}, "session: unknown session 'chatt'"),
+        ({"model": "llama-3-8", "session": "chatt"}, "session: unknown session 'chatt'"),
         ({"model": "llama-3-8b", "trace": "a", "prompt_scale": 2}, "expected a session, not a"),
         ({"model": "llama-3-8b", "trace": "none.jsonl"}, "trace: no such file: 'none.jsonl'"),
         ({"model": "llada-8b", "session": "chat"}, "expected a model with a cache, got llada-8b"),

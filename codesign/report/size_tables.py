@@ -221,6 +221,11 @@ def fleet_notes(
             "Requests are alike, evenly spaced, and do not queue: --requests-per-s draws random "
             "arrivals and counts their waits."
         )
+    else:
+        notes.append(
+            "Random arrivals are simulated without pipelines, overlapping batches and copies of "
+            "experts; --users tries these."
+        )
     if any(pool.overlapped_batches > 1 for entry in entries for pool in entry.pools):
         notes.append(
             "Loads of experts are equal here. Those of requests made SGLang's pools 15 to 20 % "

@@ -20,7 +20,7 @@ def workload(**keys):
         ({"model": "llama-3-8b"}, "expected session or trace"),
         ({"model": "llama-3-8b", "session": "chat", "trace": "a.jsonl"}, "session or trace"),
         ({"model": "llama-3-8b", "session": "coding-agent"}, "session: expected at most the 8,192"),
-        ({"model": "llama-3-8", "session": "chatt"}, "session: unknown session 'chatt'"),
+        ({"model": "llama-3-8b", "session": "chatt"}, "session: unknown session 'chatt'"),
         ({"model": "llama-3-8b", "trace": "a", "prompt_scale": 2}, "expected a session, not a"),
         ({"model": "llama-3-8b", "trace": "none.jsonl"}, "trace: no such file: 'none.jsonl'"),
         ({"model": "llada-8b", "session": "chat"}, "expected a model with a cache, got llada-8b"),
@@ -30,6 +30,9 @@ def test_a_workload_that_cannot_be_served_is_refused_in_one_line(keys, message):
     with pytest.raises(InputError, match=message) as caught:
         workload(**keys)
     assert len(caught.value.problems) == 1
+    with pytest.raises(InputError) as caught:
+        workload(**keys | {"batch": 0, "session": "chatt"})
+    assert len(caught.value.problems) == 2  # keys are checked one by one
 
 
 def test_a_scaled_session_has_prompts_so_many_times_as_long_and_the_same_answers():

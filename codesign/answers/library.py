@@ -110,7 +110,8 @@ class SpaceAnswer(Answer):
     @classmethod
     def describe(cls, space: DesignSpace) -> Self:
         """The answer about a space."""
-        pools, links = [], []
+        pools = []
+        links = []
         for pool in space.pools.values():
             counts = space.parameters[space.names.index(pool.full_name(MACHINES))].values
             names = [pool.full_name(name) for name in pool.parameter_names]

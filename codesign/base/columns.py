@@ -157,7 +157,8 @@ def combined(*codes: IntArray) -> tuple[IntArray, int]:
         (n,) numbers, and the limit that they stay below; from ``MOST_COMBINATIONS`` on the numbers
         are of no use.
     """
-    key, limit = np.zeros_like(codes[0]), 1
+    key = np.zeros_like(codes[0])
+    limit = 1
     for code in codes:
         radix = int(code.max(initial=-1)) + 2
         limit *= radix

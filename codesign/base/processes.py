@@ -74,7 +74,8 @@ class WorkerProcess:
         environment: StringMap | None = None,
     ) -> None:
         self.connection, theirs = Pipe()
-        self.is_alive, self._mark = True, uuid4().hex
+        self.is_alive = True
+        self._mark = uuid4().hex
         path = json.dumps([path or str(Path.cwd()) for path in sys.path])
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-c", _BOOTSTRAP, path, module, str(theirs.fileno())],

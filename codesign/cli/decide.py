@@ -47,7 +47,8 @@ def decide(
     check_decidable(campaign.problem)
     front = campaign.exact_front(workers)
     decided = decide_front(campaign.problem, front, share(tolerance), campaign.variations)
-    more, results = _context(campaign, began), campaign.exact_results(front)
+    more = _context(campaign, began)
+    results = campaign.exact_results(front)
     answer = DecideAnswer.describe(decided, **more)
     path = decisions_path(campaign.problem, decided.tolerance, campaign.variations)
     with replacing(path) as unfinished:
@@ -174,7 +175,8 @@ def map_(
         planes, notes = leading_planes(decide_front(problem, front, folder=store), front, find)
         output = output or [campaign.folder / "maps.html"]
     else:
-        planes, notes = [plane_of(problem, front, (str(x), str(y)), find)], []
+        planes = [plane_of(problem, front, (str(x), str(y)), find)]
+        notes = []
     _report_maps(campaign, front, planes, notes, output or [], is_page, began)
 
 
@@ -202,7 +204,8 @@ def _report_maps(
     from codesign.report.paper import save_chart
 
     more = _context(campaign, began)
-    name, seconds = more["campaign"], more["seconds"]
+    name = more["campaign"]
+    seconds = more["seconds"]
     for path in output:
         if is_page:
             decision_map.write_page(planes, path, campaign.exact_results(front))

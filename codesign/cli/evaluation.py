@@ -134,7 +134,8 @@ def _campaign_evaluation(campaign: Campaign, subject: DesignFlags) -> tuple[str,
     """
     from codesign import api
 
-    title, file = campaign.definition.name, subject.design_file
+    title = campaign.definition.name
+    file = subject.design_file
     design = design_or_pick(subject.design, subject.pick)
     values: Fields = {}
     if file is not None:
@@ -155,7 +156,8 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
     """Title and result of a design that is evaluated as flags and its file say."""
     from codesign import api
 
-    design, path = subject.design, subject.design_file
+    design = subject.design
+    path = subject.design_file
     file = _DesignFile.read(path)
     more = read_pairs("--request", question.request, as_yaml=True)
     options = read_pairs("--option", question.option, as_yaml=True)
@@ -215,7 +217,8 @@ def _distance(campaign: Campaign, result: EvaluatedDesign) -> FrontDistance | No
     front = stored_front(campaign.problem, campaign.folder) if result.is_feasible else None
     if front is None:
         return None
-    points, rows = front.objectives, front.representatives()
+    points = front.objectives
+    rows = front.representatives()
     return FrontDistance.describe(campaign.problem, points, rows, result.metrics)
 
 

@@ -70,7 +70,8 @@ def export(
     scope = selection.scope
     check_scope(scope or "front")
     design = design_or_pick(selection.design, selection.pick)
-    formats, design_formats = plugins.names("exports"), plugins.names("design_exports")
+    formats = plugins.names("exports")
+    design_formats = plugins.names("design_exports")
     chosen_format = _format(selection.form, output, [*formats, *design_formats])
     _check_selection(chosen_format, chosen_format in design_formats, selection, design, output)
     campaign = api.load_campaign(name, folder)
@@ -168,7 +169,8 @@ def check_ended(
 
     if not results.is_partial:
         return []
-    name, state = results.definition.name, progress_words(results)
+    name = results.definition.name
+    state = progress_words(results)
     if not is_wanted:
         finish = (
             "wait until it has ended"

@@ -143,7 +143,8 @@ def _annotation(owner: Any, parameter: inspect.Parameter, has_help: bool) -> Any
         key = flag_field.metadata["key"] or flag_field.name
         from codesign.base.schema import meanings
 
-        record, names = resolve_name(owner.record), flag_names(owner)
+        record = resolve_name(owner.record)
+        names = flag_names(owner)
         text = re.sub(r"``(.*?)``", lambda word: names.get(word[1], word[1]), meanings(record)[key])
         default = inspect.signature(record).parameters[key].default
         if default is not None and not isinstance(default, bool):

@@ -218,7 +218,8 @@ def _machines_needed(served: ServedRequests, n_machines: int) -> int | None:
     import numpy as np
 
     order = np.argsort(served.arrivals.arrival_s, kind="stable")
-    arrival_s, wait_s = served.arrivals.arrival_s[order], served.time_to_first_token_s[order]
+    arrival_s = served.arrivals.arrival_s[order]
+    wait_s = served.time_to_first_token_s[order]
     if len(arrival_s) < _LEAST_REQUESTS:
         return None
     quarters = np.array_split(np.arange(len(arrival_s)), 4)
@@ -269,7 +270,8 @@ def _devices(
     named = [design["device"], prefill.prefill_on or design["device"]]
     devices = named_devices(list(dict.fromkeys(named)))
     evaluator = build(workload, options, devices)
-    limits, fraction = settings.limits(), settings.memory_fraction
+    limits = settings.limits()
+    fraction = settings.memory_fraction
     design = {**design, "device": next(iter(devices))}
     with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):
         serving = serving_machine(evaluator, design, limits, stream, fraction)
@@ -308,7 +310,8 @@ def _designs(
     if design is None:
         raise InputError("expected --design or --pick with --campaign")
     campaign = api.load_campaign(campaign_name, folder)
-    stated, evaluator_name = campaign.problem.evaluator, campaign.problem.evaluator_name
+    stated = campaign.problem.evaluator
+    evaluator_name = campaign.problem.evaluator_name
     sessions = stated if isinstance(stated, SessionsEvaluator) else None
     with mistakes_at("--campaign"):
         evaluator = checked_machine(sessions.first if sessions else stated, evaluator_name)
@@ -437,7 +440,8 @@ def _pool_row(machine: ServingMachine, role: Any, n_machines: int) -> PoolInputs
 
 def _words(settings: EngineSettings, stream: Arrivals, requests: StreamFlags) -> StringDict:
     """Requests, engine and routing in words."""
-    prompt, generated = stream.prompt_tokens[0], stream.generated_tokens[0]
+    prompt = stream.prompt_tokens[0]
+    generated = stream.generated_tokens[0]
     if requests.trace is not None:
         words = f"{len(stream):,} of {requests.trace}"
     elif requests.session is not None:

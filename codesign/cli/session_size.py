@@ -41,7 +41,8 @@ def answer_sessions(question: SizeQuestion) -> None:
     from codesign.models.workload.sessions import check_length, load_session
     from codesign.report.size_tables import session_tables
 
-    session, rate = str(question.demand.session), question.demand.sessions_per_s
+    session = str(question.demand.session)
+    rate = question.demand.sessions_per_s
     if rate is None:
         raise InputError("expected a rate with --session", "--sessions-per-s")
     rates = numbers("--sessions-per-s", rate, above=0)
@@ -119,7 +120,8 @@ class _Search:
         from codesign.models.deployments.queueing import Arrivals
         from codesign.models.deployments.queueing.service_levels import LatencyLimits
 
-        model, settings = self.evaluator.workload.language_model, self.settings
+        model = self.evaluator.workload.language_model
+        settings = self.settings
         design = {**self.formats, "device": device, "tensor_parallel": tensor_parallel}
         longest = Arrivals(np.zeros(1), np.array([self.reuse.longest_tokens]), np.ones(1, int))
         machine = serving_machine(

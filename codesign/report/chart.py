@@ -193,7 +193,8 @@ def padded(values: Numbers, low: float = 0.06, high: float = 0.1) -> FloatPair:
     finite = finite[np.isfinite(finite)]
     if not len(finite):
         return (0.0, 1.0)
-    least, most = float(finite.min()), float(finite.max())
+    least = float(finite.min())
+    most = float(finite.max())
     span = most - least or abs(most) or 1.0
     return (least - low * span, most + high * span)
 

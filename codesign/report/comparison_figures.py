@@ -94,7 +94,8 @@ def convergence_chart(outcome: Outcome) -> Chart:
     """Share of the best hypervolume against evaluations: mean, and one standard deviation."""
 
     def ends(shares: FloatArray) -> ArrayTuple:
-        mean, spread = shares.mean(axis=0), shares.std(axis=0, ddof=min(1, len(shares) - 1))
+        mean = shares.mean(axis=0)
+        spread = shares.std(axis=0, ddof=min(1, len(shares) - 1))
         return np.clip(mean - spread, 0, None), mean, np.clip(mean + spread, None, 1)
 
     axis = Axis((0.0, 1.03), "Hypervolume, share of the best")
@@ -156,7 +157,8 @@ def _initial(outcome: Outcome, axis: Axis, begin: float = 0.0) -> Box:
 
 def runtimes_chart(outcome: Outcome) -> Chart:
     """Share of (problem, seed, target) that is reached, against evaluations."""
-    budget, axis = outcome.definition.budget, Axis((0.0, 1.0), "Share of targets reached")
+    budget = outcome.definition.budget
+    axis = Axis((0.0, 1.0), "Share of targets reached")
     marks: list[Mark] = [_initial(outcome, axis, 1.0)]
     for number, label in enumerate(outcome.labels):
         solved = solved_share(outcome.ranked, label, outcome.targets, budget)
@@ -287,7 +289,8 @@ def critical_difference_chart(ranking: Ranking, subject: str, width: float) -> C
     places = [(column, 1.0, "end", i) for i, column in enumerate(order[:n_left])]
     places += [(column, k, "start", i) for i, column in enumerate(reversed(order[n_left:]))]
     for column, end, anchor, line in places:
-        rank, y = float(ranking.mean_ranks[column]), first + row * line
+        rank = float(ranking.mean_ranks[column])
+        y = first + row * line
         hue = series_look(column)["hue"]
         marks.append(Line([rank, rank, end], [_RANKS_Y, y, y], hue, 1.0))
         marks.append(Points([rank], [_RANKS_Y], hue, "diamond", 7.0))

@@ -85,7 +85,7 @@ def roofline_chart(evaluated: EvaluatedDesign, scales: Scales) -> Chart | None:
     if picture is None:
         return None
     unit = f"{picture['unit']}/s"
-    (x0, x1) = scales.roofline[0]
+    x0, x1 = scales.roofline[0]
     marks: list[Mark] = []
     for ceiling in picture["ceilings"]:
         hue = palette.PARTS.get(ceiling["level"], "orange")

@@ -122,7 +122,8 @@ def markdown(explanation: FrontExplanation, name: str, reading: Fields) -> str:
 
 
 def _headline(explanation: FrontExplanation, name: str, reading: Fields) -> str:
-    front, n_folded = explanation.front, len(explanation.front) - len(explanation.kept)
+    front = explanation.front
+    n_folded = len(explanation.front) - len(explanation.kept)
     line = (
         f"Exact front of {name} ({evaluator_words(reading)}): {_count(len(front), 'point')}, "
         f"{_count(int(front.counts.sum()), 'design')} of {front.n_designs:,}."
@@ -398,7 +399,8 @@ class _Words:
         if not move.n_points:
             return "no design is feasible"
         nothing = nothing_words(self.explanation.tolerance)
-        change, hypervolume = abs(move.change), self.explanation.prices.hypervolume
+        change = abs(move.change)
+        hypervolume = self.explanation.prices.hypervolume
         moved = np.flatnonzero(self._is_moved(move))
         if not len(moved) and change <= self.explanation.tolerance * hypervolume:
             return nothing
@@ -418,7 +420,8 @@ class _Words:
 
     def _is_moved(self, move: Move) -> BoolArray:
         """(m,) whether the best value of an objective differs by more than the tolerance."""
-        best, tolerance = self.explanation.front.objectives.min(axis=0), self.explanation.tolerance
+        best = self.explanation.front.objectives.min(axis=0)
+        tolerance = self.explanation.tolerance
         is_near = nearly_matches(best, move.best, tolerance)
         return ~(is_near & nearly_matches(move.best, best, tolerance))
 
@@ -440,7 +443,8 @@ class _Words:
             "objective normalized to its range there; a further knee is at least a tenth of the "
             "range away."
         )
-        objectives, kept_points = self.explanation.front.objectives, self.explanation.kept
+        objectives = self.explanation.front.objectives
+        kept_points = self.explanation.kept
         rows = self.explanation.front.representatives()
         cost = cost_column(self.explanation.problem.objectives)
         for knee in self.explanation.knees:

@@ -165,7 +165,8 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
     Raises:
         InputError: The evaluator models no array with memory levels.
     """
-    evaluator, design = evaluated.evaluator, evaluated.design
+    evaluator = evaluated.evaluator
+    design = evaluated.design
     present = drop_none(design).keys()
     missing = REQUIRED_PARAMETERS - present
     if missing or not evaluator.offers("technologies"):
@@ -177,7 +178,8 @@ def machine_of(evaluated: EvaluatedDesign) -> Machine:
     columns = evaluated.space.columns(evaluated.space.encode(design))
     library = evaluator.technologies()
     options = evaluated.options if isinstance(evaluated.options, NpuOptions) else NpuOptions()
-    level, energies = options.technology_level, account_constants(options).operation_energies
+    level = options.technology_level
+    energies = account_constants(options).operation_energies
     batch = build_accelerators(columns, library, level)
     formats = {
         operand: str(design[f"{operand}_format"])

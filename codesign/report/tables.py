@@ -62,7 +62,8 @@ def plain_table(
 
 def let_break(column: Column) -> None:
     """Let the cells of a column be broken over lines where the table does not fit."""
-    column.no_wrap, column.overflow = False, "fold"
+    column.no_wrap = False
+    column.overflow = "fold"
 
 
 def header_lines(header: str) -> str:
@@ -134,9 +135,12 @@ def rows_table(title: str, rows: FieldRows, width: int = 140, first: Strings = (
     rank = {key: number for number, key in enumerate(first)}
     headers = []
     cells: list[StringList] = []
-    numbers, n_hidden, used = [], 0, 0
+    numbers = []
+    n_hidden = 0
+    used = 0
     for words in sorted(columns, key=lambda words: rank.get(words[-1], len(rank))):
-        values, header = columns[words], " ".join(unit_and_title(word)[1] for word in words)
+        values = columns[words]
+        header = " ".join(unit_and_title(word)[1] for word in words)
         if not any(value not in (None, 0, "") for value in values):
             continue
         texts = [format_cell(words[-1], value) for value in values]
@@ -171,7 +175,9 @@ def field_cells(
     >>> field_cells([{"n": 1200, "wait_s": 0.5}], "n=runs wait_s wait_s:ms=ms")
     ({'runs': ['1,200'], 'wait': ['500 ms'], 'ms': ['500']}, ['runs', 'wait', 'ms'])
     """
-    listed, cells, numbers = list(records), {}, []
+    listed = list(records)
+    cells = {}
+    numbers = []
     for field in fields.split():
         path, _, header = field.partition("=")
         name, in_unit, unit = path.partition(":")

@@ -33,7 +33,8 @@ class _Outside(Evaluator):
     """An evaluator whose results come from outside."""
 
     def __init__(self, parameters: Iterable[str], metrics: Iterable[Metric]) -> None:
-        self.required_parameters, self.metrics = frozenset(parameters), tuple(metrics)
+        self.required_parameters = frozenset(parameters)
+        self.metrics = tuple(metrics)
 
     def provenance(self) -> Fields:
         return {}

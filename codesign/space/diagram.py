@@ -42,7 +42,8 @@ class TooManyStatesError(Exception):
 
     def __init__(self, rule: Rule, columns: IntegerSequence) -> None:
         super().__init__(rule.text)
-        self.rule, self.columns = rule, tuple(columns)
+        self.rule = rule
+        self.columns = tuple(columns)
 
 
 @frozen

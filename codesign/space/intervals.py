@@ -54,7 +54,8 @@ def _interval(node: Node, names: Mapping[str, Interval]) -> Interval:
     for position, (lowest, highest) in enumerate(operands):
         is_subtracted = isinstance(node, Sum) and node.signs[position] < 0
         first, last = (highest, lowest) if is_subtracted else (lowest, highest)
-        low, high = node.step(low, position, first), node.step(high, position, last)
+        low = node.step(low, position, first)
+        high = node.step(high, position, last)
     return _defined(low, high)
 
 

@@ -43,7 +43,8 @@ class Term:
         self.node = node
         self.operands = operands
         self.places = places
-        self.first, self.last = min(places, default=-1), max(places, default=-1)
+        self.first = min(places, default=-1)
+        self.last = max(places, default=-1)
         self.table = None if table is None else _signs(table) if node.is_condition else table
         known_bounds = [operand.bounds for operand in operands]
         self.bounds: MagnitudeBounds = (

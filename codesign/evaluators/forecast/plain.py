@@ -105,7 +105,9 @@ class PlainCount:
         self.table = table
         self.model = model
         self.variant = variant.model_copy(update={"nonlinear": nonlinear})
-        self.past_tokens, self.batch, self.tile = float(past_tokens), float(batch_size), tile
+        self.past_tokens = float(past_tokens)
+        self.batch = float(batch_size)
+        self.tile = tile
         self.activation_bytes = format_bytes(variant.activation_format)
         self.kv_bytes = format_bytes(variant.kv_format)
         self.is_gemm = table.is_kind("gemm")

@@ -145,7 +145,8 @@ class BatchAndOrderChoice:
     ) -> tuple[FloatArray, IntArray, IntArray]:
         """The same, from tables of all designs and operators."""
         sums = Stage(designs).totals
-        sizes, orders = designs.most_size.copy(), np.zeros_like(designs.most_size)
+        sizes = designs.most_size.copy()
+        orders = np.zeros_like(designs.most_size)
         scores = self._scores(designs, sums[0])
         others = self._others(designs, scores, allowed)
         if not len(others.positions):
@@ -159,7 +160,8 @@ class BatchAndOrderChoice:
         winners = winners[tried[winners] > scores[others.positions[winners]]]
         changed = others.take(winners)
         sums[:, changed.positions] = tried_sums[:, winners]
-        sizes[changed.positions], orders[changed.positions] = changed.sizes, changed.orders
+        sizes[changed.positions] = changed.sizes
+        orders[changed.positions] = changed.orders
         return sums, sizes, orders
 
     def _others(

@@ -54,7 +54,9 @@ def choose_compiled(
         (s, n) the numbers of :class:`codesign.models.machines.npu.stage_records.PassTotals`; (n,)
         positions of the batch sizes chosen; (n,) of the orders.
     """
-    pass_, n, n_tiers = designs.preparation.pass_, len(designs), len(designs.tier_order)
+    pass_ = designs.preparation.pass_
+    n = len(designs)
+    n_tiers = len(designs.tier_order)
     pass_requests = np.ones_like(choices.sizes) if choices.is_prefill else choices.sizes
     shapes = [(array, size) for array in designs.arrays for size in pass_requests.tolist()]
     numbers = pass_.numbers(shapes).reshape(-1, len(pass_requests))
@@ -67,7 +69,8 @@ def choose_compiled(
     )
     fields[3:6] = designs.workload_bytes
     sums = np.empty((stage_records.n_totals_of(1 + n_tiers), n))
-    sizes, orders = np.zeros(n, np.int64), np.zeros(n, np.int64)
+    sizes = np.zeros(n, np.int64)
+    orders = np.zeros(n, np.int64)
     loop()(
         operators,
         shape_table,
@@ -141,8 +144,10 @@ def _choose_over_designs(
     if its least time allows it to beat the best choice so far.
     """
     longest_s = choices.longest_pass_s
-    fixed_s, message_byte_s = choices.message_fixed_s, choices.message_byte_s
-    table, part = np.empty(stage_records.N_SUMS * LANES), np.empty(stage_records.N_SUMS)
+    fixed_s = choices.message_fixed_s
+    message_byte_s = choices.message_byte_s
+    table = np.empty(stage_records.N_SUMS * LANES)
+    part = np.empty(stage_records.N_SUMS)
     totals = np.empty(len(sums))
     for i in range(len(kind)):
         best: Any = -np.inf
@@ -186,7 +191,9 @@ def _choose_over_designs(
                 pass_s = pass_time.whole_pass_s(totals[0], vector_s, modelling) + message_s
                 value = pass_time.score(requests, totals[0] + message_s, pass_s, longest_s)
                 if value > best or (value == best and size > sizes[i]):
-                    best, sizes[i], orders[i] = value, size, order
+                    best = value
+                    sizes[i] = size
+                    orders[i] = order
                     for which in range(len(totals)):
                         sums[which, i] = totals[which]
 
@@ -221,7 +228,8 @@ def _sums(
     moved = fields_at(stage_records.Moved, totals, 2, 1)
     vector = traffic.vector_streams(operands, placed)
     reads, writes = traffic.port_bytes(moved, vector, placed, modelling.is_staged)
-    design, byte_s = placed.design, placed.on_chip_byte_s
+    design = placed.design
+    byte_s = placed.on_chip_byte_s
     port_s = pass_time.port_limited_s(reads[0], writes[0], vector, byte_s, modelling)
     totals[0] = formula_operations.larger(totals[0], port_s)
     bandwidth = (design.on_chip_bandwidth_bytes_per_s, *design.tier_bandwidth_bytes_per_s)

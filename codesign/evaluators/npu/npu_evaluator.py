@@ -262,7 +262,8 @@ class NpuEvaluator(PhaseMachine):
     @cached_property
     def _longest_pass_s(self) -> float:
         """Longest pass within the limits on latency."""
-        limits, tokens = self._limits, float(self.workload.tokens_of_phase)
+        limits = self._limits
+        tokens = float(self.workload.tokens_of_phase)
         step_s, user_tokens_per_s, phase_s = (limits.get(name) for name in _LATENCIES)
         longest = (
             np.inf if step_s is None else step_s * tokens,

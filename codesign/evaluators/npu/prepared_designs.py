@@ -118,7 +118,9 @@ class PreparedDesigns:
             order: (t, p) which of the tiers, as they stand here, comes at each place.
             positions: (p,) the designs wanted; all of them if None.
         """
-        columns, listed, tier_order = self.columns, self.listed, self.tier_order
+        columns = self.columns
+        listed = self.listed
+        tier_order = self.tier_order
         if positions is not None:
             columns = shared_part(columns, positions)
             listed = take(listed, positions)
@@ -139,7 +141,8 @@ class PreparedDesigns:
         """
         if self.chosen_order is not None:
             return self.chosen_order
-        levels, spares = self.listed.levels, self._spares_wear()
+        levels = self.listed.levels
+        spares = self._spares_wear()
         wearing = (levels.wear_per_byte[1:] > 0) & spares if spares.any() else None
         sustained = self._sustained(self.listed)
         order = fastest_first(sustained, levels.capacity_bytes[1:], wearing)
@@ -161,7 +164,8 @@ class PreparedDesigns:
 
     def _sustained(self, accelerators: AcceleratorBatch) -> FloatArray:
         """(t, n) of each tier: the peak, unless requests in flight are limited."""
-        levels, many = accelerators.levels, self.preparation.modelling.requests_in_flight
+        levels = accelerators.levels
+        many = self.preparation.modelling.requests_in_flight
         if not many > 0:
             return levels.bandwidth_bytes_per_s[1:]
         chunk_bytes = accelerators.macs_per_cycle * self.weight_bytes
@@ -173,7 +177,8 @@ class PreparedDesigns:
         """Whether tiers that wear stand behind all others; a partial design has no say yet."""
         if "storage_priority" not in self.columns:
             return np.zeros(len(self), bool)
-        spares, options = self.storage == WRITTEN, self.preparation.options
+        spares = self.storage == WRITTEN
+        options = self.preparation.options
         if spares.any() and (options.topology, options.blocking) != ("staged", "capacity"):
             raise InputError(
                 "storage_priority 'written' needs topology staged and blocking capacity, as of "
@@ -341,7 +346,8 @@ class PreparedDesigns:
     @hardware_property
     def arrays(self) -> tuple[ArrayKind, ...]:
         """(k,) the distinct combinations of array and dataflow."""
-        hardware, few = self.listed, self._kinds[1]
+        hardware = self.listed
+        few = self._kinds[1]
         columns = (
             hardware.array_depth[few],
             hardware.array_width[few],
@@ -375,7 +381,8 @@ class PreparedDesigns:
     @cached_property
     def _shapes(self) -> tuple[IntArray, tuple[ArrayShape, ...]]:
         number, first = distinct(*combined(self.kind, self.pass_requests.astype(np.int64)))
-        kinds, sizes = self.kind[first].tolist(), self.pass_requests[first].tolist()
+        kinds = self.kind[first].tolist()
+        sizes = self.pass_requests[first].tolist()
         return number, tuple((self.arrays[kind], of) for kind, of in zip(kinds, sizes, strict=True))
 
     @property
@@ -386,7 +393,8 @@ class PreparedDesigns:
 
     def stage_design(self, shape: IntegerTuple) -> StageDesign:
         """Inputs of the formulas; every array in this shape, (n,) or (n, 1)."""
-        hardware, levels = self.accelerators, self.accelerators.levels
+        hardware = self.accelerators
+        levels = self.accelerators.levels
         of_design: Iterable[Any] = (
             self.weight_bytes, self.activation_bytes, self.kv_bytes, *self.workload_bytes,
             self.dataflow, hardware.array_depth, hardware.array_width, hardware.clock_hz,
@@ -407,7 +415,8 @@ class PreparedDesigns:
     @cached_property
     def placed(self) -> PlacedDesign:
         """Placement and speed of the data; every array is (n, 1)."""
-        design, shape = self.stage_design((-1, 1)), (-1, 1)
+        design = self.stage_design((-1, 1))
+        shape = (-1, 1)
         pass_requests = self.pass_requests.reshape(shape)
         sizes = resident_bytes(design, pass_requests, self.batch_size.reshape(shape))
         return place(design, pass_requests, sizes, self.preparation.modelling)

@@ -40,11 +40,9 @@ from codesign.evaluators.sessions.sessions_evaluator import SessionsEvaluator
 from codesign.evaluators.sessions.split_designs import split_designs
 from codesign.models.hardware.formula_operations import sum_of
 
-_RATE, _USD, _JOULES = (
-    "sessions_per_s",
-    "usd_per_million_asked_tokens",
-    "energy_joules_per_asked_token",
-)
+_RATE = "sessions_per_s"
+_USD = "usd_per_million_asked_tokens"
+_JOULES = "energy_joules_per_asked_token"
 _ALIKE = ("tdp_watts", "unit_cost_usd", "area_mm2", "power_density_w_per_mm2",
           "junction_temperature_celsius")  # fmt: skip
 """Metrics of the machine; the mix has the worst value over its workloads."""
@@ -125,7 +123,8 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         self.workload = workload
         self.options = options or SessionsOptions()
         self._mix = workload.workloads_by_name
-        self.members, like = {}, None
+        self.members = {}
+        like = None
         for name, entry in workload.workloads_by_name.items():
             self.members[name] = SessionsEvaluator(entry, self.options, True, like=like)
             like = self.first.first

@@ -68,12 +68,11 @@ from codesign.models.memtech.technology import ACCOUNT_NUMBERS
 from codesign.models.workload.precision import bits_per_element
 from codesign.models.workload.storage import kv_elements, state_bytes
 
-_TTFT, _TPOT, _JOULES = (
-    "time_to_first_token_s",
-    "time_per_output_token_s",
-    "dynamic_joules_per_token",
-)
-_OUTER, _ROUNDING = "outer caches", 1e-6
+_TTFT = "time_to_first_token_s"
+_TPOT = "time_per_output_token_s"
+_JOULES = "dynamic_joules_per_token"
+_OUTER = "outer caches"
+_ROUNDING = 1e-6
 _OF_MACHINE = ("area_mm2", "power_density_w_per_mm2", "junction_temperature_celsius",
                "peak_flop_per_s", *FORMAT_METRICS)  # fmt: skip
 """Metrics that a design has from its decoding machine, unchanged."""
@@ -133,7 +132,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         self.workload = workload
         self._is_always_busy = is_always_busy or workload.trace is not None
         self.options = options or SessionsOptions()
-        self._reuse, classes = workload.reuse, workload.reuse.classes
+        self._reuse = workload.reuse
+        classes = workload.reuse.classes
         factory, record = self.options.machine.load()
         record = machine or record
         answers = classes.turns * classes.generated_tokens
@@ -148,7 +148,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         for context, prompt, generated in zip(
             classes.context_tokens, prompts, classes.generated_tokens, strict=True
         ):
-            length, reused = round(float(prompt)), round(float(context))
+            length = round(float(prompt))
+            reused = round(float(context))
             answer = max(round(float(generated)), 1)
             cached_tokens = (reused, min(round(self._reuse.shared_tokens), reused), 0)
             self._keys.append([_Prefill(n, length - n, answer) for n in cached_tokens])
@@ -262,7 +263,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 
     def evaluate_split(self, designs: SplitDesigns, names: Strings) -> Evaluation:
         """Metrics and violations of designs that are split into machines and outer caches."""
-        machines, machine_index = designs.machines, designs.machine_index
+        machines = designs.machines
+        machine_index = designs.machine_index
         distinct_machines, number = distinct_of(machines, _SOFTWARE)
         passed = [name for name in self._passed if name in names]
         decode = self.first.evaluate(distinct_machines, [*self._needed, *passed])
@@ -296,7 +298,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         if n_designs(machines) > _SMALL:
             return evaluate()
         names = {str(value) for column in machines.values() for value in column.values}
-        library, memory = self.first.technologies(), self._remembered
+        library = self.first.technologies()
+        memory = self._remembered
         moved = {
             name: value for name, value in self._constants.items() if name in self._timing_constants
         }
@@ -343,7 +346,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             used_bytes: (u,) bytes of weights and running requests.
             names: Metrics that are needed.
         """
-        machines, classes = designs.machines, self._reuse.classes
+        machines = designs.machines
+        classes = self._reuse.classes
         model = self.workload.language_model
         level: Any = getattr(self.first.options, "technology_level", "typical")
         levels = level_tables(
@@ -362,11 +366,15 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         fewest, sessions = self._counts(
             machines, CONCURRENT, self.workload.concurrent_sessions, undecided
         )
-        batch, (step_s, token_joules) = self._batch(machines), self._answer_costs(machine)
-        reuse, prices = self._reuse, self.first.prices
+        batch = self._batch(machines)
+        step_s, token_joules = self._answer_costs(machine)
+        reuse = self._reuse
+        prices = self.first.prices
         answers_s = classes.total(classes.generated_tokens) * step_s
-        token_bytes, capacities = stored(mean) / mean, np.cumsum(levels.tiers[0], axis=0)
-        first, later = classes.turns * classes.is_first, classes.turns * (1.0 - classes.is_first)
+        token_bytes = stored(mean) / mean
+        capacities = np.cumsum(levels.tiers[0], axis=0)
+        first = classes.turns * classes.is_first
+        later = classes.turns * (1.0 - classes.is_first)
         loads = MachineSessions(
             *costs, context_bytes, token_bytes, answers_s / batch, answers_s,
             np.full_like(sessions, np.inf) if self._is_always_busy else sessions,
@@ -407,8 +415,10 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         names: Strings,
     ) -> ArrayDict:
         """(n,) metrics of a block of designs; ``machine`` has (u,) metrics of the machines."""
-        classes, usd_of_caches = self._reuse.classes, levels.price_usd[designs.cache_index]
-        machine_index, cache_index = designs.machine_index, designs.cache_index
+        classes = self._reuse.classes
+        usd_of_caches = levels.price_usd[designs.cache_index]
+        machine_index = designs.machine_index
+        cache_index = designs.cache_index
         has_details = self.needs_levels or not _DETAILS.isdisjoint(names)
         if not has_details and is_worthwhile(len(machine_index)):
             sums = np.empty((8, len(machine_index)))
@@ -487,7 +497,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             },
         )
         values = {name: rows[number] for name, rows in decode.items()}
-        request, machines = self.first.workload, split.machines
+        request = self.first.workload
+        machines = split.machines
         kv_bytes, weight_bytes = (
             _least(machines, undecided, name, request.format_convention)
             for name in ("kv_format", "weight_format")
@@ -513,7 +524,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             metrics[name] - account.metrics.get(name, np.nan)
             for name in ("unit_cost_usd", "tdp_watts")
         )
-        costs, power = list(account.costs), list(account.power)
+        costs = list(account.costs)
+        power = list(account.power)
         if usd > _ROUNDING:
             costs.append({"part": _OUTER, "component": _OUTER, "n_dies": None, "area_mm2": 0.0,
                           "usd": usd})  # fmt: skip

@@ -83,8 +83,10 @@ def hit_metrics(
     Args:
         hits: (l, q + 1, n) share of the contexts found in a level or above.
     """
-    classes, n_tiers = reuse.classes, len(machines.hits)
-    contexts, later = classes.context_tokens[:, None], 1.0 - classes.is_first
+    classes = reuse.classes
+    n_tiers = len(machines.hits)
+    contexts = classes.context_tokens[:, None]
+    later = 1.0 - classes.is_first
     prompts = classes.total(classes.context_tokens + classes.new_tokens)
     # A shared prefix is found where the rest of a context is not.
     prefix = hits[-1, -1] * later[:, None] * np.minimum(reuse.shared_tokens, contexts)

@@ -179,7 +179,8 @@ def decide_front(
     """
     rows = front.representatives()
     row = rows[[recommended_point(problem, front.objectives, tolerance)]]
-    box, traits = box_of(problem, rows), traits_of(problem)
+    box = box_of(problem, rows)
+    traits = traits_of(problem)
     return decide(rivals_over(box, row, folder, MOST_RIVALS, traits, tolerance), tolerance)
 
 
@@ -216,7 +217,8 @@ def decide(rivals: RivalList, tolerance: float) -> DecidedDesign:
         tolerance: Share by which a rival must be preferred.
     """
     leads = _Leads(rivals.box, rivals.rows, tolerance)
-    problem, row = rivals.box.problem, rivals.rows[0]
+    problem = rivals.box.problem
+    row = rivals.rows[0]
     traits = traits_of(problem)
     shares = np.zeros(len(traits))
     halves = [rivals.share / 2**i for i in range(_HALVES)]
@@ -262,7 +264,8 @@ class _Leads:
     masks: Sequence[tuple[BoolArray, BoolArray]] = ()
 
     def __init__(self, box: Box, rows: IntArray, tolerance: float, lead: float = 0.0) -> None:
-        self.box, self.tolerance = box, tolerance
+        self.box = box
+        self.tolerance = tolerance
         self._exact: dict[tuple[Way, bytes], tuple[BoolArray, FloatArray]] = {}
         self._group(rows)
         self._group(self.rows[self._can_lead(lead)[self.group]])
@@ -290,7 +293,8 @@ class _Leads:
 
     def _can_lead(self, lead: float) -> BoolArray:
         """(g,) False for groups to which the design is preferred in the whole box."""
-        box, rows = self.box, self.rows[self.first_row]
+        box = self.box
+        rows = self.rows[self.first_row]
         is_shared = (box.burdens_at_ends(rows[:1]) != self.base[0]).any(axis=(1, 2, 3))
         tied = np.flatnonzero(box.is_linear & is_shared)
         best, best_moved = self._bounds(rows, tied, is_good=True)
@@ -311,7 +315,8 @@ class _Leads:
         moved = np.zeros((len(tied), 2, *base.shape))
         for i, k in enumerate(counted(tied.tolist(), "bounds of constants")):
             reach = box.ends[k] - fixed[k]
-            values, farthest = fixed.copy(), reach[np.abs(reach).argmax()]
+            values = fixed.copy()
+            farthest = reach[np.abs(reach).argmax()]
             values[k] += farthest
             change = box.extremes(rows, is_good, values) - base
             moved[i] = np.nan_to_num(change, nan=0.0) * (reach / farthest)[:, None, None]
@@ -370,7 +375,9 @@ class _Leads:
         """(s,) relative lead of the best design without a decision, less the tolerance."""
         # The design has the decision, so no group matters that is worse throughout.
         close = np.flatnonzero(products.min(axis=0) <= products[:, 0].max())
-        products, has, lacks = products[:, close], has[close], lacks[close]
+        products = products[:, close]
+        has = has[close]
+        lacks = lacks[close]
         best = products[:, has].min(axis=1, initial=np.inf)
         rival = products[:, lacks].min(axis=1, initial=np.inf) * (1.0 + self.tolerance)
         with np.errstate(invalid="ignore"):
@@ -396,7 +403,8 @@ class _Leads:
         products = np.where(lacks, self.products(way, np.array([high]), is_exact)[0], np.inf)
         rival = np.flatnonzero((self.group == products.argmin()) & ~row_has)[0]
         values = self.values_at(way, high)
-        problem, rows = self.box.problem_at(values), self.rows[[rival, 0]]
+        problem = self.box.problem_at(values)
+        rows = self.rows[[rival, 0]]
         observed = problem.evaluate(rows, problem.deciding_metrics).objectives
         numbers = self.box.numbers
         changes = tuple(Change(numbers[k], float(values[k])) for k, _ in way)
@@ -411,7 +419,8 @@ class _Leads:
         tells.
         """
         is_match, is_rival = self.count_groups(row_has)
-        has, lacks = np.flatnonzero(is_match), np.flatnonzero(is_rival & ~is_match)
+        has = np.flatnonzero(is_match)
+        lacks = np.flatnonzero(is_rival & ~is_match)
         shares = self._shares(lacks, np.zeros(1, np.int64))
         for _ in range(_MOST_MATCHES):
             if not len(lacks) or shares.min() >= 1.0:
@@ -439,13 +448,15 @@ class _Leads:
     @cached_property
     def _matching(self) -> tuple[ArrayPair, ArrayPair]:
         """Bounds of rivals at their best, and of matches at their worst."""
-        rows, tied = self.rows[self.first_row], np.flatnonzero(self.box.is_linear)
+        rows = self.rows[self.first_row]
+        tied = np.flatnonzero(self.box.is_linear)
         best, worst = (self._bounds(rows, tied, is_good) for is_good in (True, False))
         return best, worst
 
     def limits(self, names: Strings) -> Iterator[LimitBreak]:
         """The limits that the design breaks as one constant moves, the smallest change first."""
-        excess, slopes = self.base[0, 1:], self.moved[:, :, 0, 1:]
+        excess = self.base[0, 1:]
+        slopes = self.moved[:, :, 0, 1:]
         breaks = []
         for k, side, c in np.argwhere((excess <= 0) & (excess + slopes > _NEAR)).tolist():
             share = float(-excess[c] / slopes[k, side, c])
@@ -461,7 +472,8 @@ def _share(room: FloatArray, loss: FloatArray) -> FloatArray:
 
 def _decision(leads: _Leads, number: int, trait: Trait, proven_share: float) -> Decision:
     """A decision with the smallest change that flips it."""
-    problem, row = leads.box.problem, leads.rows[0]
+    problem = leads.box.problem
+    row = leads.rows[0]
     row_has = trait.has(leads.rows, row)
     ties = leads.rows[(leads.group == 0) & ~row_has][:_MOST_TIES]
     ways = list(product(range(len(leads.box)), (0, 1)))

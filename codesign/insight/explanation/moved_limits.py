@@ -268,7 +268,9 @@ def stored_limit_points(front: KeptFront, switches: Sequence[Switch] = ()) -> Li
         handles.append(LimitHandle(objective, tuple(bounds)))
     movable = tuple(x for x in handles if len(x.bounds) > 1)
     base = _CandidateSet(front.problem, front.n_objectives)
-    base.rows, base.points, base.n_proven = front.front.representatives(), points, len(points)
+    base.rows = front.front.representatives()
+    base.points = points
+    base.n_proven = len(points)
     pools = {(-1, -1): base, **_switch_pools(base, len(movable), switches)}
     return _joined(pools, movable, frozenset(x.metric.name for x in front.limitable), switches)
 

@@ -111,7 +111,9 @@ class Slackened(Evaluator):
     choosing_metrics = forwarded(Evaluator.choosing_metrics, "_inner")
 
     def __init__(self, inner: Evaluator, slack: FloatMap, is_only_new: bool) -> None:
-        self._inner, self._slack, self._is_only_new = inner, dict(slack), is_only_new
+        self._inner = inner
+        self._slack = dict(slack)
+        self._is_only_new = is_only_new
         self.metrics = inner.metrics
         self.required_parameters = inner.required_parameters
         self.optional_parameters = inner.optional_parameters

@@ -99,7 +99,8 @@ def draw(numbers: Iterable[RangedNumber], samples: int, seed: int = 0) -> FloatA
         rng = np.random.default_rng(
             [seed, *f"{uncertain_number.technology}.{uncertain_number.number}".encode()]
         )
-        along, is_below = np.sqrt(rng.random(samples)), rng.random(samples) < 0.5
+        along = np.sqrt(rng.random(samples))
+        is_below = rng.random(samples) < 0.5
         ends = np.where(is_below, uncertain_number.low, uncertain_number.high)
         columns.append(ends + along * (uncertain_number.typical - ends))
     return np.column_stack([*columns, np.empty((samples, 0))])
@@ -120,7 +121,8 @@ class Sweep:
                 f"space {problem.space.name!r} has no memory technologies with ranges to vary: "
                 "datasheets of devices state single numbers; expected a pool of NPUs"
             )
-        self._problem, self._evaluator = problem, evaluator
+        self._problem = problem
+        self._evaluator = evaluator
         technologies = evaluator.technologies()
         constants: Mapping[str, Range] = evaluator.constant_ranges(problem.sources_of(metrics))
         self.numbers = ranged_numbers(technologies, constants)
@@ -138,7 +140,8 @@ class Sweep:
     @classmethod
     def single(cls, evaluated: EvaluatedDesign) -> Sweep:
         """The evaluator of one design, with every metric."""
-        space, evaluator = evaluated.space, evaluated.evaluator
+        space = evaluated.space
+        evaluator = evaluated.evaluator
         metric = evaluator.metrics[0]  # a problem needs an objective; which is of no account
         name = str(evaluated.inputs.get("evaluator", type(evaluator).__name__))
         problem = build_problem(space, evaluator, [f"{metric.sense} {metric.name}"], (), name)

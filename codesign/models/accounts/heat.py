@@ -229,7 +229,8 @@ def _multiples(
     """(c, r, m) cosines or sines of multiples of angles, each from the two before it."""
     twice = 2.0 * np.cos(angle)
     values = np.empty((*angle.shape, n_modes))
-    values[..., 0], values[..., 1] = function(np.zeros_like(angle)), function(angle)
+    values[..., 0] = function(np.zeros_like(angle))
+    values[..., 1] = function(angle)
     for number in range(2, n_modes):
         values[..., number] = twice * values[..., number - 1] - values[..., number - 2]
     return values

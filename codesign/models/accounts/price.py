@@ -84,18 +84,14 @@ def cheapest_unit(
             stacks = (
                 np.where(is_better, *pair) for pair in zip(unit.stacks, best.stacks, strict=True)
             )
-            best, best_usd = (
-                (
-                    PricedAccelerators(
-                        Stacks(*stacks),
-                        np.where(is_better, unit.package_usd, best.package_usd),
-                        best.memory_usd,
-                        best.assembly_usd,
-                        np.where(is_better, unit.lost_usd, best.lost_usd),
-                    )
-                ),
-                np.where(is_better, usd, best_usd),
+            best = PricedAccelerators(
+                Stacks(*stacks),
+                np.where(is_better, unit.package_usd, best.package_usd),
+                best.memory_usd,
+                best.assembly_usd,
+                np.where(is_better, unit.lost_usd, best.lost_usd),
             )
+            best_usd = np.where(is_better, usd, best_usd)
     return best
 
 
@@ -111,7 +107,8 @@ def units_by_count(
         is_large: (n,) designs that may have more than ``ALWAYS_TRIED`` dies.
     """
     memory_usd = levels.price_usd[1:] * constants.memory_price_factor
-    area_mm2, n_beside = levels.package_area_mm2[1:], levels.packaged_units[1:].sum(axis=0)
+    area_mm2 = levels.package_area_mm2[1:]
+    n_beside = levels.packaged_units[1:].sum(axis=0)
     beside_mm2 = area_mm2.sum(axis=0)
     # Lost with a package that fails: the memories on it, and the assembly.
     beside_usd = np.where(area_mm2 > 0, memory_usd, 0.0).sum(axis=0) + constants.assembly_usd

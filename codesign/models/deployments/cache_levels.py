@@ -105,7 +105,8 @@ class Workspace(NamedTuple):
 
 def empty_workspace(machines: MachineSessions, *shape: int) -> Workspace:
     """Workspace for designs of a shape; the shape of a single design is empty."""
-    q, n_levels = len(machines.context_bytes), machines.tiers.shape[1] + machines.outer.shape[1]
+    q = len(machines.context_bytes)
+    n_levels = machines.tiers.shape[1] + machines.outer.shape[1]
     shapes = (7, n_levels), (n_levels, q + 1), (n_levels,), (q,), (q,), (q,), (q,)
     return Workspace(*(np.full(dimensions + shape, np.nan) for dimensions in shapes))
 
@@ -121,10 +122,13 @@ def session_sums(
         dollars of an hour without power.
     """
     fill_levels(machine_index, cache_index, machines, workspace)
-    levels, last = workspace.levels, len(workspace.hits) - 1
+    levels = workspace.levels
+    last = len(workspace.hits) - 1
     lost_bytes, nothing_s, least_s, turns_s, first_s, later_s, joules = _ZEROS
     for q in range(len(machines.context_bytes)):
-        turns, first, later = machines.turns[0][q], machines.turns[1][q], machines.turns[2][q]
+        turns = machines.turns[0][q]
+        first = machines.turns[1][q]
+        later = machines.turns[2][q]
         contexts = machines.context_bytes[q, machine_index]
         computed_s, turn_s, turn_joules = turn_costs(q, machine_index, machines, workspace)
         workspace.saved_s[q] = turns * larger(computed_s - machines.times[0, q, machine_index], 0.0)
@@ -133,15 +137,20 @@ def session_sums(
         workspace.saved_s_per_byte[q] = workspace.saved_s[q] / where(moved > 0, moved, np.inf)
         nothing_s = nothing_s + turns * computed_s
         least_s = least_s + workspace.saved_s[q] * workspace.hits[last, q]
-        turns_s, joules = turns_s + turns * turn_s, joules + turns * turn_joules
-        first_s, later_s = first_s + first * turn_s, later_s + later * turn_s
+        turns_s = turns_s + turns * turn_s
+        joules = joules + turns * turn_joules
+        first_s = first_s + first * turn_s
+        later_s = later_s + later * turn_s
         lost_bytes = lost_bytes + turns * (contexts * (1.0 - workspace.hits[last, q]))
     added_bytes = machines.added_tokens * machines.token_bytes[machine_index]
-    written, nothing_s = added_bytes + lost_bytes, machines.answers_s[machine_index] + nothing_s
+    written = added_bytes + lost_bytes
+    nothing_s = machines.answers_s[machine_index] + nothing_s
     busy_s = _least_session_s(nothing_s, nothing_s - least_s, added_bytes, workspace)
     alone_s = machines.think_s + turns_s + machines.alone_s[machine_index]
     rate = smaller(1.0 / busy_s, machines.most_sessions[machine_index] / alone_s)
-    write_joules, worn, outer_usd = 0.0, 0.0 * rate, 0.0
+    write_joules = 0.0
+    worn = 0.0 * rate
+    outer_usd = 0.0
     for level in range(last + 1):
         write_joules = write_joules + levels[4, level]
         wears = where(levels[5, level] > 0, written * rate, 0.0) * levels[5, level] * 3600.0
@@ -163,7 +172,9 @@ def fill_levels(
 ) -> None:
     """Fill the fields of the levels, and the share of the contexts that each holds."""
     (touched, shares, slopes), n_tiers, capacity_bytes = machines.reuse, len(machines.hits), 0.0
-    levels, hits, filled = workspace.levels, workspace.hits, workspace.filled
+    levels = workspace.levels
+    hits = workspace.hits
+    filled = workspace.filled
     if is_anywhere(filled[0] != machine_index):
         filled[0] = machine_index
         for level in range(n_tiers):
@@ -193,11 +204,9 @@ def turn_costs(
         Seconds of a prefill that finds only a shared prefix, mean time to the first token of
         turns that do not wait, and mean energy of their prefills.
     """
-    contexts, reused_s, shared = (
-        machines.context_bytes[class_index, machine_index],
-        machines.times[0, class_index, machine_index],
-        workspace.hits[-1, -1],
-    )
+    contexts = machines.context_bytes[class_index, machine_index]
+    reused_s = machines.times[0, class_index, machine_index]
+    shared = workspace.hits[-1, -1]
     computed_s = (
         shared * machines.times[1, class_index, machine_index]
         + (1.0 - shared) * machines.times[2, class_index, machine_index]
@@ -206,7 +215,10 @@ def turn_costs(
         shared * machines.joules[1, class_index, machine_index]
         + (1.0 - shared) * machines.joules[2, class_index, machine_index]
     )
-    turn_s, joules, above, move_joules = computed_s, computed_joules, 0.0 * computed_s, 0.0
+    turn_s = computed_s
+    joules = computed_joules
+    above = 0.0 * computed_s
+    move_joules = 0.0
     rate = workspace.levels[1, 0]
     for level in range(len(workspace.hits)):
         rate = smaller(rate, workspace.levels[1, level])
@@ -228,7 +240,8 @@ def _least_session_s(
     """Lower bound on a session's time, given its time without hits."""
     levels, hits, _, saved_s, moved, per_byte, below = workspace
     for level in range(1, len(hits)):
-        rate, writes_s = levels[1, level], added_bytes * levels[2, level]
+        rate = levels[1, level]
+        writes_s = added_bytes * levels[2, level]
         saved: Any = 0.0
         for q in range(len(moved)):
             saved = saved + saved_s[q] * hits[level - 1, q]
@@ -275,7 +288,8 @@ def machine_times(
         (hits, hits[0], hits[0]), (turns, turns, turns), (1.0, 1.0), added_bytes, n_layers,
         0.0, 1.0,
     )  # fmt: skip
-    index, workspace = np.zeros(1, np.int64), empty_workspace(machines, 1)
+    index = np.zeros(1, np.int64)
+    workspace = empty_workspace(machines, 1)
     busy_s = session_sums(index, index, machines, workspace)[1]
     turn_s = [turn_costs(q, index, machines, workspace)[1] for q in range(len(turns))]
     return float(busy_s[0]), np.concatenate(turn_s)

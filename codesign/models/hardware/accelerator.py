@@ -53,7 +53,8 @@ SCORE_PATH = "score_path"
 ScorePath = Literal["local", "on_chip", "uncharged"]
 SCORE_PATHS: tuple[ScorePath, ...] = get_args(ScorePath)
 """Paths of scores; a code is the position here."""
-_LOCAL, _ON_CHIP = SCORE_PATHS.index("local"), SCORE_PATHS.index("on_chip")
+_LOCAL = SCORE_PATHS.index("local")
+_ON_CHIP = SCORE_PATHS.index("on_chip")
 SCORE_BUFFER_BYTES_PER_MAC = 4.0
 """Bytes of the buffer between array and vector unit, for each multiply-accumulate unit. Two tiles
 of BLEN rows by MLEN keys, one written while the other is read, of 16 bits a score [ours]."""
@@ -196,7 +197,8 @@ class _Gathered:
     """A property of levels that is gathered when it is first asked for."""
 
     def __init__(self, place: int, name: str) -> None:
-        self._place, self._name = place, name
+        self._place = place
+        self._name = name
 
     def __get__(self, levels: _GatheredLevels, owner: type) -> FloatArray:
         properties = vars(levels)
@@ -527,8 +529,12 @@ _MOST_TABLES = 1 << 8
 def _sram_level(banks: list[_Bank]) -> ArrayTuple:
     """Properties of the SRAM die and the 3D layers side by side, in the order of the record."""
     shape = banks[0].counts.shape
-    capacity, bandwidth, background = np.zeros(shape), np.zeros(shape), np.zeros(shape)
-    read, write, first_byte = np.zeros(shape), np.zeros(shape), np.full(shape, np.inf)
+    capacity = np.zeros(shape)
+    bandwidth = np.zeros(shape)
+    background = np.zeros(shape)
+    read = np.zeros(shape)
+    write = np.zeros(shape)
+    first_byte = np.full(shape, np.inf)
     for bank in banks:
         share = bank.total("bandwidth")
         capacity += bank.total("capacity")
@@ -540,7 +546,8 @@ def _sram_level(banks: list[_Bank]) -> ArrayTuple:
         write += share * bank.unit_value("write_energy")
     latency = np.where(capacity > 0, first_byte, 0.0)
     total = np.maximum(bandwidth, np.finfo(float).tiny)
-    read, write = read / total, write / total
+    read = read / total
+    write = write / total
     return (
         capacity, bandwidth, latency, background, read, write, read * bandwidth,
         _ratio(write, read), *[np.zeros(shape)] * (len(_PROPERTIES) - 11), *[np.ones(shape)] * 3,
@@ -549,9 +556,11 @@ def _sram_level(banks: list[_Bank]) -> ArrayTuple:
 
 def _tier(bank: _Bank, uncharged_family: Column) -> ArrayTuple:
     """Properties of an off-chip tier, in the order of the record."""
-    capacity, bandwidth = bank.total("capacity"), bank.total("bandwidth")
+    capacity = bank.total("capacity")
+    bandwidth = bank.total("bandwidth")
     background = capacity * bank.unit_value("background_power")
-    read, write = bank.unit_value("read_energy"), bank.unit_value("write_energy")
+    read = bank.unit_value("read_energy")
+    write = bank.unit_value("write_energy")
     edge = bank.total("shoreline")
     uncharged = np.where(bank.is_of(uncharged_family), edge, 0.0)
     package_area = bank.owned("package_area", absent=0.0) * 1e6

@@ -138,7 +138,8 @@ class Guard:
         log: Path | None = None,
         scratch: Path | None = None,
     ) -> None:
-        self._problem, self._limits = problem, limits or GuardLimits()
+        self._problem = problem
+        self._limits = limits or GuardLimits()
         self._guarded = GuardedProblem(build, canonical(problem.provenance()))
         self._log = log
         self._scratch = scratch

@@ -89,7 +89,8 @@ class _Group:
             features[:, columns], axis=0, return_index=True, return_inverse=True
         )
         self.columns = torch.as_tensor(columns)
-        self._first, self._places = torch.as_tensor(first), torch.as_tensor(places.ravel())
+        self._first = torch.as_tensor(first)
+        self._places = torch.as_tensor(places.ravel())
 
     def values(self, features: Tensor) -> Tensor:
         """(u, c) of (n, f) features, bent or not."""

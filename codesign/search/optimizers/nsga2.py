@@ -58,7 +58,8 @@ class Nsga2(BaseOptimizer):
             from pymoo.util.nds.non_dominated_sorting import NonDominatedSorting
         self._mutate = mut_pm
         self._mix = crossover_mask
-        self._sorting, self._crowding = NonDominatedSorting(), get_crowding_function("cd")
+        self._sorting = NonDominatedSorting()
+        self._crowding = get_crowding_function("cd")
         parameters = self._space.space.parameters
         self._is_categorical = np.array(
             [parameter.kind == "categorical" for parameter in parameters]

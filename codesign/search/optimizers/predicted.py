@@ -62,7 +62,8 @@ class Predicted(LearningOptimizer):
         evaluated = np.concatenate([self._memory.history().rows, waiting])
         proposed = self._space.no_rows
         if self._space.predict is not None:
-            pool, history = self._pool, self._memory.history()
+            pool = self._pool
+            history = self._memory.history()
             attained = self._predict(evaluated)
             if self._options.greedy:
                 results = history.objectives[history.feasible]
@@ -107,7 +108,8 @@ def most_added(values: FloatArray, attained: FloatArray, bound: FloatArray, n: i
         bound: (k,) reference point of the hypervolume.
         n: How many.
     """
-    remaining, proposed = np.arange(len(values)), IntegerList()
+    remaining = np.arange(len(values))
+    proposed = IntegerList()
     while len(proposed) < n and len(remaining):
         front = remaining[non_dominated(values[remaining])]
         gains = [hypervolume(np.vstack([attained, point]), bound) for point in values[front]]

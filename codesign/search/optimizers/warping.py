@@ -105,7 +105,8 @@ class Bending:
     def __init__(self, features: Tensor, columns: IntArray) -> None:
         import torch
 
-        self._features, self._columns = features, torch.as_tensor(columns)
+        self._features = features
+        self._columns = torch.as_tensor(columns)
         self._plain = features[:, self._columns]
         self._is_inside = (self._plain > 0) & (self._plain < 1)
         self._log_plain = self._plain.clamp(_EDGE, 1.0 - _EDGE).log_()

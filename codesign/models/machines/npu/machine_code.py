@@ -123,7 +123,8 @@ def _fields_at(record: Any, values: Any, first: Any, step: Any) -> Function:
 
 
 def _design_at(record: Any, i: Any, order: Any, places: Any) -> Function:
-    own, parts = record.instance_class, []
+    own = record.instance_class
+    parts = []
     for name, of in zip(own._fields, record, strict=True):
         tiers = [f"record.{name}[order[{place}], i]," for place in range(len(places))]
         parts.append(f"record.{name}[i]" if of.ndim == 1 else f"({' '.join(tiers)})")

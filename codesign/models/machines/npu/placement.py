@@ -187,7 +187,8 @@ def _common_time_s(
     size: FloatArray, capacities: Tiers, bandwidths: Tiers, is_open: Tiers
 ) -> FloatArray:
     """Time in which the open tiers read what the full ones leave."""
-    full, rate = capacities[0] * (1.0 - is_open[0]), bandwidths[0] * is_open[0]
+    full = capacities[0] * (1.0 - is_open[0])
+    rate = bandwidths[0] * is_open[0]
     for tier in range(1, len(is_open)):
         full = full + capacities[tier] * (1.0 - is_open[tier])
         rate = rate + bandwidths[tier] * is_open[tier]
@@ -202,7 +203,8 @@ def _tails_of(
     capacities: Tiers,
 ) -> Tails:
     """Share of bytes that lives in each deeper tier and below; an equal spread if ``is_equal``."""
-    start, end = where(is_equal, 0.0, before), where(is_equal, total, before + size)
+    start = where(is_equal, 0.0, before)
+    end = where(is_equal, total, before + size)
     size = larger(end - start, _TINY)
     return _share_beyond(running_sums(capacities[:-1]), capacities[1:], start, end, size)
 

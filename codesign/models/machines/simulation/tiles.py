@@ -161,7 +161,8 @@ def steps(work: OperatorWork, tiling: Tiling, most_steps: int) -> Steps:
 
 def score_tile_elements(rows: float, keys: float, tiling: Tiling) -> FloatArray:
     """(t,) scores in each tile of one product that the vector unit works on, row by row."""
-    row_tiles, key_tiles = tiles(rows, tiling.width), tiles(keys, tiling.depth)
+    row_tiles = tiles(rows, tiling.width)
+    key_tiles = tiles(keys, tiling.depth)
     if len(row_tiles) * len(key_tiles) > MOST_VISITS:
         return row_tiles * keys
     return np.multiply.outer(row_tiles, key_tiles).ravel()
@@ -225,7 +226,8 @@ _Factors = ArrayDict
 
 def _axes(work: OperatorWork, tiling: Tiling) -> _Factors:
     """Sizes of the tiles along each loop of one product."""
-    row_tile, column_tile = tiling.width, tiling.width
+    row_tile = tiling.width
+    column_tile = tiling.width
     if tiling.organization == "systolic":
         if tiling.dataflow == "os":
             row_tile = tiling.depth  # the sums fill the grid
@@ -360,7 +362,9 @@ def _interval_sums(
 def _far_passes(work: OperatorWork, tiling: Tiling) -> ArrayDict:
     """Bytes that each pass over an operand brings from off chip or takes there, by the names of
     :class:`Steps`; one element for each time that the operand is streamed."""
-    n, pinned, held = work.n_products or 1.0, tiling.pinned, tiling.held_bytes
+    n = work.n_products or 1.0
+    pinned = tiling.pinned
+    held = tiling.held_bytes
     stationary = (work.weight_bytes + work.kv_bytes) / n
     n_stationary, n_inputs = _capacity_blocks(work, tiling, stationary, work.input_bytes / n)
     n_weight_sweeps, n_input_sweeps = _sweeps(work, tiling)
@@ -401,7 +405,8 @@ def _capacity_blocks(
 ) -> IntegerPair:
     """Times that weights and inputs are streamed if blocks fill half of the on-chip memory."""
     buffer = max(TILE_BUFFER_SHARE * tiling.on_chip_bytes, 1.0)
-    n_stationary, n_inputs = n_tiles(stationary_bytes, buffer), n_tiles(input_bytes, buffer)
+    n_stationary = n_tiles(stationary_bytes, buffer)
+    n_inputs = n_tiles(input_bytes, buffer)
     if n_stationary == 1 or n_inputs == 1:
         return 1, 1
     if tiling.dataflow != "os":

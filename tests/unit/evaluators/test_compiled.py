@@ -207,6 +207,7 @@ ordinary = st.just(0.0) | st.floats(1e-30, 1e30)
 def test_an_operation_on_numbers_is_the_operation_on_arrays(a, b, c):
     arguments = {
         formula_operations.where: (c, a, b),
+        formula_operations.is_anywhere: (c,),
         formula_operations.larger: (a, b),
         formula_operations.smaller: (a, b),
         formula_operations.rounded_up: (a,),
@@ -215,7 +216,7 @@ def test_an_operation_on_numbers_is_the_operation_on_arrays(a, b, c):
     }
     assert set(arguments) == set(machine_code._ON_NUMBERS)
     for operation, values in arguments.items():
-        on_arrays = operation(*(np.array([value]) for value in values))
+        on_arrays = np.asarray(operation(*(np.array([value]) for value in values)))
         assert float(machine_code._ON_NUMBERS[operation](*values)) == on_arrays.item()
 
 

@@ -43,10 +43,24 @@ def processes_hear_an_interrupt():
     signal.signal(signal.SIGINT, before)
 
 
+_SPACES = {}
+"""Spaces by all that they are built of."""
+_BUILD = space_definition._build
+
+
+def _build_once(*arguments):
+    """Build a space unless it is there: commands load the same few for a tenth of their time."""
+    key = repr(arguments)
+    if key not in _SPACES:
+        _SPACES[key] = _BUILD(*arguments)
+    return _SPACES[key]
+
+
 @pytest.fixture(scope="module", autouse=True)  # a session has tests of other folders too
 def _few_of_each():
-    """Files of 20 draws, few pixels, designs and positions; one process where none is told."""
+    """Each space once, files of 9 draws, few pixels, designs and positions; one process."""
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(space_definition, "_build", _build_once)
         for module in ("search.campaign.campaign", "base.processes"):
             patch.setattr(f"codesign.{module}.n_cores", lambda: 1)
         # A loaded machine may take long over any command, which says nothing of it.
@@ -59,27 +73,6 @@ def _few_of_each():
         patch.setattr("codesign.report.paper._USUAL_DPI", 24.0)
         for module in ("sheet_accounts", "spec_sheet"):
             patch.setattr(f"codesign.report.exports.{module}.SAMPLES", 9)
-        yield
-
-
-_SPACES = {}
-"""Spaces by all that they are built of."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _a_space_is_built_once():
-    """Each command would build the same few spaces again, for a tenth of the time of all tests."""
-    build = space_definition._build
-
-    def build_once(definition, *arguments):
-        parts = definition.name, definition.document, definition.system, definition.revalued
-        key = repr((parts, definition.catalogs, arguments))
-        if key not in _SPACES:
-            _SPACES[key] = build(definition, *arguments)
-        return _SPACES[key]
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(space_definition, "_build", build_once)
         yield
 
 

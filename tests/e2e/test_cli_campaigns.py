@@ -267,14 +267,25 @@ def test_ctrl_c_exits_130_and_says_how_to_go_on(tmp_path):
     assert len(done.stderr.splitlines()) == 1
 
 
+_SLOW = """
+import sys, time
+from codesign.base.loop_progress import LoopProgress
+from codesign.cli import main
+sys.modules["vl_convert"] = None
+advance = LoopProgress.advance
+LoopProgress.advance = lambda *words: (advance(*words), time.sleep(0.05))
+main()
+"""
+"""A command without figures whose loops last until their bars are drawn."""
+
+
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
 def test_progress_bars_are_shown_on_a_terminal_only(tmp_path):
     (tmp_path / "runs").mkdir()
     (tmp_path / "runs" / "trial.yaml").write_text(_CAMPAIGN.format(budget=8), encoding="utf-8")
     parent, child = os.openpty()
-    code = "import sys; sys.modules['vl_convert'] = None; from codesign.cli import main; main()"
     process = subprocess.Popen(
-        [sys.executable, "-c", code, "run", "trial", "--json"],  # without figures
+        [sys.executable, "-c", _SLOW, "run", "trial", "--json"],
         stdout=subprocess.PIPE, stderr=child, cwd=tmp_path,
         env={**os.environ, "TERM": "xterm", "COLUMNS": "100"},
     )  # fmt: skip

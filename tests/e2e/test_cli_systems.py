@@ -169,9 +169,9 @@ def test_an_exact_front_says_which_formats_each_pool_takes(capsys, tmp_path, mon
 
 def test_the_front_of_a_system_is_explained(capsys):
     text = run(capsys, "explain", "pair-run.yaml")
-    assert "tdp_watts <= 2800" in text and "was not asked" in text
+    assert "TDP at most 2.8 kW" in text and "was not asked" in text
     text = run(capsys, "explain", "pair-run.yaml", "--thorough")
-    assert "- tdp_watts <= 2800: " in text
+    assert "- TDP at most 2.8 kW: " in text
     assert "bounds the machines of a pool" in text
 
 

@@ -390,9 +390,11 @@ class _Words:
             line += f". The next point beyond it: {self.exchange(old, price.next_point)}"
         now = self._amount(price, limit.number)
         for word, move in (("Looser", price.looser), ("Tighter", price.tighter)):
-            if move.change:
-                moved = f"{self._amount(price, move.number)} instead of {now}"
-                line += f". {word}, {moved}: {self._effect(price, move)}"
+            if move.change or self._is_moved(move).any():
+                line += (
+                    f". {word}, {self._amount(price, move.number)} instead of {now}: "
+                    f"{self._effect(price, move)}"
+                )
         return line + "."
 
     def _effect(self, price: Price, move: Move) -> str:
@@ -404,7 +406,7 @@ class _Words:
         moved = np.flatnonzero(self._is_moved(move))
         if not len(moved) and change <= self.explanation.tolerance * hypervolume:
             return nothing
-        more = "more" if move.change > 0 else "less"
+        more = "less" if move.change < 0 else "more"
         words = f"{100 * change / hypervolume:.3g} % {more} hypervolume"
         if not len(moved):
             return words

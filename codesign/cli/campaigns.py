@@ -53,7 +53,7 @@ Workers = Annotated[int | None, typer.Option(min=1, help="Processes; one per cor
 
 @frozen
 class ExecutionFlags:
-    """How designs are evaluated, and what a search goes on in spite of."""
+    """Flags of the execution of designs, and of failures and changes that do not stop a search."""
 
     executor: ExecutorName = None
     timeout: str | None = flag("Longest time for one design, such as '30 min'. [none]")
@@ -69,7 +69,7 @@ class ExecutionFlags:
         "--retry-failed",
     )
 
-    def over(self, execution: Execution, **more: int | None) -> Execution:
+    def override(self, execution: Execution, **more: int | None) -> Execution:
         """Execution of a file, overridden by the flags.
 
         Args:
@@ -154,7 +154,7 @@ def run(
     from codesign.report.campaign_charts import convergence_chart, front_chart, front_picture
     from codesign.report.paper import save_chart
 
-    execution = flags.over(campaign.definition.execution, in_flight=in_flight)
+    execution = flags.override(campaign.definition.execution, in_flight=in_flight)
     if untrusted and (execution.executor or "local") not in ("local", "threads"):
         raise InputError(
             f"expected executor local or threads, got {execution.executor}", "--untrusted"

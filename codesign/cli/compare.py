@@ -68,7 +68,7 @@ def compare(
     width_mm = None if width is None else parse_width(width)
     comparison = Comparison.load(name, folder)
     if not (partial or no_run):
-        execution = flags.over(comparison.definition.execution)
+        execution = flags.override(comparison.definition.execution)
         comparison.run(workers, say, execution, flags.accept_changes, flags.retry_failed)
     outcome = comparison.outcome(partial, workers, say)
     folder = comparison.folder

@@ -83,7 +83,7 @@ def _flags_of(owner: Any, has_help: bool) -> Iterator[inspect.Parameter]:
 
 
 def _called(owner: Any, values: JsonObject) -> Any:
-    """What a command returns, or a record; its flags are taken out of the values."""
+    """Call a command or a record; its flags are taken out of the values."""
     return owner(**{
         parameter.name: _called(parameter.annotation, values)
         if is_dataclass(parameter.annotation)

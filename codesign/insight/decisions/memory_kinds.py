@@ -63,7 +63,7 @@ def kind_regrets(
             f"families, or {_STACKED} with 0 among its values"
         )
 
-    def without(family: str, reduced: Problem) -> KindRegret:
+    def find_regret(family: str, reduced: Problem) -> KindRegret:
         """Find a front; the regret is the product of its recommended design's burdens."""
         try:
             front = find(reduced)
@@ -83,8 +83,8 @@ def kind_regrets(
             float(product_of(problem, points[[place]])[0]),
         )
 
-    every = without("", problem)
-    fronts = [without(*reduced) for reduced in problems.items()]
+    every = find_regret("", problem)
+    fronts = [find_regret(*reduced) for reduced in problems.items()]
     others = [replace(front, regret=front.regret / every.regret - 1.0) for front in fronts]
     return [replace(every, regret=0.0), *sorted(others, key=lambda front: -front.regret)]
 

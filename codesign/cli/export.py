@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from codesign.base.columns import StringList
 from codesign.base.errors import InfeasibleError, InputError, UnknownNameError
 from codesign.base.files import ending_of
 from codesign.base.records import frozen
@@ -19,6 +18,7 @@ from codesign.cli.output import report_files, say
 from codesign.cli.picking import Pick, design_or_pick
 
 if TYPE_CHECKING:
+    from codesign.base.columns import StringList
     from codesign.report.chosen import ChosenDesign
     from codesign.report.exports.design_files import Written
     from codesign.search.campaign import Results

@@ -6,7 +6,6 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from codesign.base.columns import FloatSequence, IntegerMap, StringMap
 from codesign.base.errors import InputError, mistakes_at
 from codesign.base.records import frozen
 from codesign.cli.flags import numbers
@@ -24,6 +23,7 @@ from codesign.cli.size_flags import SizeQuestion
 
 if TYPE_CHECKING:
     from codesign.answers.sizing import SessionEntry
+    from codesign.base.columns import FloatSequence, IntegerMap, StringMap
     from codesign.evaluators.platform import PlatformEvaluator
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.evaluators.platform.session_sizing import SessionRate

@@ -16,9 +16,7 @@ import numpy as np
 from codesign.base.columns import FloatArray
 from codesign.evaluators.functions.function import Values
 
-_TRAP_LEVELS = 9
-_SUM_LEVELS = 12
-_N_PLACES = 7
+_TRAP_LEVELS, _SUM_LEVELS, _N_PLACES = 9, 12, 7
 _TRAPS = np.array([[1, 7, 4, 0, 8, 5], [6, 2, 9, 3, 0, 7]], np.float64)
 """(2, 6) optimal levels of each objective [ours]."""
 _SCATTER = np.array([1.9, 0.2, 0.7, 2.6, 0.3, 1.1, 0.8])

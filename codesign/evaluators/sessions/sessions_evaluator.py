@@ -73,6 +73,7 @@ _TPOT = "time_per_output_token_s"
 _JOULES = "dynamic_joules_per_token"
 _OUTER = "outer caches"
 _ROUNDING = 1e-6
+"""Difference of sums of USD or watts that rounding explains [ours]."""
 _OF_MACHINE = ("area_mm2", "power_density_w_per_mm2", "junction_temperature_celsius",
                "peak_flop_per_s", *FORMAT_METRICS)  # fmt: skip
 """Metrics that a design has from its decoding machine, unchanged."""

@@ -50,8 +50,7 @@ from codesign.models.workload.operators import Operator, Operators, elementwise
 from codesign.models.workload.state_space import ScalarDecay, SelectiveScan, ShortConvolution
 from codesign.models.workload.vector_ops import L2_NORM_OPS, SIGMOID_OPS
 
-DECAY_OPS = 6 + SIGMOID_OPS
-UPDATE_VALUE_OPS = 6
+DECAY_OPS, UPDATE_VALUE_OPS = 6 + SIGMOID_OPS, 6
 SCAN_SCORE_OPS, SCAN_STATE_OPS, SCAN_KEY_OPS, SCAN_VALUE_OPS = 5, 2, 3, 3
 """Operations per element; the module's text says what is counted."""
 

@@ -41,11 +41,8 @@ from __future__ import annotations
 from codesign.models.workload.linear_layer import LinearLayer
 from codesign.models.workload.operators import Operator, Operators, elementwise, projection
 
-VALUE_OPS = 3
-SCAN_SCORE_OPS = 3
-SCAN_STATE_OPS = 2
-RATE_VALUE_OPS = 3
-RATE_HEAD_OPS = 8
+VALUE_OPS, SCAN_SCORE_OPS, SCAN_STATE_OPS = 3, 3, 2
+RATE_VALUE_OPS, RATE_HEAD_OPS = 3, 8
 CHANNEL_STATE_OPS, CHANNEL_OPS = 7, 12
 """Operations per element; the module's text says what is counted."""
 

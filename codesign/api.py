@@ -518,7 +518,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
         title = f"{percent(share, 2)} of the off-chip bandwidth"
         simplified.append((BANDWIDTH, title, "npu", {"offchip_efficiency": share}))
     elif any("token/s" in metric.unit for metric in problem.metrics):
-        reason = f"nobody has measured the errors of evaluator {choice.name} on machines"
+        reason = f"the errors of evaluator {choice.name} on machines were not measured"
         if choice.name == "npu":
             reason = f"profile {profile} or an option fixes the share of the bandwidth"
         omitted.append(f"interval of speeds: {reason}")

@@ -112,7 +112,7 @@ class DecideAnswer(Answer):
     n_constants: int
     """Constants with a range that matter."""
     unmoved: Strings
-    """Constants held at typical values, because a metric is best within their ranges."""
+    """Constants held at typical values: their effect on metrics has no single direction."""
     share: float
     """Share of each range around its typical value over which all rivals are listed."""
     untied: Strings

@@ -1,6 +1,6 @@
-"""Progress of the loops that run in this process, for bars and messages meanwhile.
+"""Progress of the loops that run in this process, for bars and messages.
 
-Loops that may take minutes tell it; nothing that they compute depends on it.
+Loops that may take minutes report to it; no result depends on it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Item = TypeVar("Item")
 _LATE_S = 30.0
 """Period of the latest rate [ours]."""
 _CREDIBLE = 0.1
-"""Remaining times below this share of the time so far are not told [ours]."""
+"""Remaining times below this share of the time so far are not shown [ours]."""
 _running: list[LoopProgress] = []
 
 

@@ -17,9 +17,12 @@ def calibrate(
         Path | None, typer.Argument(help="File that the script wrote, or a log of vLLM or SGLang.")
     ] = None,
     *,
-    model: Annotated[str | None, typer.Option(help="Language model that a log is of.")] = None,
+    model: Annotated[
+        str | None, typer.Option(help="Language model that the log's engine ran.")
+    ] = None,
     base: Annotated[
-        str | None, typer.Option(help="Device to start from. [matched by card name]")
+        str | None,
+        typer.Option(help="Device to start from; a log needs it. [matched by card name]"),
     ] = None,
     script: Annotated[
         Path | None, typer.Option(help="Write the measuring script here, and stop.")
@@ -54,7 +57,9 @@ def calibrate(
     card = None if model else parse_record(read_document(measured), MeasuredCard)
     nearest = base or nearest_device(card.card if card else "")
     if nearest is None:
-        like = f"like {card.card!r}, which is not bundled" if card else "that wrote the log"
+        like = (
+            f"like {card.card!r}, which is not bundled" if card else "that the log's engine ran on"
+        )
         raise InputError(f"expected a device {like}", "--base")
     device = load_device(nearest, "--base")
     numbers = device_document(nearest).data

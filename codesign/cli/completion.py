@@ -12,7 +12,7 @@ from codesign.base.resources import listed
 
 
 def _completing(names: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
-    """The function that the shell asks for the names which begin as a word does."""
+    """Completion function of a flag: the names that begin with the typed text."""
 
     def complete(incomplete: str) -> list[str]:
         return [name for name in names() if name.startswith(incomplete)]

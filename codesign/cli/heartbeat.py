@@ -25,14 +25,14 @@ _LOOK_S = 0.5
 
 
 class Heartbeat:
-    """Says how far a command has come.
+    """Reports the progress of a command.
 
     Args:
-        command: What it is called.
+        command: Name of the command.
         every_s: Seconds between two lines.
 
     Attributes:
-        is_silent: True if the user sees it without bars and lines.
+        is_silent: True if the command shows its progress without bars and lines.
     """
 
     def __init__(self, command: str, say: Callable[[str], None], every_s: float = EVERY_S) -> None:
@@ -47,17 +47,17 @@ class Heartbeat:
         self.is_silent = False
 
     def start(self) -> None:
-        """Begin to say it."""
+        """Start to report."""
         self._thread.start()
 
     def stop(self) -> None:
-        """Say no more."""
+        """Stop reporting."""
         self._over.set()
         self._thread.join()
         self.hide()
 
     def hide(self) -> None:
-        """Take the bars away, for something else to be printed."""
+        """Remove the bars before something else is printed."""
         with self._drawing:
             if self._bars is not None:
                 self._bars.stop()
@@ -119,7 +119,7 @@ _heartbeat: ContextVar[Heartbeat | None] = ContextVar("heartbeat", default=None)
 
 @contextmanager
 def heartbeat(command: str, say: Callable[[str], None]) -> Iterator[None]:
-    """Say, while the block runs, how far the command has come."""
+    """Report the progress of the command while the block runs."""
     heartbeat_now = Heartbeat(command, say, EVERY_S)
     token = _heartbeat.set(heartbeat_now)
     heartbeat_now.start()
@@ -131,14 +131,14 @@ def heartbeat(command: str, say: Callable[[str], None]) -> Iterator[None]:
 
 
 def silence() -> None:
-    """Let the running command show by itself how far it has come."""
+    """Stop the reports of a command that shows its progress by itself."""
     heartbeat_now = _heartbeat.get()
     if heartbeat_now is not None:
         heartbeat_now.is_silent = True
 
 
 def hide_bars() -> None:
-    """Take the bars of the running command away, for something else to be printed."""
+    """Remove the bars of the running command before something else is printed."""
     heartbeat_now = _heartbeat.get()
     if heartbeat_now is not None:
         heartbeat_now.hide()

@@ -48,8 +48,7 @@ _ENDINGS = {"enumerate": "csv", "explain-front": "md", "export": None, "figure":
 def reports_only(command: Callable[..., None]) -> Callable[..., None]:
     """The command with standard output kept for its report, which is JSON with ``--json``.
 
-    What anybody else prints meanwhile, a plug-in say, goes to stderr, and so does a line every 30 s
-    that says how far the command has come.
+    Other prints, such as a plug-in's, go to stderr, as does the progress every 30 s.
     """
 
     @wraps(command)

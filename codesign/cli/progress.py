@@ -15,7 +15,7 @@ _WIDTH = 40
 
 
 def loop_bars() -> Live:
-    """A view on stderr, drawn anew until it is stopped; then nothing of it is left."""
+    """Bars on stderr, redrawn until they are stopped and then removed."""
     # Prints of libraries stay where they belong.
     return Live(
         get_renderable=_rows, console=make_console(to_stderr=True), transient=True,

@@ -57,7 +57,7 @@ Options = Annotated[
         "--option",
         metavar="KEY=VALUE",
         help="A setting without a flag, such as engine=eager; repeatable. An "
-        "unknown key lists all.",
+        "unknown key lists all keys.",
     ),
 ]
 PowerLimit = Annotated[
@@ -172,8 +172,8 @@ class FormatFlags:
         str | None,
         typer.Option(
             "--format",
-            help="Number format of weights and activations. int4, as AWQ and GPTQ have "
-            "it, is of weights alone. [as the model is published]",
+            help="Number format of weights and activations; int4 (AWQ, GPTQ) applies to "
+            "weights only. [as the model is published]",
         ),
     ] = None
     weight_format: str | None = flag("Number format of the weights alone.")

@@ -113,7 +113,7 @@ class SizeQuestion:
     _: KW_ONLY
     model: Model
     on: Device_ = None
-    design: str | None = flag("Instead of --on: a design that --space names.")
+    design: str | None = flag("Instead of --on: a named design of --space.")
     space: str | None = flag("Design space. [memexplorer]")
     demand: DemandFlags
     cache: Stores = None
@@ -122,13 +122,13 @@ class SizeQuestion:
     formats: FormatFlags
     split: SplitFlags
     batch: str | None = flag(
-        "Explain one instance with so many requests; max: as many as memory holds.",
+        "Explain one instance with this many requests at once; max: all that memory holds.",
         metavar="<int>|max",
     )
     study: StudyFlags
     convention: Convention = None
     link: LinkFlags
-    price_per_hour: float | None = flag("Rent of a device in dollars. [what is listed]")
+    price_per_hour: float | None = flag("Rent of a device in dollars an hour. [the listed rent]")
     power_limit: PowerLimit = None
     option: Options = None
 

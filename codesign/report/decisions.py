@@ -294,7 +294,7 @@ def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
         words = change_words(limit.change.number, limit.change.value)
         yield f"The design breaks {limit.limit} with {words}."
     if decided.limits and any(x.verdict == "holds everywhere" for x in decided.decisions):
-        yield "What is proven holds wherever the design keeps its limits."
+        yield "The proofs hold wherever the design keeps its limits."
     if rivals.share < 1.0:
         yield (
             f"All rivals are compared over {100 * rivals.share:g} % of all ranges. Beyond, other "
@@ -302,7 +302,7 @@ def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
             "that improve one metric and worsen another move by the square of a share."
         )
     for number in rivals.box.unmoved:
-        yield f"{number_title(number)} is typical: some designs are best within its range."
+        yield f"{number_title(number)} stays typical: its effect on metrics has no single direction."
     if untied := rivals.box.untied:
         yield (
             f"Constants in which the comparison is not linear: {len(untied)}. Proofs take their "

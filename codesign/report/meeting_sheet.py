@@ -229,7 +229,7 @@ def _alternatives(
 ) -> Iterator[_Line]:
     """The other recommended designs in a paragraph each, then the bill of one device's materials.
 
-    A system has a bill for a device of each pool. The dearest part comes first.
+    A system has a bill for a device of each pool. The most expensive part comes first.
     """
     metrics = [objective.metric for objective in results.problem.objectives]
     for pick in answer["picks"]:

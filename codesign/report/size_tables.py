@@ -228,8 +228,8 @@ def fleet_notes(
         )
     if any(pool.overlapped_batches > 1 for entry in entries for pool in entry.pools):
         notes.append(
-            "Loads of experts are equal here. Those of requests made SGLang's pools 15 to 20 % "
-            "slower: --option engine=sglang."
+            "All experts have equal loads here. The loads of real requests made SGLang's pools 15 "
+            "to 20 % slower; --option engine=sglang counts them."
         )
     if evaluator.workload.draft:
         notes.append(

@@ -319,7 +319,7 @@ _NOTES = (
     "same batch, which no published number beats.",
     "Memory is the printed capacity less the weights. Drivers report 7 % more, of which an engine "
     "takes 90 to 95 % of what weights and activations leave: about the same, so the commands state "
-    "usable_memory=1. The 0.9 that codesign size takes unless told otherwise lowers rates of dense "
+    "usable_memory=1. The default of codesign size, 0.9, lowers rates of dense "
     "models by 2 to 4 % and refuses 7 of the rows. A request runs only where its whole answer has "
     "room, as TensorRT-LLM does by default.",
     "TensorRT-LLM 0.17 runs compiled engines; from 1.0 on its tables are of its PyTorch engine, at "

@@ -189,7 +189,7 @@ class PreparedDesigns:
 
     @hardware_property
     def allowed_orders(self) -> IntArray:
-        """(p, n) which orders of the tiers may be the fastest, as of ``worth_trying``."""
+        """(p, n) True for orders of the tiers that may be the fastest; see ``worth_trying``."""
         levels = self.accelerators.levels
         if not self.preparation.modelling.is_staged:
             only_first = np.zeros((len(orders_of(len(self.tier_order))), len(self)), np.int64)

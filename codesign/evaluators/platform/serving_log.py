@@ -28,7 +28,7 @@ _VLLM = r"prompt throughput: (\S+) .*throughput: (\S+) .*Running: (\d+).*GPU KV.
 _DECODE = r"running-req: (\d+), #token: (\d+).*gen throughput \(token/s\): ([\d.]+)"
 _PREFILL = r"new-seq: (\d+), #new-token: (\d+).*input throughput \(token/s\): ([\d.]+)"
 _PRIOR = np.eye(2) * 0.3
-"""Weight of unchanged factors beside each line's [ours]."""
+"""Weight of an equation ``factor = 1`` for each factor; a line of the log has 1 [ours]."""
 
 
 def calibrate_log(
@@ -74,7 +74,7 @@ def calibrate_log(
     factors = fits.mean(axis=0).round(4)
     half = 1.645 * np.sqrt(count - 1) * fits.std(axis=0)
     how = (
-        f"calibrated from {count} lines of {source}; over the base's times, prefill and decode: "
+        f"calibrated from {count} lines of {source}; factors of prefill and decode times: "
         f"{factors}, 90 % within {half.round(3)}"
     )
     phases = zip(("prefill", "decode"), factors.tolist(), strict=True)

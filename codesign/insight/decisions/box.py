@@ -69,7 +69,7 @@ class Box:
         is_linear: (k,) True if products and limits are linear in the constant, and additive with
             the others that are, on a sample of designs.
         slack: Sum of the shares by which good ends were worse than bad ones, on the sample.
-        unmoved: Constants that stay typical, because a metric is best within their range.
+        unmoved: Constants that stay typical: their effect on metrics has no single direction.
     """
 
     sweep: Sweep

@@ -93,8 +93,8 @@ class Device(Record):
     """Name for people."""
     vendor: str
     device_class: DeviceClass
-    """Devices of a class share their efficiencies. ``scheduled``: a compiler sets each cycle, so
-    nothing starts, and operators stream from a memory on the chip."""
+    """Devices of a class share their efficiencies. ``scheduled``: a compiler sets each cycle, so no
+    kernel is launched, and operators stream from a memory on the chip."""
     peak: dict[str, Rate] = Field(min_length=1)
     """Dense matrix FLOP/s by precision; integer operations count as FLOP."""
     n_cores: Positive | None = None
@@ -126,11 +126,11 @@ class Device(Record):
     quantize_start: _Delay | None = None
     """Seconds more for a product of one row whose input is quantized first; None: none measured."""
     step_latency: Annotated[_Delay | None, unstored_at(None)] = None
-    """Seconds in which a norm or a product passes a ``scheduled`` chip besides its stream; None:
-    not known, and not counted."""
+    """Seconds that a norm or a product takes on a ``scheduled`` chip besides its stream; None:
+    unknown, not counted."""
     stream_fraction: Annotated[Fraction | None, unstored_at(None)] = None
-    """Part of ``bandwidth`` at which weights reach the matrix units of a ``scheduled`` chip, in the
-    format in which they multiply; None: all of it."""
+    """Share of ``bandwidth`` at which weights reach the matrix units of a ``scheduled`` chip, counted
+    in the format of the multiplication; None: all of it."""
     clock: Annotated[float, quantity("GHz")] | None = None
     """Clock of the cores under load; None: none stated."""
     link_bandwidth: ByteRate | None = None

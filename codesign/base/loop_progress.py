@@ -23,9 +23,9 @@ class LoopProgress:
     """A loop over known amounts, while the block runs.
 
     Args:
-        subject: What is worked on, such as "draws over the ranges".
-        total: How many there are.
-        done: How many of them an earlier run has done.
+        subject: Elements in words, such as "draws over the ranges".
+        total: Number of elements.
+        done: Number of elements that an earlier run has done.
     """
 
     def __init__(self, subject: str, total: int, done: int = 0) -> None:
@@ -70,7 +70,7 @@ def running_loops() -> list[LoopProgress]:
 
 
 def counted(elements: Collection[Item], subject: str) -> Iterator[Item]:
-    """The elements one after the other, each done when the next is asked for."""
+    """The elements in order; each counts as done when the next is requested."""
     with LoopProgress(subject, len(elements)) as loop:
         for element in elements:
             yield element

@@ -302,7 +302,7 @@ def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
             "that improve one metric and worsen another move by the square of a share."
         )
     for number in rivals.box.unmoved:
-        yield f"{number_title(number)} stays typical: its effect on metrics has no single direction."
+        yield f"{number_title(number)} stays typical: its effect has no single direction."
     if untied := rivals.box.untied:
         yield (
             f"Constants in which the comparison is not linear: {len(untied)}. Proofs take their "

@@ -71,7 +71,7 @@ def simulated_fleet(
     )
     last = deployment.pools[-1]
     if last.draft is None:
-        evaluator = evaluator.asking(request.updated(UNDRAFTED))
+        evaluator = evaluator.replace_request(request.updated(UNDRAFTED))
     machines, link = _machines(evaluator, deployment, formats, arrivals)
 
     def counts(n_last: int) -> IntegerList:

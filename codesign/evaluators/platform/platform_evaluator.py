@@ -120,8 +120,8 @@ class PlatformEvaluator(Evaluator):
             self.accuracy = FormatAccuracy(workload.language_model, self.options)
             self.metrics += tuple(self.accuracy.declared.values())
 
-    def asking(self, workload: PlatformRequest) -> PlatformEvaluator:
-        """The evaluator of another request."""
+    def replace_request(self, workload: PlatformRequest) -> PlatformEvaluator:
+        """The evaluator with another request."""
         return PlatformEvaluator(workload, self.options, devices=self.devices)
 
     def provenance(self) -> Fields:

@@ -82,7 +82,7 @@ class DeviceStepTimes:
         self._n_new = request.n_drafted + 1
         self._draft: DeviceStepTimes | None = None
         if request.draft_request is not None:
-            draft = evaluator.asking(request.draft_request)
+            draft = evaluator.replace_request(request.draft_request)
             self._draft = DeviceStepTimes(draft, design, limits, max_context_tokens)
         self._rules = rules_of(evaluator.options)
         self._limits = limits

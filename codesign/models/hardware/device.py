@@ -129,8 +129,8 @@ class Device(Record):
     """Seconds that a norm or a product takes on a ``scheduled`` chip besides its stream; None:
     unknown, not counted."""
     stream_fraction: Annotated[Fraction | None, unstored_at(None)] = None
-    """Share of ``bandwidth`` at which weights reach the matrix units of a ``scheduled`` chip, counted
-    in the format of the multiplication; None: all of it."""
+    """Share of ``bandwidth`` at which weights reach the matrix units of a ``scheduled`` chip, in
+    the format of the multiplication; None: all of it."""
     clock: Annotated[float, quantity("GHz")] | None = None
     """Clock of the cores under load; None: none stated."""
     link_bandwidth: ByteRate | None = None

@@ -159,7 +159,7 @@ def describe_expected_error(device: Device, engine: str = "graphs") -> StringLis
     sentences = []
     if calibration is not None:
         sentences.append(
-            "This device is calibrated: measured times over those predicted "
+            "This device is calibrated: measured over predicted times are "
             f"{calibration.low:.2f} to {calibration.high:.2f} (90 % interval), "
             f"{calibration.median - 1.0:.1%} off in the median of {calibration.cases} measurements "
             "that were not fitted."

@@ -73,7 +73,7 @@ def test_answers_on_the_fitted_device_quote_its_interval(calibrate, capsys):
     assert "held-out kernels: median error factor" in capsys.readouterr().out
     words = "size llama-3-8b --on calibrated.yaml --batch 4 --use-case chat"
     assert main(words.split()) == 0
-    assert "This device is calibrated: measured times" in capsys.readouterr().out
+    assert "This device is calibrated: measured over predicted times" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

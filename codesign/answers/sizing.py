@@ -101,7 +101,7 @@ class DeploymentEntry(Entry):
         Args:
             devices: Devices by the names that pools use.
             tokens: Tokens of a prompt and of an answer.
-            usd: Rent of any device per hour, in place of what is listed.
+            usd: Rent of any device per hour, in place of the listed rents.
             simulated: Fields from a simulation.
         """
         prompt, generated = tokens

@@ -45,7 +45,7 @@ _SEARCH_KEYS = ("most_devices", "policies")
 
 
 def size(question: SizeQuestion) -> None:
-    """Size a deployment: machines, watts, dollars per million tokens, what limits, who wins."""
+    """Size a deployment: machines, watts, dollars per million tokens, bottleneck, best policy."""
     study = question.study
     split = question.split
     check_figure("--figure", study.figure)

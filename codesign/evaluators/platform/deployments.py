@@ -206,7 +206,7 @@ class DeploymentSearch:
         """The best deployment of each policy and choice of devices, the best first.
 
         Args:
-            usd: Rent of any device in USD per hour, in place of what is listed.
+            usd: Rent of any device in USD per hour, in place of the listed rents.
             is_priced: Whether to rank by rent rather than by the number of devices.
 
         Raises:

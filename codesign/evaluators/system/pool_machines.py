@@ -143,7 +143,7 @@ def _check_formats(pool: PoolDescription, evaluator_name: str) -> None:
 
 
 def _check_devices(pool: PoolDescription, platform: PlatformEvaluator) -> None:
-    """Try every device with every format, the rest being what is listed first."""
+    """Try every device with every format, with the first choice of all other options."""
     if not pool.choices:  # as where designs come from no space
         return
     tried = {

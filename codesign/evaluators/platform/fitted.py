@@ -434,7 +434,7 @@ def experts_s(kernels: FittedKernels, group: Works) -> FloatArray:
     is_exchanged = platform.attention_groups > 1
     pairs = pairs * np.where(is_exchanged, engine.expert_imbalance, 1.0)
     is_hopper = (rates.has_asynchronous_cores > 0) & (rates.has_fp4 == 0)
-    is_sorted = is_exchanged & is_hopper & (names == "fp8-block")
+    is_sorted = is_exchanged & is_hopper & (names == "fp8-block") & engine.deep_gemm
     work = ExpertWork(
         pairs=pairs,
         active_experts=active,

@@ -66,6 +66,8 @@ class Engine(Record):
     cores, and used on these."""
     expert_imbalance: Annotated[Fraction, Field(ge=1)] = 1.0
     """Tokens of the fullest of the devices that exchange them over the mean; 1: even loads."""
+    deep_gemm: bool = True
+    """Whether experts behind an exchange run DeepGEMM's kernels of ``fp8-block`` on Hopper."""
     ranges: dict[str, tuple[Any, Any]] = Field(default_factory=dict)
     """Lowest and highest values of constants; wide where nobody published any."""
     sources: StringDict = Field(min_length=1)

@@ -60,6 +60,7 @@ COMMANDS = {
         "--link: h100-pcie has no PCIe link: add a generation, such as pcie4-host"
     ),
     "size llama-3-8b --on l4 --use-case chat --devices 8 --draft-tokens 4": "needs --draft",
+    "size llama-3-8b --on l4 --use-case chat --batch 8 --draft-tokens 65": "equal to 64, got 65",
     "size llama-3-8b --on l4 --use-case chat --devices 8 --pp 2": ("--pp: expected it with one of"),
     "status cache show --max-size 1GB": "takes no --evaluator, --older-than-days and --max-size",
     "list model a b": "list: expected [KIND] NAME, got 3 words",

@@ -22,11 +22,15 @@ from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.calibration import LEAST_ERRORS, conformal_error
+from codesign.models.workload.model_library import load_model
 
-_CACHE = r"KV cache size: ([\d,]+)"
-_VLLM = r"prompt throughput: (\S+) .*throughput: (\S+) .*Running: (\d+).*GPU KV.*?: (\S+)%"
-_DECODE = r"running-req: (\d+), #token: (\d+).*gen throughput \(token/s\): ([\d.]+)"
-_PREFILL = r"new-seq: (\d+), #new-token: (\d+).*input throughput \(token/s\): ([\d.]+)"
+_CACHE = r"KV cache size: (\d[\d,]*)"
+_VLLM = (
+    r"prompt throughput: (\d+\.?\d*) .*throughput: (\d+\.?\d*) .*"
+    r"Running: (\d+).*GPU KV.*?: (\d+\.?\d*)%"
+)
+_DECODE = r"running-req: (\d+), #token: (\d+).*gen throughput \(token/s\): (\d+\.?\d*)"
+_PREFILL = r"new-seq: (\d+), #new-token: (\d+).*input throughput \(token/s\): (\d+\.?\d*)"
 _PRIOR = np.eye(2) * 0.3
 """Weight of an equation ``factor = 1`` for each factor; a line of the log has 1 [ours]."""
 
@@ -44,17 +48,24 @@ def calibrate_log(
         base: Content of the device's file.
 
     Raises:
-        InputError: Too few lines can be used.
+        InputError: Too few lines can be used, or a request is too long for the model.
     """
     cache = float(("0", *re.findall(_CACHE, text))[-1].replace(",", "")) / 100.0
     rows = [(p, o, n, cache * float(use)) for p, o, n, use in re.findall(_VLLM, text)]
     options = PlatformOptions(engine="vllm" if rows else "sglang")
     rows += [(0, o, n, tokens) for n, tokens, o in re.findall(_DECODE, text)]
     rows += [(p, 0, n, tokens) for n, tokens, p in re.findall(_PREFILL, text)]
+    context = load_model(model).context_tokens or 1_000_000_000
     shares = []
     for prompt_rate, rate, n, tokens in np.array(rows, np.float64).tolist():
         if min(n, tokens, prompt_rate + rate) > 0:
             each = max(round(tokens / n), 1)
+            if each >= context:
+                raise InputError(
+                    f"expected requests of fewer than the {context:,} tokens of {model}, "
+                    f"got {each:,}",
+                    source,
+                )
             request = PlatformRequest(model=model, prompt_tokens=each, generated_tokens=1)
             serving = PlatformEvaluator(request, options, devices={device.key: device}).serving(
                 design_columns({**design, "device": device.key, "batch_size": n})

@@ -80,7 +80,6 @@ def test_answers_on_the_fitted_device_quote_its_interval(calibrate, capsys):
     ("changes", "words"),
     [
         ({"kernels": [{"family": "gemm", "sizes": [1, 2], "median_us": 3}]}, "3 numbers for gemm"),
-        ({"kernels": [{"family": "gemm", "sizes": [1, 2, 3]}]}, "median_us"),
         ({"kernels": [{"family": "stream", "sizes": [1], "median_us": np.nan}]}, "median_us"),
         (
             {"kernels": [{"family": "stream", "sizes": [1e9], "median_us": 400}]},
@@ -131,8 +130,8 @@ def test_ten_lines_of_a_log_give_the_factors_of_both_phases(rows, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     words = ["size", "calibrate", "engine.log", "--model", "llama-3-8b", "--base", "h100"]
     lines = [LINES[name].format(*rates) for name, *rates in map(str.split, rows.split(";"))]
-    for count, code in ((10, 0), (8, 2)):
-        text = "\n".join(["GPU KV cache size: 400,000 tokens", *lines[:count]])
+    for count, code, size in ((10, 0, "400,000"), (8, 2, ",,")):
+        text = "\n".join([f"GPU KV cache size: {size} tokens", *lines[:count]])
         (tmp_path / "engine.log").write_text(text)
         assert main(words) == code
     assert "engine.log: expected 9 or more lines of vLLM" in capsys.readouterr().err
@@ -142,6 +141,13 @@ def test_ten_lines_of_a_log_give_the_factors_of_both_phases(rows, tmp_path, monk
     factors = list(map(device.time_factor, ("prefill", "decode")))
     assert factors == pytest.approx([1.2, 0.9], rel=0.1)
     assert device.calibration_error.median < 1.05 < device.calibration_error.median_before
+
+
+def test_requests_beyond_a_models_context_are_refused_in_a_log(tmp_path, capsys):
+    path = tmp_path / "engine.log"
+    path.write_text(f"KV cache size: {10**30}\n" + LINES["vllm"].format(0.0, 1.0, 2, 0.3))
+    assert main(["calibrate", f"{path}", "--model", "llama-3-8b", "--base", "h100"]) == 2
+    assert "requests of fewer than the 8,192 tokens" in capsys.readouterr().err
 
 
 def test_an_interval_covers_nine_tenths_of_new_errors():

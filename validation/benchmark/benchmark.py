@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from codesign.base.columns import JsonObject
 from validation.benchmark.benchmark_host import surroundings
-from validation.benchmark.evaluation_rates import Row, evaluator_rates
+from validation.benchmark.evaluation_rates import PHASES, Row, evaluator_rates, mix_rates
 from validation.benchmark.front_time import enumeration_time
 from validation.benchmark.search import hypervolume_times, store_rate
 from validation.benchmark.startup import startup_time
@@ -17,15 +17,17 @@ _EIGHT_BITS: dict[str, object] = {
 }
 FULL = Effort(
     n_designs=65_536,
+    consecutive=(200_000, 65_536),
     repeats=3,
     largest_front=1_000_000,
     n_stored=50_000,
     model_names=("llama-3.3-70b", "qwen3-32b", "mixtral-8x7b"),
     fixed=_EIGHT_BITS,
 )
-"""About two minutes."""
+"""A few minutes."""
 QUICK = Effort(
     n_designs=2_048,
+    consecutive=(2_048,),
     repeats=1,
     largest_front=1_000,
     n_stored=2_000,
@@ -55,28 +57,29 @@ OTHERS = {
 
 
 def benchmark(effort: Effort = FULL) -> JsonObject:
-    """Rates of the ``npu`` evaluator over the ``memexplorer`` space and of what is around it.
+    """Rates of the ``npu`` and ``mix`` evaluators, each over one space, and of what is around them.
 
     Returns:
-        ``about``: versions, commit, machine. ``rates``, ``hypervolume``,
-        ``store``, ``enumeration``, ``startup``, ``ratios``: lists of rows with their units in the
-        names.
+        ``about``: versions, commit, machine. ``rates``, ``mixes``, ``hypervolume``, ``store``,
+        ``enumeration``, ``startup``, ``ratios``: lists of rows with their units in the names.
     """
     rates = evaluator_rates(effort)
-    model = effort.model_names[0]
-    own_rates = [row for row in rates if (row["model"], row["cores"]) == (model, 1)]
     ratios: list[Row] = []
-    for phase in ("prefill", "decode"):
-        batches = [row for row in own_rates if row["phase"] == phase]
+    for phase in PHASES:
+        case = (effort.model_names[0], phase, 1)
+        batches = [row for row in rates if (row["model"], row["phase"], row["cores"]) == case]
         best = max(
             row["designs_per_s"]
             for row in batches
             if row["what"] == f"batch of {effort.n_designs:,}"
         )
         one_by_one = next(row for row in batches if row["what"] == "batch of 1")
-        seconds = {
-            "a loop over designs, one evaluation each": 1 / one_by_one["designs_per_s"],
-            **{name: published for name, (published, _) in OTHERS.items()},
+        others = {
+            "a loop over designs, one evaluation each": (
+                1 / one_by_one["designs_per_s"],
+                "this run, numpy",
+            ),
+            **OTHERS,
         }
         ratios += [
             {
@@ -84,14 +87,15 @@ def benchmark(effort: Effort = FULL) -> JsonObject:
                 "against": name,
                 "its_time_s": duration_s,
                 "ratio": duration_s * best,
-                "source": OTHERS[name][1] if name in OTHERS else "this run, numpy",
+                "source": source,
             }
-            for name, duration_s in seconds.items()
+            for name, (duration_s, source) in others.items()
         ]
     return {
         "about": surroundings(),
         "rates": rates,
         "ratios": ratios,
+        "mixes": list(mix_rates(effort)),
         "hypervolume": list(hypervolume_times(effort)),
         "store": [store_rate(effort)],
         "enumeration": [enumeration_time(effort)],

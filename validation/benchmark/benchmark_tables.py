@@ -31,6 +31,15 @@ def benchmark_tables(measured: Fields) -> list[TextTable]:
             for model in models
         ),
         _side_by_side(
+            "Designs per second, mixes of sessions, one core",
+            measured["mixes"],
+            ("designs",),
+            lambda row: f"{row['way']}, workloads: {row['workloads']}",
+            lambda row: format_engineering(row["designs_per_s"], "", 3),
+            "Chat, rag, osworld and coding-agent, and coding-agent alone, on different batches. "
+            "Objectives are sessions per second, price and TDP.",
+        ),
+        _side_by_side(
             "Times as fast as others, one core",
             measured["ratios"],
             ("against",),
@@ -42,10 +51,7 @@ def benchmark_tables(measured: Fields) -> list[TextTable]:
             ),
             "Ratio x the other's time of one evaluation. "
             + " ".join(
-                f"{name}: {source}."
-                for name, source in {
-                    row["against"]: row["source"] for row in measured["ratios"]
-                }.items()
+                dict.fromkeys(f"{row['against']}: {row['source']}." for row in measured["ratios"])
             ),
         ),
         _side_by_side(

@@ -1,4 +1,4 @@
-"""Designs per second of the ``npu`` evaluator.
+"""Designs per second of the ``npu`` evaluator, and of the ``mix`` evaluator.
 
 One core is timed by its own processor time, two by the wall: from the start of the first process to
 the end of the last, so other work on the machine shows.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache, partial
+from itertools import product, repeat
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from codesign.base.columns import Columns, IntArray, JsonObject
 from codesign.base.processes import WorkerProcess
 from codesign.base.records import frozen
 from codesign.evaluators.npu import NpuEvaluator
+from codesign.evaluators.sessions.mix_evaluator import MixEvaluator, MixWorkload
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.models.workload.precision import FORMAT_KEYS
@@ -27,6 +29,13 @@ SWEPT = ("vector_length", *FORMAT_KEYS)
 """Parameters that a structured sweep varies around each design, fastest last."""
 
 Row = JsonObject
+_SESSIONS = {
+    "chat": "llama-3-8b",
+    "rag": "qwen3-32b",
+    "osworld": "qwen3-32b",
+    "coding-agent": "llama-3.3-70b",
+}
+"""Sessions of the mix, each with its language model."""
 
 
 @frozen
@@ -57,7 +66,9 @@ def benchmark_space() -> DesignSpace:
 def evaluator(model: str, phase: str) -> NpuEvaluator:
     """The evaluator of OSWorld requests to a model, with the options' defaults."""
     return NpuEvaluator(
-        Request.model_validate({"model": model, "phase": phase, "trace": "osworld"})
+        Request.model_validate(
+            {"model": model, "phase": phase, "trace": "osworld", "beyond_context": True}
+        )
     )
 
 
@@ -84,11 +95,9 @@ def batch(n: int, is_sweep: bool) -> Columns:
 
 def evaluator_rates(effort: Effort) -> list[Row]:
     """Rates for every model, phase and way, on one core and on two."""
-    rows: list[Row] = []
-    for model in effort.model_names:
-        for phase in PHASES:
-            rows += _one_core(model, phase, effort)
-    return rows + list(_two_cores(effort))
+    cases = product(effort.model_names, PHASES)
+    one_core = [row for case in cases for row in _one_core(*case, effort)]
+    return [*one_core, *_two_cores(effort)]
 
 
 def _one_core(model: str, phase: str, effort: Effort) -> Iterator[Row]:
@@ -110,6 +119,46 @@ def _one_core(model: str, phase: str, effort: Effort) -> Iterator[Row]:
                 yield row(case, size, _best(effort, call, 10 if size == 1 else 1))
 
 
+def mix_rates(effort: Effort) -> Iterator[Row]:
+    """Rates of a mix of four workloads and of the last alone, on one core, in the fastest way.
+
+    Every call has new designs, because the prefills of a batch are remembered.
+    """
+    space = load_space("mix-caches", {"memtech": load_library().catalog()})
+    rng, way = np.random.default_rng(0), ways()[-1]
+    names = ["sessions_per_s", "usd_per_million_asked_tokens", "tdp_watts"]
+    cases = [*((n, "consecutive") for n in effort.consecutive), (effort.n_designs, "random")]
+    for sessions in (_SESSIONS, ("coding-agent",)):
+        mix = [
+            {
+                "share": 1 / len(sessions),
+                "session": session,
+                "model": _SESSIONS[session],
+                "batch": 8,
+                "concurrent_sessions": 64,
+            }
+            for session in sessions
+        ]
+        evaluate = MixEvaluator(MixWorkload.model_validate({"mix": mix})).evaluate
+        for n, order in cases:
+            batches = [
+                space.columns(
+                    space.sample(rng, n)
+                    if order == "random"
+                    else space.rows(rng.integers(space.size - n) + np.arange(n))
+                )
+                for _ in range(effort.repeats + 1)
+            ]
+            with working(way):
+                call = partial(next, map(evaluate, batches, repeat(names)))
+                yield {
+                    "workloads": len(sessions),
+                    "designs": f"{n:,} {order}",
+                    "way": way,
+                    "designs_per_s": n / _best(effort, call, 1),
+                }
+
+
 def _best(effort: Effort, call: Callable[[], object], factor: int) -> float:
     return best_seconds(call, factor * effort.repeats)
 
@@ -117,11 +166,8 @@ def _best(effort: Effort, call: Callable[[], object], factor: int) -> float:
 def _two_cores(effort: Effort) -> Iterator[Row]:
     workers = [WorkerProcess("validation.benchmark.rates_worker") for _ in range(2)]
     try:
-        for model in effort.model_names:
-            for phase in PHASES:
-                for way in ways():
-                    for is_sweep in (False, True):
-                        yield _together(workers, model, phase, way, is_sweep, effort)
+        for case in product(effort.model_names, PHASES, ways(), (False, True)):
+            yield _together(workers, *case, effort)
     finally:
         for worker in workers:
             worker.stop()

@@ -16,6 +16,7 @@ class Effort:
     """Amount of measurement.
 
     Attributes:
+        consecutive: Sizes of the batches of consecutive designs that a mix is measured on.
         repeats: Times each measurement is repeated; the fastest counts, for on a shared machine
             timings err only upwards.
         largest_front: The end of the growth over points of a front.
@@ -25,6 +26,7 @@ class Effort:
     """
 
     n_designs: int
+    consecutive: tuple[int, ...]
     repeats: int
     largest_front: int
     n_stored: int

@@ -16,7 +16,7 @@ def bench(
     ] = False,
     output: Output = None,
 ) -> None:
-    """Measure speed: evaluator, its growth, hypervolume, store, enumeration. About two minutes."""
+    """Measure speed: evaluators, hypervolume, store, enumeration, start. A few minutes."""
     from validation.benchmark import FULL, QUICK, benchmark
 
     check_output(output)

@@ -78,12 +78,17 @@ def test_the_enumeration_counts_the_designs_of_its_space(measured):
     assert row["peak_bytes"] is None or 5e7 < row["peak_bytes"] < 1e9
 
 
-def test_the_start_of_the_command_is_measured_and_printed(measured):
+def test_the_start_of_the_command_is_measured(measured):
     (row,) = measured["startup"]
     assert row["what"] == "start of `codesign --help`" and row["time_s"] > 0
-    (table,) = (table for table in benchmark_tables(measured) if table.title == "Command line")
-    ((name, time),) = table.rows
-    assert name == row["what"] and time.endswith("s")
+
+
+def test_a_mix_of_four_stands_beside_one_workload_on_consecutive_and_random_designs(measured):
+    (table,) = (table for table in benchmark_tables(measured) if "mixes" in table.title)
+    way = ways()[-1]
+    assert table.header[1:] == (f"{way}, workloads: 4", f"{way}, workloads: 1")
+    assert [row[0] for row in table.rows] == ["2,048 consecutive", "256 random"]
+    assert all(map(all, table.rows))
 
 
 def test_a_benchmark_is_json_and_tables(measured):

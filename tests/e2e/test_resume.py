@@ -185,7 +185,7 @@ def test_an_interrupt_stops_cleanly_and_says_how_to_go_on(
     process.send_signal(signal.SIGINT)
     code, said = finish(process)
     assert code != 0
-    assert "'codesign run toys' goes on from there" in said
+    assert "the same command goes on from there" in said
     # A worker that was being started just then ends by itself, because the parent is gone.
     await_ends(workers)
     go_on("interrupted")

@@ -152,7 +152,7 @@ class Comparison:
             except Interrupted:
                 raise Interrupted(
                     f"stopped; what was done is stored in {self.folder}, "
-                    f"'{self._command}' goes on from there"
+                    "the same command goes on from there"
                 ) from None
             except JobError as error:
                 failures += [

@@ -241,7 +241,7 @@ class Campaign:
                 self.list_files([self.store_path])
             raise Interrupted(
                 f"stopped; what was done is stored in {self.folder}, "
-                f"'{self._command}' goes on from there"
+                "the same command goes on from there"
             ) from None
         finally:
             stored_files = (self.store_path, self.folder / SAMPLE_FILE, self.folder / LOG)

@@ -370,7 +370,7 @@ def test_ctrl_c_says_how_to_go_on(write, ctrl_c):
 
     campaign = Campaign.load("toys")
     ctrl_c(after=4)
-    with pytest.raises(Interrupted, match="'codesign run toys' goes on"):
+    with pytest.raises(Interrupted, match="the same command goes on"):
         campaign.run(workers=1)
     assert campaign.status().state == "stopped"
     campaign.run(workers=1)

@@ -55,7 +55,11 @@ def test_a_pass_of_one_node_is_what_the_equations_give_by_hand():
     # Llama 3 70B in 16 bit on one node of 8 in one dimension, 16 requests, no context.
     fixed = Fixed(layout=1.0, pipeline=one(1), attention=one(8))
     (time,) = ForwardPass(LLAMA, H100, ElementBytes(), fixed).best_times(Load(one(8), one(16)))
-    d, ff, qkv, layers, n = 8192, 28672, 10240, 80, 16
+    d = 8192
+    ff = 28672
+    qkv = 10240
+    layers = 80
+    n = 16
     parameters = layers * (d * qkv + d * d + 3 * d * ff) + 128256 * d
 
     def slices(m, k):  # bytes of inputs and sums over all devices

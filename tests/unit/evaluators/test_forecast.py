@@ -179,7 +179,8 @@ def test_the_smallest_chunk_of_life_takes_64_times_the_dispatches():
 
 def test_int4_weights_take_half_a_byte_and_a_scale_and_a_zero_per_group():
     # LIFE, Appendix 8.1, lines 12 to 16.
-    k, n = 4096, 11008
+    k = 4096
+    n = 11008
     expected = k * n / 2 + (k // 128) * n * (2 + 0.5)
     assert weight_bytes_per_element(VARIANTS["bf16-int4"]) * k * n == pytest.approx(expected)
     assert weight_bytes_per_element(Variant()) == 2.0

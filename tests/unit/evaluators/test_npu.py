@@ -67,7 +67,9 @@ def test_a_prefill_operator_blocked_by_the_array_worked_out_by_hand(
 ):
     # Down projection of 90,000 rows: operands come anew for every tile of 128 / 2 = 64.
     row = operator("down_projection", "prefill", dataflow, profile="memexplorer")
-    rows, k, n = 90_000, 28_672, 8_192
+    rows = 90_000
+    k = 28_672
+    n = 8_192
     third = 256e6 / 3
     weights = k * n * weight_passes * (1 - third / 70_553_706_496)
     activations = rows * (k * input_passes + n) * (1 - third / (rows * k))
@@ -95,7 +97,9 @@ def test_the_vector_unit_reads_and_writes_two_bytes_for_each_operation():
 def test_a_prefill_operator_of_base_worked_out_by_hand():
     # Down projection of 90,000 rows, profile plain: half of 256 MB for tiles, output stationary.
     row = operator("down_projection", "prefill", profile="plain")
-    rows, k, n = 90_000, 28_672, 8_192
+    rows = 90_000
+    k = 28_672
+    n = 8_192
     cycles = math.ceil(rows / 128) * (k // 2048) * (n // 128) * 128
     assert row["compute_s"] == pytest.approx(80 * cycles / 1e9, rel=1e-12)
     # 128 MB of 4-byte sums are blocks of 5656 x 5656: 16 of rows, 2 of columns.
@@ -126,7 +130,9 @@ def test_weights_and_activations_have_the_shares_of_the_bandwidth_priority(prior
     # MemExplorer Table 4: 1.5 of 2 TB/s for the weights, or 0.5.
     base = dict(SPACE.columns(SPACE.encode(SPACE.designs["Base"])))
     base["bandwidth_priority"] = column_of([priority])
-    rows, k, n = 90_000, 28_672, 8_192
+    rows = 90_000
+    k = 28_672
+    n = 8_192
     third = 128e6 / 3
     weights = k * n * (1 + (1 - third / (k * n)) * 15)
     activations = (rows * k * 2 + rows * n) * (1 - third / (rows * (k + n)))
@@ -214,7 +220,8 @@ def test_on_chip_memory_is_shared_like_water_poured_into_vessels():
 
 
 def water_level(needs, amount):
-    low, high = 0.0, 1e3
+    low = 0.0
+    high = 1e3
     for _ in range(80):
         middle = (low + high) / 2
         low, high = (middle, high) if np.minimum(needs, middle).sum() < amount else (low, middle)

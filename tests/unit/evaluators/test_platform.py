@@ -225,7 +225,8 @@ def test_more_accepted_tokens_are_never_slower_and_a_check_multiplies_each_token
     ]
     assert never_rises(times)
     serving = build("deepseek-v3").serving(designs())
-    rules, model = serving.rules, serving.model
+    rules = serving.rules
+    model = serving.model
     one, five = (rules.decode_table(model, 4000.0, 0.0, n) for n in (1, 5))
     assert five.tokens_per_request == 5
     np.testing.assert_allclose(five.mac_per_request, 5 * one.mac_per_request, rtol=1e-3)

@@ -23,7 +23,8 @@ ARRIVALS = Arrivals(np.zeros(1), np.array([50]), np.array([5]))
 class Counted(PhaseMachine):
     """A microsecond for each token of context and each request; counts its passes."""
 
-    Workload, Options = Request, Record
+    Workload = Request
+    Options = Record
     required_parameters = frozenset({"size"})
     optional_parameters: frozenset[str] = frozenset()
     names: tuple[str, ...] = ("batch_size", "memory_used_bytes", "memory_capacity_bytes")

@@ -26,7 +26,8 @@ from codesign.search.problem_builder import build_problem
 from codesign.space import load_space
 from tests.laws import is_at_most
 
-PROMPT, GENERATED = 1024, 128
+PROMPT = 1024
+GENERATED = 128
 WORKLOAD = {"model": "llama-3.3-70b", "prompt_tokens": PROMPT, "generated_tokens": GENERATED}
 DESIGNS = {
     "device": ["a100-sxm-80gb", "h100-sxm", "h200-sxm", "b200-sxm"],

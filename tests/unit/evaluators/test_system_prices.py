@@ -25,7 +25,8 @@ from codesign.space import load_space, parse_space
 OSWORLD = SystemWorkload(model="llama-3.3-70b", trace="osworld")
 TOKENS = {"prefill": 90_000, "decode": 8_000}
 SECONDS_PER_YEAR = 8766 * 3600
-PRICE, CARBON = "usd_per_million_tokens", "kgco2e_per_million_tokens"
+PRICE = "usd_per_million_tokens"
+CARBON = "kgco2e_per_million_tokens"
 
 
 @cache
@@ -223,7 +224,8 @@ def test_systems_are_judged_where_every_pool_is():
 
 
 def test_the_intervals_of_a_system_of_one_machine_are_those_of_the_machine():
-    phase, design = "decode", "D1"
+    phase = "decode"
+    design = "D1"
     alone = api.evaluate(
         space="memexplorer", design=design, evaluator="npu",
         workload={"model": "llama-3.3-70b", "trace": "osworld", "phase": phase},

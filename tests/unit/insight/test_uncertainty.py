@@ -179,7 +179,9 @@ def test_half_of_the_draws_are_below_the_typical_value_and_numbers_are_independe
     n = 40_000
     drawn = draw(numbers, n, 0)
     for number, values in zip(numbers, drawn.T, strict=True):
-        low, middle, high = number.low, number.typical, number.high
+        low = number.low
+        middle = number.typical
+        high = number.high
         mean = (low + 4 * middle + high) / 6  # of either half a third from the middle to its end
         squares = ((middle - low) ** 2 + (high - middle) ** 2) / 12
         variance = squares - (mean - middle) ** 2
@@ -296,7 +298,8 @@ def test_the_share_on_the_front_is_the_probability_of_not_being_dominated(toy):
     problem = toy(hbm3e_8h={"read_energy": RANGE})
     samples = 1500
     spread = front_spread(problem, rows_of(problem, "own", "fixed"), (), samples, seed=7)
-    shares, feasible = spread.non_dominated_share, spread.feasible_share
+    shares = spread.non_dominated_share
+    feasible = spread.feasible_share
     share = share_below(25.0, *RANGE)
     assert shares[0] == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / samples))
     assert shares[1] == 1.0
@@ -316,7 +319,8 @@ def test_constraints_follow_the_draw(toy):
     problem = toy(["cost <= 22"], hbm3e_8h={"read_energy": RANGE})
     samples = 1500
     spread = front_spread(problem, rows_of(problem, "own", "fixed"), (), samples)
-    shares, feasible = spread.non_dominated_share, spread.feasible_share
+    shares = spread.non_dominated_share
+    feasible = spread.feasible_share
     share = share_below(22.0, *RANGE)
     assert shares[0] == pytest.approx(share, abs=4 * math.sqrt(share * (1 - share) / samples))
     assert feasible[0] == shares[0]
@@ -342,7 +346,8 @@ def test_each_design_and_limit_has_its_own_worst_ends(toy):
             space=problem.space, design={"kind": kind}, evaluator=problem.evaluator
         )
         intervals = design_uncertainty(evaluated, 1).intervals
-        cost, gain = intervals["cost"].maximum, intervals["gain"].minimum
+        cost = intervals["cost"].maximum
+        gain = intervals["gain"].minimum
         assert excess == pytest.approx(max(cost / 40.0 - 1.0, 1.0 - gain / 0.5))
 
 

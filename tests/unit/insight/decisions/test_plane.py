@@ -21,7 +21,8 @@ from tests.unit.insight.decisions.test_breakeven import _Idle, _planted, _proble
 from tests.unit.insight.decisions.test_decide import check_flips, check_proven
 
 _LIBRARY = load_library()
-_X, _Y = "hbm3e_8h.background_power", "hbf.background_power"
+_X = "hbm3e_8h.background_power"
+_Y = "hbf.background_power"
 
 
 def _plane(problem, x, y):
@@ -86,7 +87,8 @@ def test_a_memory_that_wins_at_no_corner_and_not_at_typical_constants_is_found()
 
 
 def test_the_map_is_that_of_all_designs_at_random_points():
-    x, y = "hbm4_12h.access_energy", "lpddr6.access_energy"
+    x = "hbm4_12h.access_energy"
+    y = "lpddr6.access_energy"
     plane = _plane(_problem(_LIBRARY), x, y)
     assert len(plane.shares) == 2
     _check_map(plane, _every_row(plane.problem), x, y)
@@ -98,7 +100,8 @@ def test_decisions_and_the_map_of_systems_are_those_of_all_systems():
     assert [decision.share for decision in decided.decisions[:4]] == [1.0] * 4
     check_flips(decided, rows)
     check_proven(decided, rows)
-    x, y = "hbf.background_power", "lpddr6.access_energy"
+    x = "hbf.background_power"
+    y = "lpddr6.access_energy"
     plane = _plane(problem, x, y)
     assert ("prefill lpddr6", "decode hbf") in plane.shares
     _check_map(plane, rows, x, y)

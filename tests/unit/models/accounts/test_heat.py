@@ -55,7 +55,10 @@ def test_a_bare_die_is_its_resistances_above_the_ambient():
 
 @pytest.mark.parametrize("n", [1, 2, 5, 12])
 def test_the_mean_equals_a_network_that_is_solved(n):
-    base, layers, dram, mm2 = 300.0, 70.0, 20.0, 600.0
+    base = 300.0
+    layers = 70.0
+    dram = 20.0
+    mm2 = 600.0
     silicon, bond = 0.05 / 0.12, N7.layer_kelvin_mm2_per_watt
     conductance, watts = np.zeros((n + 2, n + 2)), np.full(n + 2, layers / n)
     watts[0], watts[-1] = base, dram  # node 0 is the base, the last the DRAM on top

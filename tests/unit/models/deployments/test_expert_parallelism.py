@@ -8,7 +8,11 @@ from codesign.models.deployments.expert_parallelism import exchange_steps, sprea
 from codesign.models.workload import Request, load_model
 from codesign.models.workload.expert_routing import partners
 
-WIDTH, EXPERT_WIDTH, LAYERS, EXPERTS, CHOSEN = 7168, 2048, 58, 256, 8
+WIDTH = 7168
+EXPERT_WIDTH = 2048
+LAYERS = 58
+EXPERTS = 256
+CHOSEN = 8
 OF_ONE = 3 * WIDTH * EXPERT_WIDTH
 """Elements of one expert of DeepSeek-V3: gate, up and down projections."""
 

@@ -14,7 +14,8 @@ from codesign.models.hardware.hierarchy import (
     staged_time_s_at,
 )
 
-BYTE, SECOND = 7.0, 3.0
+BYTE = 7.0
+SECOND = 3.0
 """How many of the new units one old unit is."""
 RATE = BYTE / SECOND
 

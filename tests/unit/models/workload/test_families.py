@@ -326,7 +326,11 @@ def column(table, name, what):
 def test_mamba_2_scans_in_chunks_and_steps_over_its_state(tmp_path):
     model = read(tmp_path, MAMBA2)
     prefill, decode = lower(model, "prefill", 512, 1), lower(model, "decode", 512, 1)
-    chunks, heads, groups, key, value = 2, 8, 2, 32, 16
+    chunks = 2
+    heads = 8
+    groups = 2
+    key = 32
+    value = 16
     hand = {
         "scan_scores": groups * chunks * 256 * 256 * key,
         "scan_state_products": heads * chunks * 256 * key * value,

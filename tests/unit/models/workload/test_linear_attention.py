@@ -16,7 +16,12 @@ from codesign.models.workload.storage import kv_elements
 
 HYBRIDS = ("qwen3-next-80b-a3b", "qwen3.5-397b-a17b")
 # Unlike in every dimension, so that none is taken for another.
-KEY_HEADS, VALUE_HEADS, KEY, VALUE, TAPS, HIDDEN = 3, 6, 8, 20, 5, 64
+KEY_HEADS = 3
+VALUE_HEADS = 6
+KEY = 8
+VALUE = 20
+TAPS = 5
+HIDDEN = 64
 LINEAR_LAYERS = 4
 
 
@@ -191,7 +196,8 @@ def test_a_scan_works_in_proportion_to_its_tokens_and_attention_does_not():
 
 
 def test_what_one_operator_of_linear_attention_writes_the_next_reads():
-    reads, writes = "input_elements_per_request", "output_elements_per_request"
+    reads = "input_elements_per_request"
+    writes = "output_elements_per_request"
     channels = 2 * KEY_HEADS * KEY + VALUE_HEADS * VALUE
     values = VALUE_HEADS * VALUE
     for operators, tokens in ((lower(hybrid(), "prefill", 9, 1), 9),

@@ -185,7 +185,8 @@ def test_a_diffusion_model_denoises_the_whole_sequence_in_both_directions():
 def test_what_one_operator_writes_the_next_reads():
     """Elements between neighbors of a dense layer, in the order in which they run."""
     operators = lower(tiny(qk_norm=True), "prefill", 9, 1)
-    reads, writes = "input_elements_per_request", "output_elements_per_request"
+    reads = "input_elements_per_request"
+    writes = "output_elements_per_request"
     for writer, reader in [
         ("norm", "qkv_projection"),
         ("qkv_projection", "qk_norm"),
@@ -209,7 +210,8 @@ def test_what_one_operator_of_a_mixture_writes_the_next_reads():
     operators = lower(
         tiny(n_routed_experts=8, num_experts_per_tok=2, moe_intermediate_size=32,
              n_shared_experts=1), "prefill", 9, 1)  # fmt: skip
-    reads, writes = "input_elements_per_request", "output_elements_per_request"
+    reads = "input_elements_per_request"
+    writes = "output_elements_per_request"
     for prefix in ("expert", "shared"):
         assert value(operators, f"{prefix}_gate_up_projection", writes) == value(
             operators, f"{prefix}_activation", reads

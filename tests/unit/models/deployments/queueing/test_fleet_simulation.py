@@ -204,7 +204,8 @@ def test_equal_services_wait_half_as_long_as_memoryless_ones_would():
 def test_requests_in_the_system_are_rate_times_latency():
     """Little's law, exactly: both sides count the same area."""
     served = serve(mixed(200, 5.0), n_machines=2)
-    start, end = served.arrivals.arrival_s, served.last_token_s
+    start = served.arrivals.arrival_s
+    end = served.last_token_s
     edges = np.unique(np.concatenate([start, end]))
     middle = (edges[1:] + edges[:-1]) / 2
     inside = ((start <= middle[:, None]) & (middle[:, None] < end)).sum(axis=1)
@@ -279,7 +280,8 @@ def test_the_same_inputs_give_the_same_bits():
 
 def test_goodput_counts_the_requests_that_keep_both_limits():
     served = serve(requests((0.0, 100, 3), (0.0, 600, 1), (5.0, 10, 1)))
-    ttft, tpot = served.time_to_first_token_s, served.time_per_output_token_s
+    ttft = served.time_to_first_token_s
+    tpot = served.time_per_output_token_s
     assert np.isnan(tpot[1:]).all()
     assert served.meets(ttft[0], tpot[0]).tolist() == [True, False, True]
     assert served.meets(1.0, tpot[0] / 2).tolist() == [False, True, True]

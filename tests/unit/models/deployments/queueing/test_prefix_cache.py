@@ -169,7 +169,8 @@ def test_preempted_requests_and_tight_caches_return_all_blocks():
 @pytest.mark.parametrize(("share", "store_rate"), in_turn([0.3, 0.6, 1.0, 2.0], [1e5, 2e4]))
 def test_the_closed_form_is_near_the_replay_over_capacities(share, store_rate):
     """Hit shares within 2 points, and first tokens of later turns within 10 %."""
-    session, concurrent = CHAT, 60.0
+    session = CHAT
+    concurrent = 60.0
     reuse, machine, n_layers = SessionReuse(session), Machine(), 32
     capacity = share * concurrent * session.longest_tokens / 2
     sizes = np.array([capacity, capacity / 2])
@@ -183,7 +184,8 @@ def test_the_closed_form_is_near_the_replay_over_capacities(share, store_rate):
     hits = np.stack([reuse.hit_shares(np.array([size]), np.array([concurrent]))
                      for size in np.cumsum(sizes)])  # fmt: skip
     levels = np.array([[1e30, store_rate], [0.0, 0.0]])
-    context, new = classes.context_tokens, classes.new_tokens
+    context = classes.context_tokens
+    new = classes.new_tokens
     prefix = np.minimum(session.shared_tokens, context)
     shared = hits[-1, -1]
     lost_s = shared * machine.prompt_s(context + new - prefix, prefix) + (

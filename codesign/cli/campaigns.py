@@ -82,10 +82,10 @@ class ExecutionFlags:
 
         from codesign.base.schema import sentence_of
 
-        kind = type(execution)
-        stated = drop_none(select_keys({**vars(self), **more}, kind.model_fields))
+        record = type(execution)
+        stated = drop_none(select_keys({**vars(self), **more}, record.model_fields))
         try:
-            return kind.model_validate(execution.model_dump() | stated)
+            return record.model_validate(execution.model_dump() | stated)
         except ValidationError as error:
             lines = [f"--{problem['loc'][0]}: {sentence_of(problem)}" for problem in error.errors()]
             raise InputError(lines) from None

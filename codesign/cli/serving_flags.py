@@ -193,9 +193,9 @@ class FormatFlags:
         from codesign.models.workload.precision import DEFAULT_FORMAT, find_format
 
         published = load_model(model)
-        own = "fp8" if published.weight_block_size else DEFAULT_FORMAT
-        shared = self.format_ or own
-        weights = self.format_ or published.published_format or own
+        stored_format = "fp8" if published.weight_block_size else DEFAULT_FORMAT
+        shared = self.format_ or stored_format
+        weights = self.format_ or published.published_format or stored_format
         formats = {
             "weight_format": self.weight_format or weights,
             # AWQ and GPTQ, which name 4-bit integers, leave activations in 16 bits.

@@ -235,14 +235,14 @@ class BestCase:
         """
         preparation = self._preparation
         workload = self._workload
-        part = self._part
+        model_part = self._part
         if BATCH_SIZE in partial.designs:
             of_design = partial.designs[BATCH_SIZE].lookup(float)
             return of_design, of_design
         capacity = hardware.levels.capacity_bytes.sum(axis=0)
 
         def largest(widths: Arrays) -> FloatArray:
-            weights = part.weight_elements * widths["weight_format"]
+            weights = model_part.weight_elements * widths["weight_format"]
             return preparation.largest_batch(
                 capacity, weights, preparation.request_bytes(widths["kv_format"])
             )

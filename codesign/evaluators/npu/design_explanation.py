@@ -307,20 +307,20 @@ _TITLES = dict(zip(LEVEL_NAMES, LEVEL_TITLES, strict=True))
 
 def _deployment(design: DesignMetrics) -> StringList:
     """Over how many devices the model is spread, and what they exchange."""
-    part = design.part
+    model_part = design.part
     options = design.options
-    if part.n_devices == 1:
+    if model_part.n_devices == 1:
         return []
-    degrees = part.parallelism
+    degrees = model_part.parallelism
     groups = f", experts over {degrees.expert} groups that serve requests of their own"
     return [
-        f"{part.n_devices} devices: tensor parallelism over {degrees.tensor}, "
+        f"{model_part.n_devices} devices: tensor parallelism over {degrees.tensor}, "
         f"{degrees.pipeline} pipeline stages{groups if degrees.expert > 1 else ''}; "
         "TDP, energy, capacity and bandwidth are of all, "
         "operators, levels and power by component of one device of the last stage",
-        f"{part.messages.n_messages:.4g} messages in a pass take {design.message_s[0]:.4g} s of "
-        f"it, on links of {options.link_bandwidth / 1e9:g} GB/s one way, not hidden by anything; "
-        "links are not in the TDP",
+        f"{model_part.messages.n_messages:.4g} messages in a pass take {design.message_s[0]:.4g} s "
+        f"of it, on links of {options.link_bandwidth / 1e9:g} GB/s one way, not "
+        "hidden by anything; links are not in the TDP",
     ]
 
 
@@ -378,25 +378,26 @@ def notes(design: DesignMetrics) -> StringList:
     topology = "staged" if design.working.preparation.modelling.is_staged else "parallel"
     prepared = design.working
     size = design.batch_size[0]
-    part = design.part
+    model_part = design.part
     room = float(
-        design.silicon.memory_capacity_bytes[0] / part.n_devices - prepared.all_weight_bytes[0]
+        design.silicon.memory_capacity_bytes[0] / model_part.n_devices
+        - prepared.all_weight_bytes[0]
     )
     fits = ""
     if prepared.kv_request_bytes[0]:
-        many = max(room, 0.0) / prepared.kv_request_bytes[0] * part.n_batches
+        many = max(room, 0.0) / prepared.kv_request_bytes[0] * model_part.n_batches
         fits = f"; the memory holds the weights and {many:.4g} requests"
     rule = design.workload.batch or design.options.batch
     words = f"the rule {rule!r}" if isinstance(rule, str) else "as given"
     if BATCH_SIZE in prepared.columns:
         words = "stated by the design"
-    each = f", {design.stage_requests[0]:g} in each of {part.n_batches} groups of requests"
+    each = f", {design.stage_requests[0]:g} in each of {model_part.n_batches} groups of requests"
     sentences = [
         f"profile {options.profile}: {options.blocking} blocking, vector work {options.vector}, "
         f"softmax {options.softmax}, {options.offchip_efficiency:.0%} of the off-chip peak "
         f"usable, {topology} memory, {organization} array",
         _sharing(design),
-        (f"batch {size:g}{each if part.n_batches > 1 else ''}, {words}{fits}"),
+        (f"batch {size:g}{each if model_part.n_batches > 1 else ''}, {words}{fits}"),
         _WORK[options.work or "proportional"],
         _SCORE_PATHS[SCORE_PATHS[int(design.working.accelerators.score_path[0])]],
         "the energies of operators leave out background power",

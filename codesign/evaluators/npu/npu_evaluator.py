@@ -394,10 +394,10 @@ class NpuEvaluator(PhaseMachine):
         if not is_grouped:
             return self._choice.choose(designs, is_compiled)
         few, number = self.preparation.distinct_to_operators(designs, self._choice.is_limited)
-        chosen = self._choice.choose(few, is_compiled)
+        choices = self._choice.choose(few, is_compiled)
         if number is None:
-            return chosen
-        return replace(chosen, designs=self.preparation.prepared(designs), repeats=number)
+            return choices
+        return replace(choices, designs=self.preparation.prepared(designs), repeats=number)
 
     def metrics_of(self, chosen: Chosen) -> DesignMetrics:
         """Every metric of designs with batch size and order of tiers."""

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from codesign.base.errors import InputError, entry_named
-from codesign.base.records import drop_keys, drop_none, frozen
+from codesign.base.records import drop_keys, drop_none, frozen, select_keys
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import (
@@ -184,6 +184,13 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
     elif design is not None:
         values = entry_named("design", design, space.designs, f"space {space.name}")
     _check_design({**values, **pairs}, space)
+    workload = filed | inputs
+    open_names = {*space.names} - {*values, *pairs}
+    if "model" in workload and "weight_format" in open_names:
+        from codesign.models.workload.model_library import load_model
+
+        published = load_model(str(workload["model"])).published_formats
+        values = {**select_keys(published, open_names & {*published}), **values}
     with naming(
         {
             key: flag
@@ -195,7 +202,7 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
         result = api.evaluate(
             space=space,
             design={**values, **pairs},
-            workload=filed | inputs,
+            workload=workload,
             evaluator=question.evaluator or file.evaluator or ("system" if space.pools else "npu"),
             options={**file.options, **options},
         )

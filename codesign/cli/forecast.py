@@ -71,9 +71,12 @@ def forecast(
     rates: RateFlags,
     request: BatchFlags,
     variant: Annotated[
-        str,
-        typer.Option(help="Software, by a name of LIFE's Table 3, such as bf16-int4-kv4."),
-    ] = "bf16-bf16",
+        str | None,
+        typer.Option(
+            help="Software, by a name of LIFE's Table 3, such as bf16-int4-kv4. [bf16-bf16, or as "
+            "the model is published]"
+        ),
+    ] = None,
     convention: Convention = None,
     option: Options = None,
     timeline: Annotated[
@@ -94,6 +97,7 @@ def forecast(
     from codesign.evaluators.forecast.plain import rules_of
     from codesign.evaluators.forecast.variants import Variant, find_variant
     from codesign.models.hardware.device import load_device
+    from codesign.models.workload.model_library import load_model
     from codesign.report.forecast_tables import forecast_tables
 
     changes, settings, more = settings_by_record(option, Variant, ForecastOptions, ForecastRequest)
@@ -102,7 +106,9 @@ def forecast(
             settings[key] = _shares(f"--option {key}", settings[key])
     if isinstance(latency := settings.get(_LATENCY), str):
         settings[_LATENCY] = quantity(f"--option {_LATENCY}", latency, "s")
-    settings["variant"] = {**find_variant(variant, "--variant").model_dump(), **changes}
+    published = {} if variant or convention == "life" else load_model(model).published_formats
+    software = find_variant(variant or "bf16-bf16", "--variant")
+    settings["variant"] = software.model_dump() | published | changes
     if convention is not None:
         settings["profile"] = convention
     inputs = {**request.inputs(model), **more}

@@ -192,20 +192,18 @@ class FormatFlags:
         from codesign.models.workload.model_library import load_model
         from codesign.models.workload.precision import DEFAULT_FORMAT, find_format
 
-        published = load_model(model)
-        stored_format = "fp8" if published.weight_block_size else DEFAULT_FORMAT
-        shared = self.format_ or stored_format
-        weights = self.format_ or published.published_format or stored_format
-        formats = {
-            "weight_format": self.weight_format or weights,
+        stated = {
+            "weight_format": self.weight_format or self.format_,
             # AWQ and GPTQ, which name 4-bit integers, leave activations in 16 bits.
             "activation_format": self.activation_format
-            or (DEFAULT_FORMAT if shared == "int4" else shared),
-            "kv_format": self.kv_format or DEFAULT_FORMAT,
+            or (DEFAULT_FORMAT if self.format_ == "int4" else self.format_),
+            "kv_format": self.kv_format,
         }
+        defaults = dict.fromkeys(stated, DEFAULT_FORMAT) | load_model(model).published_formats
+        formats = defaults | drop_none(stated)
         for name, format_name in formats.items():
             own_flag = f"--{name.replace('_', '-')}"
-            find_format(format_name, "--format" if format_name == shared else own_flag)
+            find_format(format_name, "--format" if format_name == self.format_ else own_flag)
         return formats
 
 

@@ -2,6 +2,7 @@
 
 import json
 import math
+import shlex
 from dataclasses import fields
 
 import pytest
@@ -69,6 +70,28 @@ def test_a_model_that_is_published_in_fp8_is_sized_in_it(capsys):
     assert [published[name] for name in formats] == ["fp8", "fp8", "bf16"]
     narrow = answer(capsys, *words, "--kv-format", "fp8", "--activation-format", "bf16")["design"]
     assert [narrow[name] for name in formats] == ["fp8", "bf16", "fp8"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "size {} --on h200 --batch 4",
+        "serve-model {} --on h200 --requests-per-s 1 --requests 4",
+        "evaluate --space platform-llm --evaluator platform --set device=h200-sxm --set "
+        "kv_format=bf16 --set activation_format=bf16 --set batch_size=4 --model {}",
+        "forecast {} --on h200",
+    ],
+)
+def test_a_quantized_checkpoint_sets_the_format_of_its_weights(words, tmp_path, capsys):
+    config = {"model_type": "llama", "hidden_size": 4096, "intermediate_size": 14336,
+              "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8,
+              "vocab_size": 128256, "tie_word_embeddings": False,
+              "quantization_config": {"quant_method": "awq", "bits": 4}}  # fmt: skip
+    (tmp_path / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    degrees = [f"--set={name}_parallel=1" for name in ("tensor", "pipeline", "expert", "data")]
+    words = [*words.format(tmp_path).split(), *degrees * words.startswith("evaluate")]
+    found = json.dumps(answer(capsys, *words, "--prompt-tokens=100", "--generated-tokens=9"))
+    assert '"weight_format": "int4"' in found and '"activation_format": "bf16"' in found
 
 
 def test_random_requests_are_simulated_and_counted(capsys):
@@ -273,96 +296,81 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([*RAG, "--on", "h100-sxn", "--tp", "8"], "--on: unknown device 'h100-sxn'. Did you mean"),
-        ([*RAG, "--tp", "8"], "--on: expected a device, such as h200, or all"),
-        ([*RAG, *H100, "--on", "l4", "--tp", "8"], "--on: expected one device, got 2"),
-        ([*RAG, *H100, "--tp", "3"], "error: --tp: expected a divisor of the 64 attention heads"),
-        ([*RAG, *H100, "--batch", "1"], "GB too much; would fit: 3 times as many devices"),
-        ([*RAG, *H100, "--tp", "0"], "--tp: expected a whole number from 1, got 0"),
+        ("RAG --on h100-sxn --tp 8", "--on: unknown device 'h100-sxn'. Did you mean"),
+        ("RAG --tp 8", "--on: expected a device, such as h200, or all"),
+        ("RAG H100 --on l4 --tp 8", "--on: expected one device, got 2"),
+        ("RAG H100 --tp 3", "error: --tp: expected a divisor of the 64 attention heads"),
+        ("RAG H100 --batch 1", "GB too much; would fit: 3 times as many devices"),
+        ("RAG H100 --tp 0", "--tp: expected a whole number from 1, got 0"),
+        ("RAG H100 --tp 2 --devices 8", "--tp: expected it with one of"),
+        ("RAG H100 --devices 1", "keeps every limit; nearest: --tp 1, "),
+        ("RAG H100 --devices 8 --best speed", "--best: unknown metric 'speed'"),
+        ("RAG H100 --devices 8 --batch max", "whole number with --devices or"),
+        ("RAG H100 --tp 8 --batch most", "expected a whole number or max, got"),
+        ("RAG H100 --tp 8 --format fp9", "--format: unknown number format 'fp9'"),
+        ("RAG H100 --tp 8 --option usable_memory=0", "usable_memory: input should"),
+        ("RAG H100 --tp 8 --option profil=genz", "Did you mean 'profile'?"),
+        ("RAG H100 --tp 8 --convention life", "--convention: unknown profile"),
+        ("LLAMA H100", "expected --use-case, or both --prompt-tokens"),
+        ("RAG H100 --prompt-tokens 5", "got --use-case and --prompt-tokens"),
+        ("RAG H100 --tp 8 --beams 0", "error: --beams: input should be"),
+        ("RAG H100 --tp 8 --option mixed=true", "mixed: expected chunk_tokens"),
+        ("size llama-3-9b H100 TOKENS", "'llama-3-8b'?"),
+        ("SMALL H100 --users 9 --burst 9", "got --users and --burst"),
+        ("SMALL H100 --users 10k", "'--users': expected a whole number"),
+        ("SMALL H100 --users 9", "--output-token: expected a time, or --use-case"),
+        ("SMALL H100 --users 9 LIMITS --batch 9", "--batch: expected it with one of --vary"),
+        ("SMALL H100 --users 9 LIMITS --sp 2", "--sp: expected it with one of"),
+        ("SMALL H100 --users 9 LIMITS --tp 3", "--tp: expected one of 1, 2, 4,"),
         (
-            [*RAG, *H100, "--tp", "2", "--devices", "8"],
-            "--tp: expected it with one of",
-        ),
-        ([*RAG, *H100, "--devices", "1"], "keeps every limit; nearest: --tp 1, "),
-        ([*RAG, *H100, "--devices", "8", "--best", "speed"], "--best: unknown metric 'speed'"),
-        ([*RAG, *H100, "--devices", "8", "--batch", "max"], "whole number with --devices or"),
-        ([*RAG, *H100, "--tp", "8", "--batch", "most"], "expected a whole number or max, got"),
-        ([*RAG, *H100, "--tp", "8", "--format", "fp9"], "--format: unknown number format 'fp9'"),
-        ([*RAG, *H100, "--tp", "8", "--option", "usable_memory=0"], "usable_memory: input should"),
-        ([*RAG, *H100, "--tp", "8", "--option", "profil=genz"], "Did you mean 'profile'?"),
-        ([*RAG, *H100, "--tp", "8", "--convention", "life"], "--convention: unknown profile"),
-        ([*LLAMA, *H100], "expected --use-case, or both --prompt-tokens"),
-        ([*RAG, *H100, "--prompt-tokens", "5"], "got --use-case and --prompt-tokens"),
-        ([*RAG, *H100, "--tp", "8", "--beams", "0"], "error: --beams: input should be"),
-        ([*RAG, *H100, "--tp", "8", "--option", "mixed=true"], "mixed: expected chunk_tokens"),
-        (["size", "llama-3-9b", *H100, *TOKENS], "'llama-3-8b'?"),
-        ([*SMALL, *H100, "--users", "9", "--burst", "9"], "got --users and --burst"),
-        ([*SMALL, *H100, "--users", "10k"], "'--users': expected a whole number"),
-        ([*SMALL, *H100, "--users", "9"], "--output-token: expected a time, or --use-case"),
-        (
-            [*SMALL, *H100, "--users", "9", *LIMITS, "--batch", "9"],
-            "--batch: expected it with one of --vary",
-        ),
-        ([*SMALL, *H100, "--users", "9", *LIMITS, "--sp", "2"], "--sp: expected it with one of"),
-        ([*SMALL, *H100, "--users", "9", *LIMITS, "--tp", "3"], "--tp: expected one of 1, 2, 4,"),
-        (
-            [*SMALL, *H100, "--users", "9", *LIMITS, "--vary", "flops"],
+            "SMALL H100 --users 9 LIMITS --vary flops",
             "--vary: expected it with one of --vary, got --users",
         ),
         (
-            [*SMALL, *H100, "--users", "9", *LIMITS, "--option", "most_devices=x"],
+            "SMALL H100 --users 9 LIMITS --option most_devices=x",
             "--option most_devices: expected a whole number, got 'x'",
         ),
-        ([*SMALL, *H100, "--users", "9", *LIMITS, "--best", "speed"], "unknown rank 'speed'"),
-        ([*SMALL, *H100, "--users", "9", *LIMITS, "--launch", "vlm"], "unknown engine 'vlm'"),
-        ([*SMALL, *H100, "--users", "9", *LIMITS, "--option", "policies=mixed"], "unknown policy"),
-        ([*SMALL, *H100, "--users", "9", "--output-token", "1 us"], "no deployment keeps the lim"),
-        ([*SMALL, *H100, *LIMITS, "--requests-per-s", "0"], "--requests-per-s: expected a rate"),
+        ("SMALL H100 --users 9 LIMITS --best speed", "unknown rank 'speed'"),
+        ("SMALL H100 --users 9 LIMITS --launch vlm", "unknown engine 'vlm'"),
+        ("SMALL H100 --users 9 LIMITS --option policies=mixed", "unknown policy"),
+        ("SMALL H100 --users 9 --output-token '1 us'", "no deployment keeps the lim"),
+        ("SMALL H100 LIMITS --requests-per-s 0", "--requests-per-s: expected a rate"),
+        ("SMALL H100 LIMITS --requests-per-s 2 --attainment 2", "expected a share"),
         (
-            [*SMALL, *H100, *LIMITS, "--requests-per-s", "2", "--attainment", "2"],
-            "expected a share",
-        ),
-        (
-            [*SMALL, *H100, *LIMITS, "--requests-per-s", "2", "--beams", "2"],
+            "SMALL H100 LIMITS --requests-per-s 2 --beams 2",
             "expected 1 beam with --requests-per-s, got 2",
         ),
-        ([*RAG, "--vary", "flop"], "--vary: unknown axis 'flop'. Did you mean 'flops'?"),
-        ([*RAG, "--vary", "flops", "--factors", "1,inf"], "finite numbers above 0, got inf"),
-        ([*RAG, "--vary", "offload", "--factors", "1.5"], "whole batch sizes, got 1.5"),
-        ([*RAG, "--vary", "flops", "--figure", "a.bmp"], "--figure: unknown figure"),
-        ([*RAG, *H100, "--design", "P1"], "--design: expected --convention epoch, as"),
-        ([*RAG, *H100, "--space", "memexplorer"], "expected --design with --space"),
-        ([*LLAMA, *TOKENS, "--on", "mi210"], "AMD Instinct MI210: no rent is known for it"),
-        (
-            [*RAG, *H100, "--option", "most_devices=1"],
-            "the model does not fit 1 devices in any split",
-        ),
-        ([*RAG, *H100, "--option", "continuous=true"], "unknown key 'continuous'"),
-        ([*EPOCH, "--option", "most_devices=1"], "does not fit 1 device: one request needs"),
-        ([*EPOCH, "--best", "usd"], "--best: expected it with one of"),
-        ([*EPOCH, *TOKENS], "price against speed, got --convention epoch"),
-        (
-            [*SMALL, *H100, "--seed", "1"],
-            "--seed: expected it with one of --requests-per-s, got price",
-        ),
-        ([*SMALL, *H100, *LIMITS, "--users", "9", "--attainment", "0.5"], "--attainment: expected"),
-        ([*SMALL, *H100, "--launch", "vllm"], "--launch: expected it with one of"),
-        ([*RAG, "--vary", "flops", "--first-token", "1 s"], "--first-token: expected it with"),
-        ([*RAG, *H100, "--first-token", "1 us"], "no instance keeps the limits; first token"),
-        ([*EPOCH, "--design", "P1"], "expected --on or --design, got both"),
-        ([*EPOCH, "--option", "context_tokens=-1"], "greater than or equal to 0, got -1"),
-        ([*EPOCH, "--price-per-hour", "inf"], "--price-per-hour: input should be a finite"),
-        ([*EPOCH, "--option", "compute_cap=1.5"], "compute_cap: input should be less than or"),
-        ([*EPOCH, "--option", "acceptance=1"], "acceptance: input should be less than 1"),
-        ([*EPOCH, "--option", "alpha=-1"], "alpha: input should be greater than or equal to 0"),
-        ([*EPOCH, "--option", "power_watts=9"], "only of a bought device, with capital_cost_usd"),
-        ([*EPOCH, "--option", "draft_kv_heads=3"], "draft_kv_heads: expected a divisor of the"),
+        ("RAG --vary flop", "--vary: unknown axis 'flop'. Did you mean 'flops'?"),
+        ("RAG --vary flops --factors 1,inf", "finite numbers above 0, got inf"),
+        ("RAG --vary offload --factors 1.5", "whole batch sizes, got 1.5"),
+        ("RAG --vary flops --figure a.bmp", "--figure: unknown figure"),
+        ("RAG H100 --design P1", "--design: expected --convention epoch, as"),
+        ("RAG H100 --space memexplorer", "expected --design with --space"),
+        ("LLAMA TOKENS --on mi210", "AMD Instinct MI210: no rent is known for it"),
+        ("RAG H100 --option most_devices=1", "the model does not fit 1 devices in any split"),
+        ("RAG H100 --option continuous=true", "unknown key 'continuous'"),
+        ("EPOCH --option most_devices=1", "does not fit 1 device: one request needs"),
+        ("EPOCH --best usd", "--best: expected it with one of"),
+        ("EPOCH TOKENS", "price against speed, got --convention epoch"),
+        ("SMALL H100 --seed 1", "--seed: expected it with one of --requests-per-s, got price"),
+        ("SMALL H100 LIMITS --users 9 --attainment 0.5", "--attainment: expected"),
+        ("SMALL H100 --launch vllm", "--launch: expected it with one of"),
+        ("RAG --vary flops --first-token '1 s'", "--first-token: expected it with"),
+        ("RAG H100 --first-token '1 us'", "no instance keeps the limits; first token"),
+        ("EPOCH --design P1", "expected --on or --design, got both"),
+        ("EPOCH --option context_tokens=-1", "greater than or equal to 0, got -1"),
+        ("EPOCH --price-per-hour inf", "--price-per-hour: input should be a finite"),
+        ("EPOCH --option compute_cap=1.5", "compute_cap: input should be less than or"),
+        ("EPOCH --option acceptance=1", "acceptance: input should be less than 1"),
+        ("EPOCH --option alpha=-1", "alpha: input should be greater than or equal to 0"),
+        ("EPOCH --option power_watts=9", "only of a bought device, with capital_cost_usd"),
+        ("EPOCH --option draft_kv_heads=3", "draft_kv_heads: expected a divisor of the"),
     ],
-    ids=lambda value: " ".join(value[2:]) if isinstance(value, list) else "",
 )
 def test_bad_input_is_one_clear_line_and_exit_code_2(words, message, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    assert main(words) == 2
+    short = globals()
+    assert main([x for word in shlex.split(words) for x in short.get(word, [word])]) == 2
     printed = capsys.readouterr()
     assert printed.out == ""
     assert message in printed.err

@@ -88,6 +88,8 @@ def config_model(document: Document, name: str) -> LanguageModel:
         "notes": (*notes, *family.notes, *_precision_notes(document)),
     }
     values |= _block_size(document) | _unquantized_parts(document)
+    names = ("published_format", "published_activation_format")
+    values |= dict(zip(names, _published_formats(document), strict=False))
     if longest := _context_tokens(document.data):
         values["context_tokens"] = longest
     values = {key: value for key, value in values.items() if key in LanguageModel.model_fields}
@@ -249,9 +251,15 @@ def _precision_notes(document: Document) -> StringList:
     is_described = isinstance(quantized, dict)
     stated = dict(_format_words(quantized) if is_described else {str(quantized): "quant_method"})
     words = sorted(stated, key=lambda word: _FORMAT_KEYS.index(stated[word]))
-    note = (
-        f"{key} ({' '.join(words) or 'no method'}) does not set the formats of weights and cache: "
-        "they are those that the command or the design states"
+    formats = _published_formats(document)
+    pairs = zip(("weights", "activations"), formats, strict=False)
+    listed = " and ".join(map(" in ".join, pairs))
+    note = f"{key} ({' '.join(words) or 'no method'}) "
+    note += (
+        f"sets the formats of {listed} where a command states none; designs state their own"
+        if formats
+        else "does not set the formats of weights and cache: they are those that the command or "
+        "the design states"
     )
     blocks = _block_size(document).get("weight_block_size")
     if blocks:
@@ -266,6 +274,52 @@ def _format_words(quantized: Fields) -> Iterator[StringPair]:
             yield from _format_words(stated)
         elif key in _FORMAT_KEYS and stated not in (None, False):
             yield key if stated is True else str(stated), key
+
+
+_ALGORITHMS = {
+    "mxfp4": ("mxfp4",), "fp8": ("fp8", "fp8"), "fbgemm_fp8": ("fp8", "fp8"),
+    "nvfp4": ("nvfp4", "nvfp4"), "w4a16_awq": ("int4",),
+}  # fmt: skip
+"""Formats of weights and, if not 16 bits, of activations, by method or algorithm."""
+_INTEGER_METHODS = ("awq", "gptq", "gptqmodel", "auto-round", None)
+"""Methods that state bits of integer weights; MLX names none."""
+
+
+def _published_formats(document: Document) -> StringTuple:
+    """Formats of weights and activations that a checkpoint states; none if they differ by layer."""
+    data = document.data
+    match data.get("quantization_config") or data.get("quantization"):
+        case {"config_groups": {**groups}}:
+            every = {
+                (_scheme_format(group.get("weights")), _scheme_format(group.get(_INPUTS)))
+                for group in groups.values()
+                if isinstance(group, dict)
+            }
+            if len(every) == 1:
+                weights, activations = every.pop()
+                return tuple(filter(None, (weights, weights and activations)))
+        case {"expert_dtype": _}:
+            pass
+        case {"bits": 4 | 8 as bits, **others} if others.get("quant_method") in _INTEGER_METHODS:
+            return (f"int{bits}",)
+        case {"quant_algo": str(name)} | {"quant_method": str(name)}:
+            return _ALGORITHMS.get(name.lower(), ())
+    return ()
+
+
+_INPUTS = "input_activations"
+
+
+def _scheme_format(scheme: Any) -> str | None:
+    """Format of a scheme of compressed-tensors or ModelOpt; None for 16 bits or another."""
+    match scheme:
+        case {"type": "float", "num_bits": 8}:
+            return "fp8"
+        case {"type": "float", "num_bits": 4, "group_size": 16 | 32 as size}:
+            return "nvfp4" if size == 16 else "mxfp4"
+        case {"type": "int", "num_bits": 4 | 8 as bits}:
+            return f"int{bits}"
+    return None
 
 
 def _block_size(document: Document) -> dict[str, IntegerPair]:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
-from codesign.base.columns import IntegerPair, IntegerTuple, StringTuple
+from codesign.base.columns import IntegerPair, IntegerTuple, StringDict, StringTuple
 from codesign.base.errors import InputError, KeyedValueError, describe_unknown
 from codesign.base.plugins import load
 from codesign.base.records import drop_none
@@ -208,7 +208,9 @@ class LanguageModel(Record):
     """Rows and columns of the published 8-bit weights that share a scale, as
     ``quantization_config`` states them; None: none. Only laws of kernels ask for it."""
     published_format: str | None = Field(None, exclude=True)
-    """Number format of the weights as published; None: 16 bits, or 8 where they have blocks."""
+    """Number format of the weights as published; None: 16 bits."""
+    published_activation_format: str | None = Field(None, exclude=True)
+    """Number format of the activations that they multiply; None: 16 bits."""
     unquantized_parts: StringTuple = Field(UNQUANTIZED_PARTS, exclude=True)
     """Parts whose weights stay in 16 bits whatever the format of the others, as
     ``quantization_config`` lists them, or as checkpoints in 8 and 4 bits have it. Only devices read
@@ -493,6 +495,15 @@ class LanguageModel(Record):
             raise KeyedValueError(
                 "mlp_only_layers", f"expected positions up to {last}, got {beyond[0]}"
             )
+
+    @property
+    def published_formats(self) -> StringDict:
+        """Formats of weights and activations by a design's parameter; 16 bits are left out."""
+        formats = {
+            "weight_format": self.published_format,
+            "activation_format": self.published_activation_format,
+        }
+        return drop_none(formats)
 
     @property
     def is_latent(self) -> bool:

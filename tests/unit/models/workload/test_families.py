@@ -112,7 +112,7 @@ CHECKPOINTS = [
     ({"quant_method": "higgs", "bits": 4, "p": 2}, "higgs 4"),
     ({"quant_method": "hqq", "quant_config": {"weight_quant_params": {"nbits": 4}}}, "hqq 4"),
     ({"quant_method": "compressed-tensors", "format": "pack-quantized", "config_groups": {
-        "group_0": {"input_activations": {"num_bits": 8}, "weights": {
+        "group_0": {"input_activations": {"num_bits": 8, "type": "int"}, "weights": {
             "num_bits": 4, "type": "int"}}}}, "compressed-tensors pack-quantized int 4"),
     ({"quant_method": "fbgemm_fp8", "activation_scale_ub": 1200.0}, "fbgemm_fp8"),
     ({"quant_method": "torchao", "quant_type": {"default": {"_type": "Int4WeightOnlyConfig"}}},
@@ -134,14 +134,31 @@ CHECKPOINTS = [
     ({"quant_method": "gguf"}, "gguf"),
     ({"quant_method": "modelopt", "quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8"},
      "modelopt NVFP4 FP8"),
+    ({"quant_method": "modelopt", "config_groups": {"group_0": {
+        name: {"type": "float", "num_bits": 4, "group_size": 16}
+        for name in ("weights", "input_activations")}}},
+     "modelopt float 4"),
+    ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8"),
+    ({"quant_method": "gptq", "bits": 8}, "gptq 8"),
     ({"group_size": 64}, "no method"),
 ]  # fmt: skip
 
 
+READ = {
+    "gptq gptq_v2 4": ["int4"], "awq gemm 4": ["int4"], "auto-round 4": ["int4"],
+    "compressed-tensors pack-quantized int 4": ["int4", "int8"], "fbgemm_fp8": ["fp8"] * 2,
+    "mxfp4": ["mxfp4"], "nvfp4": ["nvfp4"] * 2, "modelopt NVFP4 FP8": ["nvfp4"] * 2,
+    "modelopt float 4": ["nvfp4"] * 2, "fp8": ["fp8"] * 2, "gptq 8": ["int8"],
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(("stated", "words"), CHECKPOINTS, ids=lambda value: str(value))
 def test_a_quantized_checkpoint_is_named_with_its_format(stated, words, tmp_path):
-    (note,) = read(tmp_path, SHAPES | {"quantization_config": stated}).notes
-    assert note.startswith(f"quantization_config ({words}) does not set the formats of weights")
+    model = read(tmp_path, SHAPES | {"quantization_config": stated})
+    (note,) = model.notes
+    verb = "sets" if words in READ else "does not set"
+    assert note.startswith(f"quantization_config ({words}) {verb} the formats of weights")
+    assert list(model.published_formats.values()) == READ.get(words, [])
     nested = {"model_type": "llava", "quantization_config": stated, "text_config": SHAPES}
     assert read(tmp_path, nested).notes == (note,)
 
@@ -167,7 +184,7 @@ def test_formats_may_stand_in_a_file_beside_or_matrix_by_matrix(tmp_path):
     """As ModelOpt writes them; a file of MiniMax-M3 lists 22,422 matrices."""
     beside = {"producer": {"name": "modelopt"}, "quantization": {"quant_algo": "NVFP4"}}
     (tmp_path / "hf_quant_config.json").write_text(json.dumps(beside), encoding="utf-8")
-    assert read(tmp_path, SHAPES).notes[0].startswith("quantization (NVFP4) does not set")
+    assert read(tmp_path, SHAPES).notes[0].startswith("quantization (NVFP4) sets")
     stated = {"quant_method": "modelopt", "exclude_modules": ["lm_head"] * 100_001,
               "quantized_layers": {"layers.0.weight": {"quant_algo": "MXFP8"}}}  # fmt: skip
     (note,) = read(tmp_path, SHAPES | {"quantization_config": stated}).notes

@@ -9,6 +9,7 @@ from codesign.base.records import frozen
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.sharding import Sharding
+from codesign.models.workload.request import served_operators
 from codesign.models.workload.storage import stored_operators
 
 
@@ -89,7 +90,7 @@ class RankStorage:
 def rank_storage(sharding: Sharding) -> RankStorage:
     """Sums over what all operators of a model store, each divided by its rule."""
     platform = sharding.platform
-    table = stored_operators(sharding.model)
+    table = served_operators(stored_operators(sharding.model), sharding.layers)
     weights = {name: np.zeros_like(platform.tp) for name in ("layers", "embedding", "lm_head")}
     token_bytes = request_bytes = np.zeros_like(platform.tp)
     for i, rule in enumerate(table.rules):

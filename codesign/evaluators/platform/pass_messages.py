@@ -33,12 +33,13 @@ def list_messages(
     model = sharding.model
     products = [stream for stream in streams if stream.has_products]
     tokens = _tokens(platform, products)
+    has_experts = model.is_mixture and sharding.layers != "attention"
     hops = np.maximum(platform.pp - 1, 0)
     sent = model.hidden_size * tokens
     return [
         *_operator_messages(sharding, products),
-        *_sequence_messages(sharding, streams),
-        *(rules.expert_messages(sharding, products, tokens) if model.is_mixture else []),
+        *(_sequence_messages(sharding, streams) if sharding.layers != "ffn" else []),
+        *(rules.expert_messages(sharding, products, tokens) if has_experts else []),
         Message("stage_to_stage", "send", False, hops, sent, platform.pp, platform.stage_devices),
     ]
 

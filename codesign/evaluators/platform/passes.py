@@ -12,6 +12,7 @@ from codesign.evaluators.platform.platform_options import PlatformOptions
 from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.models.workload.operators import OperatorTable
+from codesign.models.workload.request import served_operators
 from codesign.models.workload.storage import sliding_share
 
 
@@ -55,7 +56,9 @@ class RequestPasses:
         n_full, rest = divmod(prompt, chunk)
         chunks = [(chunk, (n_full - 1) * chunk // 2, n_full), (rest, n_full * chunk, 1)]
         self.prompts = [
-            Prompt(self._rules.prefill_table(model, tokens, past), past, tokens, count)
+            Prompt(
+                self._served(self._rules.prefill_table(model, tokens, past)), past, tokens, count
+            )
             for tokens, past, count in chunks
             if tokens
         ]
@@ -63,10 +66,11 @@ class RequestPasses:
         contexts = (prompt + mean, 0.0) if self._is_joint else (float(prompt), mean)
         self._decode_contexts = contexts
         n_new = request.n_drafted + 1
-        self._prefix = self._rules.decode_table(model, *contexts, n_new)
+        self._prefix = self._served(self._rules.decode_table(model, *contexts, n_new))
         self._suffix = None
         if contexts[1] > 0:
-            self._suffix = self._rules.decode_table(model, contexts[1], 0.0, n_new)
+            suffix_table = self._rules.decode_table(model, contexts[1], 0.0, n_new)
+            self._suffix = self._served(suffix_table)
         draft = request.draft_request
         self.draft = None if draft is None else RequestPasses(draft, options)
         window = model.sliding_window or np.inf
@@ -78,6 +82,9 @@ class RequestPasses:
             beams=request.n_beams,
             next_prompts=int(request.mixed),
         )
+
+    def _served(self, table: OperatorTable) -> OperatorTable:
+        return served_operators(table, self.request.layers)
 
     def prefill(self, prompt: Prompt, micro_batch: FloatArray) -> list[Stream]:
         """A pass that prefills one chunk of every request of a micro-batch."""

@@ -16,6 +16,12 @@ from codesign.models.workload.precision import FORMATS, bits_per_element
 
 _INDIVISIBLE = 1.0
 """Violation of a split that does not come out even."""
+_OF_OTHERS = {
+    "all": (),
+    "attention": ("experts", "intermediate_size"),
+    "ffn": ("attention_heads",),
+}
+"""Limits of the other part of every layer, which devices of one part need not keep."""
 _LEAST_BYTES = min(bits_per_element(name) for name in FORMATS) / 8
 """Bytes of an element in the narrowest format."""
 
@@ -38,7 +44,7 @@ def limits(serving: PlatformServing) -> Arrays:
         **_even_splits(serving),
         "links": np.where(is_joined, 0.0, 1.0),
     }
-    unchecked = serving.rules.unchecked_limits
+    unchecked = serving.rules.unchecked_limits.union(_OF_OTHERS[serving.request.layers])
     return {name: values for name, values in violations.items() if name not in unchecked}
 
 

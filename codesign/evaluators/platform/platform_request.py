@@ -17,7 +17,7 @@ from codesign.base.schema import Natural, Positive, Share, accepted_by, unstored
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
-from codesign.models.workload.request import SequenceRecord, TraceName
+from codesign.models.workload.request import LayerPart, SequenceRecord, TraceName
 from codesign.models.workload.traces import load_trace
 
 
@@ -55,6 +55,8 @@ class PlatformRequest(SequenceRecord):
     expert_copies: Annotated[Natural, unstored_at(0)] = 0
     """Copies of experts beside the model's own, among which tokens are shared out evenly, so that
     more devices divide them."""
+    layers: Annotated[LayerPart, unstored_at("all")] = "all"
+    """``attention`` or ``ffn``: the devices run that part of every layer, others the other one."""
     draft: Annotated[str, accepted_by(_check_generates)] | None = None
     """Draft model on the same devices. It drafts tokens that the model verifies in one pass
     (speculative decoding)."""

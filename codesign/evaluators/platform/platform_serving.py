@@ -50,6 +50,7 @@ class PlatformServing:
         self.passes = passes
         self.rules = rules_of(options)
         self.sharding = self.rules.sharding(self.model, platform)
+        self.sharding.layers = request.layers
         self.micro_batch = self.rules.micro_batch(platform)
         self.draft: PlatformServing | None = None
         if passes.draft is not None:

@@ -18,6 +18,7 @@ from codesign.models.workload.dimension_parts import largest_parts
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operator_rules import Dimension, OperatorRule, Role
 from codesign.models.workload.operators import OperatorTable
+from codesign.models.workload.request import LayerPart
 
 _TENSOR_PARALLEL: tuple[Dimension, ...] = ("mlp", "shared", "expert")
 """Dimensions that expert parallelism does not divide."""
@@ -39,7 +40,12 @@ class Sharding:
         parts: Parts of dimensions, instead of the largest that a rank has.
         shares: Parts of operators by role, instead of those that their rules give.
         unquantized: Parts of the model whose weights stay in 16 bits.
+
+    Attributes:
+        layers: The part of every layer that the devices run.
     """
+
+    layers: LayerPart = "all"
 
     def __init__(
         self,

@@ -21,8 +21,10 @@ from codesign.base.columns import (
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation, PoolPrices
 from codesign.base.explanation_rows import OperatorRow, PowerRow
 from codesign.base.metrics import ALL_METRICS, EXCHANGED, POOL_METRICS, chosen_metrics
+from codesign.evaluators.npu.preparation import requests_that_fit
 from codesign.evaluators.platform import PlatformEvaluator
 from codesign.evaluators.platform.device_memory import excess
+from codesign.evaluators.platform.fitted_messages import ROW_BITS
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.platform_serving import PlatformServing
@@ -38,6 +40,7 @@ from codesign.models.accounts.ownership import LIFETIME_YEARS, written_off_per_h
 from codesign.models.accounts.rents import list_rents, why_no_rent
 from codesign.models.accounts.shipped_devices import device_account
 from codesign.models.hardware.device import list_devices
+from codesign.models.workload.request import LayerPart
 
 _OF_SILICON = ("area_mm2", "unit_cost_usd")
 _PRICE = "usd_per_million_tokens"
@@ -62,11 +65,26 @@ def _published(name: str, device: str) -> float:
     return np.nan if stated is None else stated.typical * scale
 
 
+def _part_values(serving: PlatformServing, tokens: FloatArray) -> Arrays:
+    """(n,) metrics of machines with a part of every layer; they send ``tokens`` in a pass."""
+    model = serving.model
+    footprint = serving.decode_footprint
+    room = footprint.room_bytes * footprint.stages - footprint.weight_bytes
+    request_bytes = footprint.kv_bytes / serving.platform.batch
+    of_token = float(model.num_hidden_layers * model.hidden_size) * ROW_BITS / 8.0
+    return {
+        "held_requests": requests_that_fit(room, request_bytes, 1) * serving.platform.dp,
+        "exchange_bytes": of_token * tokens,
+        "exchange_bytes_per_token": np.full_like(tokens, of_token),
+    }
+
+
 class DevicePool(Evaluator):
     """A group of devices of one datasheet that serve the model together in one phase.
 
     Args:
         stage: What is asked of it.
+        layers: The part of every layer that its devices run.
     """
 
     Workload = PlatformEvaluator.Workload
@@ -74,12 +92,17 @@ class DevicePool(Evaluator):
     evaluator_name = "platform"
 
     def __init__(
-        self, stage: StageRequest, workload: SystemWorkload, options: MachineOptions
+        self,
+        stage: StageRequest,
+        workload: SystemWorkload,
+        options: MachineOptions,
+        layers: LayerPart = "all",
     ) -> None:
         request = PlatformRequest(
             model=workload.model,
             prompt_tokens=stage.prompt_tokens,
             generated_tokens=stage.generated_tokens if stage.phase == "decode" else 0,
+            layers=layers,
             beyond_context=True,  # the system's workload was checked
         )
         self.platform = PlatformEvaluator(request, options.device_options)
@@ -89,11 +112,9 @@ class DevicePool(Evaluator):
         names += ["energy_joules_per_token", "tokens_per_joule", "average_power_watts"]
         names += [*_OF_SILICON, _PRICE, *(name for name in _CARBON if name not in _OF_MAKING)]
         names += [] if self.platform.accuracy is None else self.platform.accuracy.declared
-        self.metrics = (
-            *(ALL_METRICS[name] for name in names),
-            *_OF_DEVICE,
-            *(metric for name, metric in OWN_METRICS.items() if name not in EXCHANGED),
-        )
+        names += [name for name in OWN_METRICS if layers != "all" or name not in EXCHANGED]
+        names += ["held_requests"] if layers == "attention" and stage.phase == "decode" else []
+        self.metrics = (*(ALL_METRICS[name] for name in names), *_OF_DEVICE)
         self.required_parameters = self.platform.required_parameters
         self.optional_parameters = self.platform.optional_parameters
 
@@ -156,6 +177,7 @@ class DevicePool(Evaluator):
             "tdp_watts": serving.board_power_watts,
             _WEAR: np.zeros(len(devices)),
             _STANDING: serving.usd_per_hour,
+            **_part_values(serving, batch * (self._stage.tokens if is_prefill else 1)),
         }
         if name in direct:
             return direct[name]

@@ -61,13 +61,7 @@ def pool_machine(
             return machines
         if options.machine is not None:
             _check_parameters(pool, DEVICES, PlatformEvaluator)
-    if task.layers != "all":
-        raise InputError(
-            f"the role {pool.role!r} is one of NPUs, not of devices, whose kernels are "
-            "measured for whole layers",
-            key=("pools", pool.name),
-        )
-    machine = DevicePool(task.stage, workload, options)
+    machine = DevicePool(task.stage, workload, options, task.layers)
     _check_devices(pool, machine.platform)
     return machine
 

@@ -31,6 +31,14 @@ LayerPart = Literal["all", "attention", "ffn"]
 _FFN_GROUPS = ("mlp", "moe")
 
 
+def served_operators(table: OperatorTable, layers: LayerPart) -> OperatorTable:
+    """The operators of a machine that runs a part of every layer."""
+    if layers == "all":
+        return table
+    is_ffn = np.array([group in _FFN_GROUPS for group in table.groups])
+    return table.take(np.flatnonzero(is_ffn == (layers == "ffn")))
+
+
 ModelName = Annotated[str, accepted_by(load_model)]
 """A bundled language model, or the path of a ``config.json`` or YAML file."""
 TraceName = Annotated[str, accepted_by(load_trace)]
@@ -165,7 +173,7 @@ class Request(SequenceRecord):
     @cached_property
     def stored_operators(self) -> OperatorTable:
         """Operators of one token in the machine's layers, with what they store."""
-        return self._served(stored_operators(self.language_model))
+        return served_operators(stored_operators(self.language_model), self.layers)
 
     @property
     def weight_elements(self) -> int:
@@ -210,11 +218,4 @@ class Request(SequenceRecord):
             context=context,
             past_tokens=self.cached_tokens,
         )
-        return self._served(table)
-
-    def _served(self, table: OperatorTable) -> OperatorTable:
-        """The operators of the layers that the machine has."""
-        if self.layers == "all":
-            return table
-        is_ffn = np.array([group in _FFN_GROUPS for group in table.groups])
-        return table.take(np.flatnonzero(is_ffn == (self.layers == "ffn")))
+        return served_operators(table, self.layers)

@@ -49,11 +49,10 @@ def columns():
 
 
 @cache
-def pool(phase, engine="graphs"):
+def pool(phase, engine="graphs", layers="all"):
     stage = StageRequest(phase, phase, PROMPT, GENERATED)
-    return DevicePool(
-        stage, SystemWorkload(**WORKLOAD), MachineOptions(platform=PlatformOptions(engine=engine))
-    )
+    options = MachineOptions(platform=PlatformOptions(engine=engine))
+    return DevicePool(stage, SystemWorkload(**WORKLOAD), options, layers)
 
 
 def platform(engine="graphs"):
@@ -216,6 +215,28 @@ def test_a_pool_is_explained_in_its_own_phase():
         assert power["average_watts"] == metrics["average_power_watts"][0]
 
 
+@pytest.mark.parametrize("phase", ["prefill", "decode"])
+def test_attention_and_ffn_on_devices_of_their_own_take_what_whole_layers_take(phase):
+    """80 layers send 8,192 numbers of 16 bits a token each way."""
+    parts = [pool(phase, layers=layers) for layers in ("attention", "ffn")]
+    one = taken(columns(), np.array([0, 3]))  # without pipelines, whose sends both parts have
+    (step,) = {"time_to_first_token_s", "time_per_output_token_s"} & set(parts[0].metric_names)
+    values = [part.evaluate(one).metrics for part in parts]
+    expected = pool(phase, "graphs").platform.serving(one)
+    taken_s = getattr(expected, f"sustained_{step}" if phase == "prefill" else step)
+    np.testing.assert_allclose(values[0][step] + values[1][step], taken_s, rtol=0.1)
+    tokens = PROMPT if phase == "prefill" else 1
+    assert values[1]["exchange_bytes"].tolist() == [80 * 8192 * 2 * tokens * n for n in (4, 1)]
+    kept, stored = (part.platform.serving(one).decode_footprint for part in parts)
+    assert (stored.kv_bytes == 0).all()
+    total = kept.weight_bytes + stored.weight_bytes
+    np.testing.assert_allclose(total, expected.decode_footprint.weight_bytes, rtol=1e-12)
+    if phase == "decode":
+        room = kept.room_bytes - kept.weight_bytes
+        held = np.floor(room / (kept.kv_bytes / np.array([4.0, 1.0])))
+        np.testing.assert_array_equal(values[0]["held_requests"], held)
+
+
 def test_options_of_one_pool_are_its_own():
     slow = MachineOptions(platform=PlatformOptions(engine="eager"))
     options = SystemOptions(pools={"decode": slow})
@@ -255,6 +276,17 @@ def test_shipped_systems_load_and_their_designs_can_be_built(name):
         assert json.dumps(explanation.power)
 
 
+def assert_front_of_all(problem):
+    """The composed front is that of every system of the space."""
+    rows = problem.space.rows(np.arange(problem.space.size))
+    observations = problem.evaluate(rows[problem.admits(rows)], problem.deciding_metrics)
+    points = observations.objectives[observations.feasible]
+    expected = {tuple(point) for point in points[non_dominated(points)].tolist()}
+    front = compose_front(problem, lambda part, _: enumerate_front(part))
+    assert {tuple(point) for point in front.objectives.tolist()} == expected
+    assert len(front) > 5
+
+
 def test_the_front_of_a_part_of_the_gpu_space_is_that_of_every_system():
     space = load_space("system-pd-gpu", catalogs()).fix(
         {
@@ -276,13 +308,7 @@ def test_the_front_of_a_part_of_the_gpu_space_is_that_of_every_system():
     ]
     limits = ["tdp_watts <= 60 kW", "time_per_output_token_s <= 60 ms"]
     problem = build_problem(space, SystemEvaluator(workload), objectives, limits, "system")
-    rows = space.rows(np.arange(space.size))
-    observations = problem.evaluate(rows[problem.admits(rows)], problem.deciding_metrics)
-    points = observations.objectives[observations.feasible]
-    expected = {tuple(point) for point in points[non_dominated(points)].tolist()}
-    front = compose_front(problem, lambda part, _: enumerate_front(part))
-    assert {tuple(point) for point in front.objectives.tolist()} == expected
-    assert len(front) > 5
+    assert_front_of_all(problem)
     assert space.size == 4 * 2 * 8 * 9 * 2 * 8
 
 
@@ -307,11 +333,5 @@ def test_the_front_of_npus_with_gpus_is_that_of_every_system(name, design, open_
     problem = build_problem(
         space, SystemEvaluator(workload), objectives, ["tdp_watts <= 8 kW"], "system"
     )
-    rows = space.rows(np.arange(space.size))
-    observations = problem.evaluate(rows[problem.admits(rows)], problem.deciding_metrics)
-    points = observations.objectives[observations.feasible]
-    expected = {tuple(point) for point in points[non_dominated(points)].tolist()}
-    front = compose_front(problem, lambda part, _: enumerate_front(part))
-    assert {tuple(point) for point in front.objectives.tolist()} == expected
-    assert len(front) > 5
+    assert_front_of_all(problem)
     assert space.size >= 4 * 4 * 2 * 64

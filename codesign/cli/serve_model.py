@@ -371,8 +371,9 @@ def _stream(
         stream = _stated_stream(requests)
         if not stated.beyond_context:
             with mistakes_at("--session" if requests.session else "--trace"):
-                check_length(int((stream.prompt_tokens + stream.generated_tokens).max()),
-                             stated.language_model)  # fmt: skip
+                longest = int((stream.prompt_tokens + stream.generated_tokens).max())
+                for language_model in stated.models:
+                    check_length(longest, language_model)
         return stream, workload
     rate = inf if rate is None else number("--requests-per-s", rate, "a rate", above=0)
     if stated.n_beams > 1:

@@ -435,13 +435,18 @@ def test_sessions_without_a_machine_say_why(capsys):
 
 @pytest.mark.parametrize(
     "words",
-    ["size --session coding-agent --sessions-per-s 1 --tp 4",
-     "size --prompt-tokens 9K --generated-tokens 9 --users 2 --first-token 9s --output-token 1s",
-     "serve-model --session coding-agent --sessions-per-s 1 --requests 25"],
+    ["size llama-3-8b --session coding-agent --sessions-per-s 1 --tp 4",
+     "size llama-3-8b --prompt-tokens 9K --generated-tokens 9 --users 2 --first-token 9s "
+     "--output-token 1s",
+     "size llama-3.1-8b --prompt-tokens 9K --generated-tokens 9 --batch 1 --draft llama-3-8b "
+     "--acceptance 0.8",
+     "size llama-3-8b --convention epoch --option context_tokens=9000 --option most_devices=8",
+     "serve-model llama-3.1-8b --session coding-agent --sessions-per-s 1 --requests 25 "
+     "--draft llama-3-8b --acceptance 0.8",
+     "serve-model llama-3-8b --session coding-agent --sessions-per-s 1 --requests 25"],
 )  # fmt: skip
 def test_what_exceeds_the_context_is_refused_unless_allowed(words, capsys):
-    command, *flags = words.split()
-    asked = [command, "llama-3-8b", *H100, *flags]
+    asked = [*words.split(), *H100]
     assert main(asked) == 2
     assert "context, got" in capsys.readouterr().err
     assert main([*asked, "--option", "beyond_context=true"]) == 0

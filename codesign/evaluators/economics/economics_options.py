@@ -25,6 +25,7 @@ from codesign.models.accounts.ownership import (
 )
 from codesign.models.accounts.rents import Rent
 from codesign.models.workload import load_model
+from codesign.models.workload.request import SequenceRecord
 
 DRAFT = "llama-3-8b"
 """Epoch's draft model."""
@@ -35,7 +36,7 @@ ACCEPTANCE = 0.8
 ServedModel = Annotated[str, accepted_by(lambda name: shape_of(load_model(name)))]
 
 
-class EconomicsWorkload(Record):
+class EconomicsWorkload(SequenceRecord):
     """The served model, its draft and the context; what a campaign's ``workload:`` says."""
 
     model: ServedModel
@@ -48,6 +49,9 @@ class EconomicsWorkload(Record):
     """Probability that a drafted token is accepted."""
     draft_weight_bits: PositiveAmount = 16.0
     """Bits of one weight of the draft model."""
+
+    def check_fields(self) -> None:
+        self.check_context(int(self.context_tokens), load_model(self.model), "context_tokens")
 
     @property
     def draft_format(self) -> str:

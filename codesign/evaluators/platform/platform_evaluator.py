@@ -107,7 +107,8 @@ class PlatformEvaluator(Evaluator):
             n_tokens = workload.prompt + workload.generated
             keys = ("use_case", *TOKEN_KEYS)
             try:
-                workload.check_context(n_tokens, workload.language_model, *keys)
+                for model in workload.models:
+                    workload.check_context(n_tokens, model, *keys)
             except KeyedValueError as error:
                 raise InputError(error.mistake) from None
         self.devices = _all_devices(self.options) if devices is None else dict(devices)

@@ -104,6 +104,11 @@ class PlatformRequest(SequenceRecord):
             message = "draft needs beams 1 and passes that are not mixed"
             raise KeyedValueError("", message, ("draft", "beams"))
 
+    @property
+    def models(self) -> list[LanguageModel]:
+        """The model, and its draft if there is one."""
+        return [load_model(name) for name in (self.model, self.draft) if name]
+
     @cached_property
     def draft_request(self) -> PlatformRequest | None:
         """The same tokens of the draft model."""

@@ -157,15 +157,19 @@ def combined(*codes: IntArray) -> tuple[IntArray, int]:
         (n,) numbers, and the limit that they stay below; from ``MOST_COMBINATIONS`` on the numbers
         are of no use.
     """
-    key = np.zeros_like(codes[0])
+    key = np.zeros(len(codes[0]), np.int64)
     limit = 1
-    for code in codes:
-        radix = int(code.max(initial=-1)) + 2
+    for code in codes if len(key) else ():
+        least = int(code.min())
+        radix = int(code.max()) - least + 1
+        if radix == 1:
+            continue  # the same in all
         limit *= radix
         if limit >= MOST_COMBINATIONS:
             return key, limit
-        key = key * radix + code
-        key += 1
+        key *= radix
+        key += code
+        key -= least
     return key, limit
 
 

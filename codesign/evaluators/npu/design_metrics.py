@@ -7,7 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import ArrayPair, Arrays, FloatArray
+from codesign.base.columns import ArrayPair, Arrays, FloatArray, compute_once
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.cost_metrics import (
     COST_OF_TOKENS,
@@ -169,7 +169,10 @@ class DesignMetrics:
     @cached_property
     def array_joules(self) -> FloatArray:
         """Energy of the matrix array in one pass."""
-        return self.chosen.each(self.totals.active_cycles) * self.silicon.cycle_joules
+        designs = self.chosen.designs
+        key = "cycle_joules", designs.preparation.key
+        joules = compute_once(designs.columns, key, lambda: self.silicon.cycle_joules)
+        return np.asarray(self.chosen.each(self.totals.active_cycles) * joules)
 
     @cached_property
     def vector_joules(self) -> FloatArray:

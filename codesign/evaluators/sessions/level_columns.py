@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import ArrayDict, Arrays, Columns, FloatArray, n_designs
+from codesign.base.columns import ArrayDict, Arrays, Columns, FloatArray, compute_once, n_designs
 from codesign.base.records import frozen
 from codesign.evaluators.sessions.session_workload import SessionsOptions
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
@@ -113,14 +113,21 @@ def _properties(
     designs: Columns, units: UnitTables, place: str, counted: str, most: int
 ) -> ArrayDict:
     """(l, n) properties of the memories that the columns of a place name."""
-    memories = [
-        off_chip_memory(designs[f"{place}{i}_technology"], designs[f"{place}{i}_{counted}"], units)
-        for i in range(1, most + 1)
-        if {f"{place}{i}_technology", f"{place}{i}_{counted}"} <= designs.keys()
-    ]
-    n = n_designs(designs) if designs else 1
-    nothing = np.zeros((int(place == "tier"), n))
-    return {
-        name: np.stack([getattr(memory, name) for memory in memories]) if memories else nothing
-        for name in _PROPERTIES
-    }
+
+    def properties() -> ArrayDict:
+        memories = [
+            off_chip_memory(
+                designs[f"{place}{i}_technology"], designs[f"{place}{i}_{counted}"], units
+            )
+            for i in range(1, most + 1)
+            if {f"{place}{i}_technology", f"{place}{i}_{counted}"} <= designs.keys()
+        ]
+        n = n_designs(designs) if designs else 1
+        nothing = np.zeros((int(place == "tier"), n))
+        return {
+            name: np.stack([getattr(memory, name) for memory in memories]) if memories else nothing
+            for name in _PROPERTIES
+        }
+
+    result: ArrayDict = compute_once(designs, (units, place), properties)
+    return result

@@ -27,6 +27,7 @@ from codesign.base.columns import (
     Fields,
     FloatArray,
     FloatMap,
+    IntArray,
     IntegerDict,
     StringMap,
     Strings,
@@ -62,7 +63,7 @@ from codesign.evaluators.sessions.split_designs import (
 )
 from codesign.models.accounts.wear import lifetime_years
 from codesign.models.deployments.cache_levels import MachineSessions, empty_workspace, session_sums
-from codesign.models.hardware.accelerator import UnitTables
+from codesign.models.hardware.accelerator import shared_tables
 from codesign.models.memtech import Range
 from codesign.models.memtech.technology import ACCOUNT_NUMBERS
 from codesign.models.workload.precision import bits_per_element
@@ -351,8 +352,9 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         classes = self._reuse.classes
         model = self.workload.language_model
         level: Any = getattr(self.first.options, "technology_level", "typical")
+        units = shared_tables(self.first.technologies(), level, "uncharged", 1.0)
         levels = level_tables(
-            machines, designs.caches, UnitTables(self.first.technologies(), level), self.options,
+            machines, designs.caches, units, self.options,
             machine["memory_capacity_bytes"], used_bytes,
             not CACHE_PARAMETERS.isdisjoint(undecided),
         )  # fmt: skip
@@ -395,7 +397,9 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             loads = loads._replace(reuse=reuse.table(count))
             positions = np.flatnonzero(fewest[designs.machine_index] == count)
             for start in range(0, len(positions), _BLOCK):
-                block = positions[start : start + _BLOCK]
+                block: IntArray | slice = slice(start, start + _BLOCK)
+                if len(positions) < len(designs.machine_index):
+                    block = positions[block]
                 block_of_designs = replace(
                     designs,
                     machine_index=designs.machine_index[block],
@@ -445,7 +449,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             "usd_per_million_asked_tokens": usd / tokens * 1e6,
             "tdp_watts": machine["tdp_watts"][machine_index] + levels.peak_watts[cache_index],
             "unit_cost_usd": machine["unit_cost_usd"][machine_index] + usd_of_caches,
-            **{name: machine[name][machine_index] for name in (_TPOT, CONCURRENT)},
+            **{name: machine[name][machine_index] for name in (_TPOT, CONCURRENT) if name in names},
         }
         if has_details:
             metrics |= hit_metrics(designs, loads, self._reuse, workspace.hits)

@@ -247,7 +247,13 @@ def _least_session_s(
             saved = saved + saved_s[q] * hits[level - 1, q]
             below[q] = moved[q] * (hits[len(hits) - 1, q] - hits[level - 1, q])
         without_s = nothing_s - saved
+        if not is_anywhere(without_s > least_s):
+            continue
         for price in per_byte:
+            # Even without a gain, most ports set no longer time.
+            most_s = (without_s + price * rate * writes_s) / (1.0 + price * rate)
+            if not is_anywhere(most_s > least_s):
+                continue
             gain_s: Any = 0.0
             for q in range(len(moved)):
                 gain_s = gain_s + below[q] * larger(per_byte[q] - price, 0.0)

@@ -22,6 +22,7 @@ deviations in every fifth step lost 6.3 points of the exact hypervolume after 60
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated
 
 import numpy as np
@@ -31,6 +32,7 @@ from codesign.base.columns import BoolArray, FloatArray, IntArray
 from codesign.base.schema import Record
 from codesign.search.observations import Observations
 from codesign.search.optimizers.acquisition_function import AcquisitionFunction
+from codesign.search.optimizers.additive import MOST_GROUPS
 from codesign.search.optimizers.base import Count, KeySet, WholeNumber
 from codesign.search.optimizers.history import LearningOptimizer, scaled_excess
 from codesign.search.optimizers.modeling import Modeling
@@ -40,6 +42,7 @@ from codesign.search.optimizers.screened import Screened
 from codesign.search.optimizers.surrogate import require_libraries, single_thread
 from codesign.search.optimizers.training_data import TrainingData
 
+_LOG = logging.getLogger(__name__)
 _MARGIN = 0.1
 """Margin of an inferred reference point beyond the worst observation, as a share of the range."""
 _LOCAL_STEPS = 16
@@ -65,7 +68,8 @@ class GpEhvi(LearningOptimizer):
     taken to come out as expected before the next choice is made, and to be on the front if they
     are likely feasible. All results count, up to two thousand; beyond ``training`` results,
     hyperparameters are learned from the front, the latest and a random choice of the others. A
-    reference point that is not given is somewhat beyond the worst feasible observation.
+    reference point that is not given is somewhat beyond the worst feasible observation. More than
+    200 parameters share one length scale and are searched without neighbors, as a warning says.
 
     Raises:
         MissingExtraError: PyTorch or BoTorch is not installed.
@@ -102,6 +106,11 @@ class GpEhvi(LearningOptimizer):
         self._latest: tuple[int, AcquisitionFunction] | None = None
         self._helps: bool | None = None
         groups = self._space.feature_groups
+        if (n_groups := int(groups.max(initial=-1)) + 1) > MOST_GROUPS:
+            # Listing all moves took half a minute for one proposal.
+            self._options = options.model_copy(update={"neighborhoods": 0, "local_search": 0})
+            text = "gp-ehvi: %d parameters share a length scale, and no local search is made"
+            _LOG.warning(text, n_groups)
         settings = options.logarithmic, options.iterations, options.training, groups
         self._modeling = Modeling(*settings, self._reference)
         self._screened = Screened(

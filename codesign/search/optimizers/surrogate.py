@@ -34,6 +34,7 @@ from codesign.base.columns import ArrayPair, FloatArray, IntArray
 from codesign.base.errors import needing_extra
 from codesign.base.records import frozen
 from codesign.search.optimizers.additive import (
+    MOST_GROUPS,
     AdditiveFitting,
     Contributions,
     distance,
@@ -341,7 +342,7 @@ class Fitting:
         features: (n, f) of about 0 to 1.
         iterations: Bound on the steps of L-BFGS for each search.
         groups: (f,) numbers from 0; length scales of features with one number are similar.
-            Without them, each is by itself.
+            Without them, each is by itself. More than :data:`MOST_GROUPS` count as one.
     """
 
     def __init__(
@@ -353,11 +354,14 @@ class Fitting:
         self._features = torch.as_tensor(features, dtype=torch.float64)
         self._iterations = iterations
         self._groups = np.arange(n_features) if groups is None else groups
+        is_merged = int(self._groups.max()) >= MOST_GROUPS
+        if is_merged:
+            self._groups = np.zeros(n_features, np.int64)
         self._n_groups = int(self._groups.max()) + 1
         # Features that are not alone in their group.
         self._alike = np.flatnonzero(np.bincount(self._groups)[self._groups] > 1)
         self._location = prior_location(n_features)
-        self._warpable = is_warpable(features)
+        self._warpable = is_warpable(features[:, :0] if is_merged else features)
         self._bending = Bending(self._features, self._warpable)
         self._additive = AdditiveFitting(features, self._groups)
         # Numbers that are optimized, in their order; see loss().

@@ -24,10 +24,10 @@ def optuna_tpe(task: Task) -> Proposal:
 
 
 def optuna_gp(task: Task) -> Proposal:
-    """``GPSampler``; our evaluations have no noise."""
+    """``GPSampler``; it learns the noise."""
     from optuna.samplers import GPSampler
 
-    sampler = GPSampler(seed=task.seed, deterministic_objective=True)
+    sampler = GPSampler(seed=task.seed)
     return _model_proposal(task, sampler, sampler._independent_sampler)
 
 

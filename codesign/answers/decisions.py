@@ -82,8 +82,8 @@ class DecisionEntry(Entry):
     """Share of all ranges around the typical values over which it is proven to hold; 1 is all. It
     is squared for constants that improve one metric and worsen another."""
     flip: FlipEntry | None
-    """The smallest change that flips the decision; null if none was found. Beyond the share of the
-    answer, only listed designs were compared."""
+    """The smallest change that flips the decision; null if none was found. Changes of two constants
+    compare listed designs."""
     flips_by_one: Sequence[FlipEntry]
     """Flips by one constant, the smallest change first."""
     n_rivals: int
@@ -106,6 +106,8 @@ class DecideAnswer(Answer):
     design: Design
     objectives: Numbers
     tolerance: float
+    """Share within which designs count as equal to the recommended one."""
+    regret: float
     """Share by which another design must be preferred."""
     decisions: Sequence[DecisionEntry]
     limits: Sequence[LimitBreakEntry]
@@ -118,6 +120,11 @@ class DecideAnswer(Answer):
     untied: Strings
     """Constants in which the comparison is not linear: proofs take the best value for a rival, and
     the worst for a design that matches it."""
+    unlisted: Strings
+    """Constants along whose ranges, all others typical, not all rivals are listed: too many, or the
+    search was stopped. Along all others, flips by one constant are those of the whole space."""
+    is_partial: bool
+    """True if the time was up: the same command goes on."""
     n_searches: int
     """Number of boxes of constants that were searched for rivals."""
     n_rivals: int
@@ -151,6 +158,8 @@ class DecideAnswer(Answer):
             unmoved=[str(number) for number in rivals.box.unmoved],
             share=rivals.share,
             untied=[str(number) for number in rivals.box.untied],
+            unlisted=[str(number) for number in rivals.unlisted],
+            is_partial=rivals.is_partial,
             n_searches=rivals.n_searches,
             n_rivals=len(rivals.rows) - 1,
             **fields,

@@ -8,7 +8,10 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from typing import TypeVar
+
+from codesign.base.errors import JobError
 
 Item = TypeVar("Item")
 
@@ -17,6 +20,22 @@ _LATE_S = 30.0
 _CREDIBLE = 0.1
 """Remaining times below this share of the time so far are not shown [ours]."""
 _running: list[LoopProgress] = []
+_deadlines: list[float] = []
+
+
+class OutOfTimeError(JobError):
+    """The time of a command is up."""
+
+
+@contextmanager
+def limited_time(minutes: float | None) -> Iterator[None]:
+    """Raise OutOfTimeError once, as a loop advances after this time."""
+    if minutes is not None:
+        _deadlines.append(time.monotonic() + 60.0 * minutes)
+    try:
+        yield
+    finally:
+        _deadlines.clear()
 
 
 class LoopProgress:
@@ -49,19 +68,22 @@ class LoopProgress:
         self._latest.append((now, self.done))
         while self._latest[0][0] < now - _LATE_S:
             self._latest.popleft()
+        if _deadlines and now > _deadlines[-1]:
+            _deadlines.pop()
+            raise OutOfTimeError("the time is up: the same command goes on from here")
 
     @property
     def left_s(self) -> float | None:
         """Seconds that the rest will take at the slower of the mean and the latest rate.
 
-        None before the first, and below a tenth of the time so far: the last designs of a space
-        take longer than those that bounds excluded by the million.
+        None before the first, below half a second, and below a tenth of the time so far: the last
+        designs of a space take longer than those that bounds excluded by the million.
         """
         now = time.monotonic()
         starts = (self._begin, self._latest[0])
         paces = [(now - since) / (self.done - done) for since, done in starts if done < self.done]
         seconds = max(paces, default=0.0) * (self.total - self.done)
-        return seconds if paces and seconds >= _CREDIBLE * (now - self._begin[0]) else None
+        return seconds if seconds >= max(_CREDIBLE * (now - self._begin[0]), 0.5) else None
 
 
 def running_loops() -> list[LoopProgress]:

@@ -25,37 +25,52 @@ if TYPE_CHECKING:
 def decide(
     name: Name,
     tolerance: Tolerance = None,
+    regret: Annotated[
+        float,
+        typer.Option(
+            min=0.1, max=100.0, metavar="PERCENT",
+            help="Cost of keeping a decision above which it flips.",
+        ),
+    ] = 5.0,
+    minutes: Annotated[
+        float | None,
+        typer.Option(min=0.0, help="Then show what is proven so far; run again for more. [none]"),
+    ] = None,
     workers: Workers = None,
     folder: Folder = None,
-) -> None:
+) -> None:  # fmt: skip
     """Say which decisions of the recommended design hold over the ranges of all constants.
 
     A decision holds if no values of the constants within their ranges flip it. For every other
-    decision, the command shows the smallest change that flips it, and the design that takes over.
-    Results are stored: after an interruption, run the command again. The meeting sheet shows the
-    flips.
+    decision, the command shows the smallest change at which keeping it costs more than 5 %, and the
+    design that takes over. Results are stored: after an interruption, run the command again. The
+    meeting sheet shows the flips.
     """
     from codesign import api
     from codesign.answers.decisions import DecideAnswer
     from codesign.answers.json_values import json_text
     from codesign.base.files import replacing
+    from codesign.base.loop_progress import limited_time
     from codesign.insight.decisions.decide import check_decidable, decide_front, decisions_path
     from codesign.report import decisions
 
     began = time.perf_counter()
     campaign = api.load_campaign(name, folder)
-    check_decidable(campaign.problem)
-    front = campaign.exact_front(workers)
-    decided = decide_front(campaign.problem, front, share(tolerance), campaign.variations)
+    problem = campaign.problem
+    check_decidable(problem)
+    equal = share(tolerance)
+    with limited_time(minutes):
+        front = campaign.exact_front(workers)
+        decided = decide_front(problem, front, equal, campaign.variations, regret / 100.0)
     more = _context(campaign, began)
     results = campaign.exact_results(front)
-    answer = DecideAnswer.describe(decided, **more)
-    path = decisions_path(campaign.problem, decided.tolerance, campaign.variations)
+    answer = DecideAnswer.describe(decided, tolerance=equal, **more)
+    path = decisions_path(problem, equal, campaign.variations)
     with replacing(path) as unfinished:
         unfinished.write_text(json_text(answer), encoding="utf-8")
     report(
         lambda: answer,
-        lambda: decisions.tables(decided, results, more["seconds"], campaign.reading),
+        lambda: decisions.tables(decided, results, equal, more["seconds"], campaign.reading),
     )
 
 

@@ -97,7 +97,9 @@ def quantity_text(quantity: str, value: float, typical: float) -> str:
     return f"{scaled:,.0f} {unit}".rstrip() if scaled >= 1000 else format_quantity(value, unit, 3)
 
 
-def tables(decided: DecidedDesign, results: Results, seconds: float, reading: Fields) -> Tables:
+def tables(
+    decided: DecidedDesign, results: Results, tolerance: float, seconds: float, reading: Fields
+) -> Tables:
     """The answer for the terminal."""
     name = results.definition.name
     problem = decided.problem
@@ -135,7 +137,7 @@ def tables(decided: DecidedDesign, results: Results, seconds: float, reading: Fi
     return spaced(
         [
             Text(title, "bold"),
-            recommendation_words(results, folded_front(results, decided.tolerance)),
+            recommendation_words(results, folded_front(results, tolerance)),
         ],
         table,
         [f"{mark}: {words}" for words, mark in flips.items()],
@@ -293,23 +295,21 @@ def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
     for limit in decided.limits:
         words = change_words(limit.change.number, limit.change.value)
         yield f"The design breaks {limit.limit} with {words}."
-    if decided.limits and any(x.verdict == "holds everywhere" for x in decided.decisions):
-        yield "The proofs hold wherever the design keeps its limits."
+    yield "The proofs hold wherever the design keeps its limits."
+    if rivals.is_partial:
+        yield "The time was up: larger ranges are open. Run the same command again to go on."
     if rivals.share < 1.0:
         yield (
-            f"All rivals are compared over {100 * rivals.share:g} % of all ranges. Beyond, other "
-            "designs may flip a decision sooner, or keep it, outside the proven share. Constants "
-            "that improve one metric and worsen another move by the square of a share."
+            f"All constants at once: all rivals are compared over {100 * rivals.share:g} % of all "
+            "ranges. Constants that improve one metric and worsen another move by the square of a "
+            "share."
         )
     for number in rivals.box.unmoved:
         yield f"{number_title(number)} stays typical: its effect has no single direction."
-    if untied := rivals.box.untied:
-        yield (
-            f"Constants in which the comparison is not linear: {len(untied)}. Proofs take their "
-            "best values for a rival, and their worst for a design that matches it."
-        )
     yield (
-        f"{len(rivals.box)} constants with a range matter. A design flips a decision if it is "
-        f"better by more than {100 * decided.tolerance:g} %. Bounds left {len(rivals.rows) - 1:,} "
-        f"rivals, all compared (searches of the space: {rivals.n_searches:,}); {seconds:.0f} s."
+        f"{len(rivals.box)} constants with a range matter. Rivals of the whole space are listed "
+        f"along the whole range of each one, except {len(rivals.unlisted)}; flips by two compare "
+        f"listed designs. Keeping a decision costs more than {100 * decided.regret:g} % where it "
+        f"flips. Bounds left {len(rivals.rows) - 1:,} rivals, all compared (searches of the space: "
+        f"{rivals.n_searches:,}); {seconds:.0f} s."
     )

@@ -212,6 +212,9 @@ def flip_lines(decided: DecideAnswer, results: Results) -> StringList:
             words = " and ".join(change_words(x, x.value) for x in flip.changes)
             (new,) = space.decode(space.encode(flip.design))
             flips[words] = flip.share, f"{words}: {moved_words(space, old, new)}"
+    for limit in decided.limits:
+        words = change_words(limit.change, limit.change.value)
+        flips.setdefault(words, (limit.share, f"{words}: breaks {limit.limit}"))
     lines = [words for _, words in sorted(flips.values())[:_MOST_CONSTANTS]]
     return lines or ["No constant within its range flips a decision."]
 

@@ -17,7 +17,7 @@ on without those decisions that have too many rivals.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
@@ -25,10 +25,16 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, Floats, IntArray, StringList
+from codesign.base.columns import (
+    BoolArray,
+    FloatArray,
+    Floats,
+    IntArray,
+    StringList,
+)
 from codesign.base.errors import InputError
 from codesign.base.files import replacing
-from codesign.base.loop_progress import counted
+from codesign.base.loop_progress import LoopProgress, OutOfTimeError, counted
 from codesign.base.records import frozen
 from codesign.insight.decisions.recommendation import burdens_of, is_positive
 from codesign.insight.uncertainty.sweep import Sweep
@@ -44,12 +50,17 @@ _MOST_BOUNDED = 20_000_000
 """Number of partial designs after which no further box is searched: minutes. [ours]"""
 _LEAST_SHARE, _SMALLEST_SHARE = 1 / 16, 1e-3
 """Share of the ranges that is searched first, and share below which none is. [ours]"""
+_MOST_ALONG = 2_000_000
+"""Number of partial designs after which constants are searched in two halves. [ours]"""
+_GROUPED = 0.02
+"""Change of products by constants that are searched together. [ours]"""
 _MOST_SPLITS = 3
 """Number of constants at whose ends a box has faces. [ours]"""
 _SAMPLE = 256
 _FEW = 64
 _SEED = 0
 _SAME = 1e-9
+_EVERY = Trait("", np.empty(0, np.int64))
 _WRONG_WAY = 0.005
 """Largest share by which the good end of a constant may be worse for some design. [ours]"""
 
@@ -132,10 +143,10 @@ class Box:
         pairs = counted(list(points), "ends of constants")
         return np.array([[self.burdens(rows, values) for values in pair] for pair in pairs])
 
-    def swings(self, row: IntArray) -> FloatArray:
-        """(k,) largest relative change of a (1, d) design's product as one constant moves."""
-        base = self.burdens(row, self.typical)
-        change = relative_change(base, self.burdens_at_ends(row))[..., 0]
+    def swings(self, rows: IntArray) -> FloatArray:
+        """(k,) largest relative change of a product of (n, d) designs as one constant moves."""
+        base = self.burdens(rows, self.typical)
+        change = relative_change(base, self.burdens_at_ends(rows))[..., 0]
         return np.asarray(np.abs(change).max(axis=(1, 2)))
 
     def extremes(self, rows: IntArray, is_good: bool, fixed: Floats = np.nan) -> FloatArray:
@@ -144,8 +155,8 @@ class Box:
         extreme = np.minimum if is_good else np.maximum
         return _multiplied(self.problem, extreme.reduce(tables))
 
-    def shrunk(self, share: float) -> Box:
-        """The box whose ends lie at this share of the way from the typical values.
+    def shrunk(self, share: Floats) -> Box:
+        """The box whose ends lie at this share, or at (k,) shares, of the way from typical values.
 
         At the square of it for constants whose good end depends on the corner: their bounds are the
         loosest.
@@ -308,10 +319,13 @@ class RivalList:
     Attributes:
         box: The box of the stated ranges.
         share: Share of these ranges; below 1 if the stated ranges left too many designs.
-        rows: (n, d) distinct designs, the design itself first.
+        rows: (n, d) distinct designs, the design itself first: also those that are better as one
+            constant moves over its stated range, if one is by more than the tolerance.
         n_searches: Searches of the space, for this share and others.
         wider: Larger boxes: the share, positions of decisions, and every rival without one of
             these.
+        unlisted: Constants along which these are too many, or not searched yet.
+        is_partial: True if the search was stopped before all constants and larger boxes.
     """
 
     box: Box
@@ -319,6 +333,8 @@ class RivalList:
     rows: IntArray
     n_searches: int
     wider: tuple[tuple[float, IntArray, IntArray], ...] = ()
+    unlisted: tuple[RangedNumber, ...] = ()
+    is_partial: bool = False
 
 
 def rivals_over(
@@ -345,63 +361,106 @@ def rivals_over(
     Raises:
         InputError: Too many designs are as good as the design at its typical constants.
     """
-    every = [Trait("", np.empty(0, np.int64)), *traits]
+    search = partial(_searched, row=row, swings=box.swings(row), folder=folder, most=most)
+    n_searches = 1
+    every = [_EVERY, *traits]
     alive = np.arange(len(every))
     share = _LEAST_SHARE
-    n_searches = 1
     budget = _MOST_BOUNDED
-    while True:
-        within = _searched(box.shrunk(share), row, folder, most, budget, every[:1])
-        if within.alive[0]:
-            break
+    while not (within := search(box.shrunk(share), budget, every[:1])).alive[0]:
         if share < _SMALLEST_SHARE:
             raise InputError(
                 f"more than {most:,} designs match the recommended one even near the typical "
                 "constants; expected tighter limits, or fewer values of a parameter"
             )
-        n_searches += 1
         share /= 2.0
+        n_searches += 1
         alive = np.arange(1, len(every))
     listed = (share, within.rows)
     wider = []
-    # A doubled box has more than twice as many partial designs to bound.
-    while (share := 2.0 * share) <= 1.0 and len(alive) and 2 * within.n_bounded < budget:
-        factor = 1.0 if alive[0] == 0 else 1.0 / (1.0 + tolerance)
-        within = _searched(
-            box.shrunk(share), row, folder, most, budget, [every[t] for t in alive], factor
-        )
-        n_searches += 1
-        budget -= within.n_bounded
-        alive = alive[within.alive]
-        if 0 in alive:
-            listed = share, within.rows
-        else:
-            wider.append((share, alive - 1, within.rows))
+    along = []
+    is_unlisted = np.ones(len(box), bool)
+    is_partial = True
+    try:
+        for group, moved in _alone(box, within.rows, search, tolerance):
+            along.append(moved)
+            is_unlisted[group] = False
+        # A doubled box has more than twice as many partial designs to bound.
+        while (share := 2.0 * share) <= 1.0 and len(alive) and 2 * within.n_bounded < budget:
+            lead = 0.0 if alive[0] == 0 else tolerance
+            within = search(box.shrunk(share), budget, [every[t] for t in alive], lead)
+            n_searches += 1
+            budget -= within.n_bounded
+            alive = alive[within.alive]
+            if 0 in alive:
+                listed = share, within.rows
+            else:
+                wider.append((share, alive - 1, within.rows))
+        is_partial = False
+    except (OutOfTimeError, KeyboardInterrupt):
+        pass
     share, rows = listed
-    rows = np.concatenate([row, rows])
+    rows = np.concatenate([row, rows, *along])
     _, first = np.unique(box.problem.space.keys(rows), return_index=True)
-    return RivalList(box, share, rows[np.sort(first)], n_searches, tuple(wider))
+    unlisted = tuple(box.numbers[k] for k in np.flatnonzero(is_unlisted))
+    rows = rows[np.sort(first)]
+    n_searches += len(along)
+    return RivalList(box, share, rows, n_searches, tuple(wider), unlisted, is_partial)
+
+
+def _alone(
+    box: Box, rows: IntArray, search: Callable[..., Within], lead: float
+) -> Iterator[tuple[IntArray, IntArray]]:
+    """Constants with the designs that are better as they move, if one is by a lead.
+
+    Those with small effects move together first, in a box that often has no rival.
+
+    Args:
+        rows: (n, d) designs that tell the effects.
+    """
+    swings = box.swings(rows[:: len(rows) // _FEW + 1])
+    order = np.argsort(swings)
+    places = np.floor(np.cumsum(swings[order]) / _GROUPED)
+    pending = np.split(order, np.flatnonzero(np.diff(places)) + 1)
+    with LoopProgress("constants", len(box)) as loop:
+        while pending:
+            group = pending.pop(0)
+            moving = box.shrunk(np.isin(np.arange(len(box)), group).astype(float))
+            within = search(moving, _MOST_ALONG, [_EVERY], lead)
+            if within.alive[0] and len(within.rows):
+                within = search(moving, _MOST_ALONG, [_EVERY])
+            if within.alive[0]:
+                yield group, within.rows
+            elif len(group) > 1:
+                pending += np.array_split(group, 2)
+                continue
+            loop.advance(len(group))
 
 
 def _searched(
-    box: Box, row: IntArray, folder: Path | None, most: int, budget: int, traits: Sequence[Trait],
-    factor: float = 1.0,
+    box: Box, budget: int, traits: Sequence[Trait], lead: float = 0.0, *,
+    row: IntArray, swings: FloatArray, folder: Path | None, most: int,
 ) -> Within:  # fmt: skip
-    """The rivals in a box, from their file if they are stored."""
-    swings = box.swings(row)
+    """The rivals in a box, from their file if they are stored.
+
+    Args:
+        swings: (k,) effects of constants on the design; the largest have faces.
+    """
+    swings = np.where(box.low < box.high, swings, 0.0)
     order = np.argsort(-np.where(box.is_linear, swings, 0.0), kind="stable")[:_MOST_SPLITS]
     regions = []
     for ends in [(), *product(*(box.ends[k] for k in order if swings[k] > 0))]:
         fixed = np.full(len(box), np.nan)
         fixed[order[: len(ends)]] = ends
         target = float(box.extremes(row, False, fixed)[0, 0])
-        target *= factor * (1.0 + box.slack + _SAME)
+        target *= (1.0 + box.slack + _SAME) / (1.0 + lead)
         best = zip(box.problems(True, fixed), box.metrics, strict=True)
         regions.append((list(best), partial(_reaches, box.problem, target)))
     path = None
     if folder is not None:
         names = [trait.name for trait in traits]
-        key = f"rivals of {row.tolist()} within {box.ends.tolist()}: {factor, names, most, budget}"
+        ends = box.ends.tolist()
+        key = f"rivals of {row.tolist()} within {ends}: {lead, names, most, budget}"
         path = front_path(box.problem, folder, key)
         path = path.with_name(path.name.replace("exact-", "within-"))
     if path is not None and path.exists():

@@ -1,15 +1,18 @@
 """Decisions of the recommended design over the ranges of all constants.
 
 A decision is a value of a parameter, or the kinds and the counts of a repeated part such as the
-memory tiers. At some values of the constants it *flips* if a design without it is preferred to
-every design that has it, by more than a tolerance (see :mod:`.recommendation`). Else it holds.
+memory tiers. At some values of the constants it *flips* if keeping it costs more than a regret: a
+design without it is preferred to every design that has it, by more than that share (see
+:mod:`.recommendation`). Else it holds: near-ties change nothing that is worth a new decision.
 
 The list of rivals is complete over a box (see :mod:`.box`), so everything here is arithmetic on
-lists. A decision holds in the whole box if, for every rival without it, some design with it matches
-the rival there within the tolerance. Constants in which products are linear and additive have the
-same value for both designs, so the smallest lead is at an end of each. As any other constant moves,
-the rival counts with its best value and the match with its worst. A match keeps all limits in the
-box. The recommended design need not: the limits that it breaks are reported separately.
+lists. As one constant moves over its range, the list is complete too, so flips by one constant are
+those of the whole space. A decision holds in the whole box if, for every rival without it, some
+design with it matches the rival there within the regret. Constants in which products are linear and
+additive have the same value for both designs, so the smallest lead is at an end of each. As any
+other constant moves, the rival counts with its best value and the match with its worst. A match
+keeps all limits in the box. The recommended design need not: the limits that it breaks are reported
+separately.
 """
 
 from __future__ import annotations
@@ -47,6 +50,8 @@ Verdict = Literal["holds everywhere", "holds in part", "flips by one", "flips by
 """*holds everywhere* is proven. *holds in part* is proven for a share of all ranges, and no flip
 was found along any constant, or at the ends of any two."""
 
+REGRET = 0.05
+"""Share that keeping a decision must cost before it flips: beyond near-ties. [ours]"""
 _SEED = 0
 _NEAR = 1e-9
 _ROUNDING = 1e-13
@@ -105,8 +110,8 @@ class Decision:
         value: Its value; of a repeated part, one per repetition.
         as_good: Other values with which some design is as good at the typical constants.
         share: Share of all ranges around the typical values over which it is proven to hold.
-        flip: The smallest change that flips it; None if none was found. Beyond the share of the
-            list, other designs may flip it sooner, or keep it.
+        flip: The smallest change that flips it; None if none was found. A change of two constants
+            compares listed designs: others may flip it sooner, or keep it.
         breaks: Constants that flip it alone, the smallest change first.
         n_rivals: Rivals without it in the list.
     """
@@ -137,6 +142,7 @@ class DecidedDesign:
     Attributes:
         row: (d,) the design.
         objectives: (m,) minimized, at the typical constants.
+        regret: Share by which a rival must be preferred.
         rivals: The list over the box.
         limits: Limits that the design breaks within the box.
     """
@@ -144,7 +150,7 @@ class DecidedDesign:
     problem: Problem
     row: IntArray
     objectives: FloatArray
-    tolerance: float
+    regret: float
     rivals: RivalList
     decisions: tuple[Decision, ...]
     limits: tuple[LimitBreak, ...]
@@ -165,12 +171,17 @@ def decisions_path(problem: Problem, tolerance: float, folder: Path) -> Path:
 
 
 def decide_front(
-    problem: Problem, front: ExactFront, tolerance: float = TOLERANCE, folder: Path | None = None
+    problem: Problem,
+    front: ExactFront,
+    tolerance: float = TOLERANCE,
+    folder: Path | None = None,
+    regret: float = REGRET,
 ) -> DecidedDesign:
     """The decisions of the recommended design of an exact front.
 
     Args:
-        tolerance: Share by which a rival must be preferred, and below which points are folded.
+        tolerance: Share below which points are folded, or equal to the recommended one.
+        regret: Share by which a rival must be preferred.
         folder: Folder that stores the designs that bounds could not exclude, for the next call.
 
     Raises:
@@ -181,7 +192,7 @@ def decide_front(
     row = rows[[recommended_point(problem, front.objectives, tolerance)]]
     box = box_of(problem, rows)
     traits = traits_of(problem)
-    return decide(rivals_over(box, row, folder, MOST_RIVALS, traits, tolerance), tolerance)
+    return decide(rivals_over(box, row, folder, MOST_RIVALS, traits, regret), regret)
 
 
 def _value(problem: Problem, trait: Trait, row: IntArray) -> ValueTuple:
@@ -209,14 +220,14 @@ def traits_of(problem: Problem) -> list[Trait]:
     return [*singles, *members]
 
 
-def decide(rivals: RivalList, tolerance: float) -> DecidedDesign:
+def decide(rivals: RivalList, regret: float) -> DecidedDesign:
     """Decide over a box which decisions of a design hold.
 
     Args:
         rivals: The complete list, the design first.
-        tolerance: Share by which a rival must be preferred.
+        regret: Share by which a rival must be preferred.
     """
-    leads = _Leads(rivals.box, rivals.rows, tolerance)
+    leads = _Leads(rivals.box, rivals.rows, regret)
     problem = rivals.box.problem
     row = rivals.rows[0]
     traits = traits_of(problem)
@@ -227,7 +238,7 @@ def decide(rivals: RivalList, tolerance: float) -> DecidedDesign:
         if not len(alive := alive[shares[alive] < share]):
             continue
         every = np.concatenate([rivals.rows, rows])
-        bounds = _Leads(rivals.box.shrunk(share), every, tolerance, tolerance)
+        bounds = _Leads(rivals.box.shrunk(share), every, regret, regret)
         for i in alive.tolist():
             proven = share * bounds.proven_share(traits[i].has(bounds.rows, row))
             shares[i] = max(shares[i], proven)
@@ -241,7 +252,7 @@ def decide(rivals: RivalList, tolerance: float) -> DecidedDesign:
         problem,
         row,
         observed.objectives[0],
-        tolerance,
+        regret,
         rivals,
         tuple(decisions),
         tuple(leads.limits(observed.violation_names)),
@@ -350,6 +361,8 @@ class _Leads:
     def products(self, way: Way, shares: FloatArray, is_exact: bool = True) -> FloatArray:
         """(s, g) products at shares of a way; infinite where a limit is broken.
 
+        Not so the recommended design's: designs with larger products are not listed.
+
         Args:
             is_exact: False if changes by constants shall be linear and add up.
         """
@@ -367,8 +380,8 @@ class _Leads:
             near, exact = self._exact[key]
             tables[:] = np.inf
             tables[:, near] = exact
-        excesses = np.moveaxis(tables, 2, 0)[1:]
-        is_kept = np.logical_and.reduce([excess <= _ROUNDING for excess in excesses])
+        is_kept = np.asarray((tables[:, :, 1:] <= _ROUNDING).all(axis=2))
+        is_kept[:, 0] = True
         return np.where(is_kept, tables[:, :, 0], np.inf)
 
     def margin(self, products: FloatArray, has: BoolArray, lacks: BoolArray) -> FloatArray:

@@ -2,7 +2,13 @@
 
 import pytest
 
-from codesign.base.loop_progress import LoopProgress, counted, running_loops
+from codesign.base.loop_progress import (
+    LoopProgress,
+    OutOfTimeError,
+    counted,
+    limited_time,
+    running_loops,
+)
 
 
 def test_items_are_done_when_the_next_is_asked_for():
@@ -30,3 +36,23 @@ def test_the_rest_takes_the_slower_of_two_rates_unless_little_is_left(monkeypatc
         times.append(now_s)
         loop.advance(n)
         assert loop.left_s == (left_s and pytest.approx(left_s))
+
+
+def test_no_rest_of_less_than_half_a_second_is_told(monkeypatch):
+    times = iter([10.0, 10.5, 10.5, 10.9, 10.9])
+    monkeypatch.setattr("codesign.base.loop_progress.time.monotonic", lambda: next(times))
+    loop = LoopProgress("designs", 20)
+    loop.advance(10)
+    assert loop.left_s == pytest.approx(0.5)
+    loop.advance(5)
+    assert loop.left_s is None
+
+
+def test_a_loop_stops_once_when_the_time_is_up():
+    with limited_time(0.0):
+        with pytest.raises(OutOfTimeError, match="the same command goes on"):
+            list(counted("ab", "letters"))
+        assert list(counted("ab", "letters")) == ["a", "b"]
+    with limited_time(None), limited_time(60.0):
+        assert list(counted("ab", "letters")) == ["a", "b"]
+    assert not running_loops()

@@ -29,10 +29,12 @@ def test_the_smallest_change_that_flips_a_decision_comes_first_and_once():
         for value, share in ((3e-8, 0.5), (1e-8, 1.0))
     )
     decision = SimpleNamespace(flip=near, flips_by_one=[far, near])
-    decided = SimpleNamespace(decisions=[decision], design={"banks": 1})
+    broken = SimpleNamespace(change=SimpleNamespace(**change, value=2.4e-8), limit="W", share=0.2)
+    decided = SimpleNamespace(decisions=[decision], design={"banks": 1}, limits=[broken])
     problem = SimpleNamespace(space=parse_space("parameters: {banks: [1, 2]}"))
     lines = meeting_sheet.flip_lines(decided, SimpleNamespace(problem=problem))
     assert [line.partition(" (")[0] for line in lines] == [
-        "HBM4 price above 30 USD/GB", "HBM4 price below 10 USD/GB"
+        "HBM4 price above 24 USD/GB", "HBM4 price above 30 USD/GB", "HBM4 price below 10 USD/GB"
     ]  # fmt: skip
-    assert lines[0].endswith(" (typical 20, range 10 to 40): banks 1 → 2")
+    assert lines[0].endswith(" (typical 20, range 10 to 40): breaks W")
+    assert lines[1].endswith(" (typical 20, range 10 to 40): banks 1 → 2")

@@ -7,6 +7,7 @@ import pytest
 
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator
+from codesign.base.loop_progress import OutOfTimeError
 from codesign.base.metrics import Metric
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.insight.decisions.box import rivals_over
@@ -64,6 +65,10 @@ def _planted(space="flash: [0, 1]\n  lanes: [1, 2]", **formulas):
     return build_problem(parsed, evaluator, ["maximize rate", "minimize watts"], ())
 
 
+def _decided(problem, regret=_TOLERANCE):
+    return decide_front(problem, enumerate_front(problem), _TOLERANCE, regret=regret)
+
+
 @pytest.mark.parametrize(
     ("exponent", "memory", "share"), [(1.0, 0, 0.264), (0.99, 0, 0.25), (1.05, 1, 0.25)]
 )
@@ -71,7 +76,7 @@ def test_a_decision_is_proven_up_to_the_flip_on_paper(exponent, memory, share):
     # 75 W grow to 81.6 W at 0.264 of the way to 100, and 75**0.99 W at 0.42. Flash beats 75**1.05 W
     # up to 0.44 of the way to 50. Proofs halve the range of what is not linear.
     problem = _planted(hbm=lambda mw: mw**exponent)
-    decided = decide_front(problem, enumerate_front(problem), _TOLERANCE)
+    decided = _decided(problem)
     assert len(decided.rivals.box.untied) == (exponent != 1.0)
     assert decided.decisions[0].value == (memory,)
     assert decided.decisions[0].share == pytest.approx(share, abs=1e-6)
@@ -125,23 +130,41 @@ def test_a_flip_by_prices_is_where_paper_says_also_if_they_multiply(flash, lpddr
         library[key] = library[key].model_copy(update={"price": price})
     space = parse_space("parameters:\n  flash: [0, 1]\n  lanes: [1, 2]\n")
     problem = build_problem(space, _Dollars(library), ["maximize rate", "minimize usd"], ())
-    decision = decide_front(problem, enumerate_front(problem), _TOLERANCE).decisions[0]
+    decision = _decided(problem).decisions[0]
     assert (decision.value, decision.verdict) == ((1,), verdict)
     changes = {str(change.number): change.value for change in decision.flip.changes}
     assert changes == pytest.approx(flip, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("regret", "idle"), [(0.0, 80.0), (0.02, 81.6), (0.05, 84.0), (0.2, 96.0), (0.3, None)]
+)
+def test_a_decision_flips_where_keeping_it_costs_more_than_the_regret(regret, idle):
+    # Idle power from 50 to 100 W, typically 75 W, against 80 W of flash.
+    decided = _decided(_planted(), regret)
+    memory, lanes = decided.decisions
+    assert memory.value == (0,)
+    assert lanes.verdict == "holds everywhere"
+    if idle is None:
+        assert (memory.verdict, memory.breaks) == ("holds everywhere", ())
+    else:
+        ((change,),) = [flip.changes for flip in memory.breaks]
+        assert (str(change.number), change.value * 1e12) == (
+            "hbm3e_8h background power", pytest.approx(idle, rel=1e-6),
+        )  # fmt: skip
 
 
 @pytest.mark.parametrize("flash", ["[1]", "[0, 1]"])
 def test_a_problem_without_a_range_that_is_better_at_one_end_is_refused(flash):
     problem = _planted(f"flash: {flash}\n  lanes: [1, 2]", hbm=lambda mw: 75.0 + (mw - 75.0) ** 2)
     with pytest.raises(InputError, match="moves rate or watts in one direction"):
-        decide_front(problem, enumerate_front(problem), _TOLERANCE)
+        _decided(problem)
 
 
 def test_objectives_that_are_not_positive_are_refused():
     problem = _planted("flash: [0, 1]\n  lanes: [0, 1]")
     with pytest.raises(InputError, match="expected objectives above 0"):
-        decide_front(problem, enumerate_front(problem), _TOLERANCE)
+        _decided(problem)
 
 
 @cache
@@ -157,7 +180,7 @@ def _small():
     objectives = ["maximize throughput_tokens_per_s", "minimize tdp_watts"]
     evaluator = NpuEvaluator(request, NpuOptions(profile="plain"))
     problem = build_problem(space, evaluator, objectives, ["tdp_watts <= 700"])
-    decided = decide_front(problem, enumerate_front(problem), _TOLERANCE)
+    decided = _decided(problem)
     rows = space.rows(np.arange(space.size))
     return decided, rows[problem.admits(rows)]
 
@@ -167,7 +190,7 @@ def _margin(decided, rows, values, trait):
     burdens = decided.rivals.box.burdens(rows, values)
     products = np.where((burdens[:, 1:] <= 0).all(axis=1), burdens[:, 0], np.inf)
     has = trait.has(rows, decided.row)
-    return float(products[has].min() / (products[~has].min() * (1 + _TOLERANCE)))
+    return float(products[has].min() / (products[~has].min() * (1 + decided.regret)))
 
 
 def check_flips(decided, rows):
@@ -215,6 +238,17 @@ def test_a_decision_with_too_many_rivals_is_given_up_and_the_box_made_smaller():
     smaller = decide(fewer, _TOLERANCE)
     assert max(decision.share for decision in smaller.decisions) > fewer.share
     check_proven(smaller, rows)
+    # As one constant moves, no rival is missing.
+    assert not fewer.unlisted
+    flips = [
+        [
+            (str(flip.changes[0].number), flip.share)
+            for decision in x.decisions
+            for flip in decision.breaks
+        ]
+        for x in (decided, smaller)
+    ]
+    assert flips[0] == flips[1] != []
     with pytest.raises(InputError, match="more than 0 designs match the recommended one"):
         rivals_over(box, row, most=0)
 
@@ -228,6 +262,22 @@ def test_stored_parts_of_the_box_give_the_same_rivals(tmp_path):
     assert list(tmp_path.glob("within-*.npz"))
 
 
+@pytest.mark.parametrize("stop", [OutOfTimeError, KeyboardInterrupt])
+def test_a_stopped_search_tells_what_is_proven_so_far(stop, monkeypatch):
+    def interrupted(*_):
+        raise stop
+
+    problem = _planted()
+    monkeypatch.setattr("codesign.insight.decisions.box._alone", interrupted)
+    decided = _decided(problem)
+    rivals = decided.rivals
+    assert (rivals.is_partial, rivals.share) == (True, 1 / 16)
+    assert rivals.unlisted == tuple(rivals.box.numbers)
+    assert [decision.share for decision in decided.decisions] == [1 / 16, 1 / 16]
+    monkeypatch.undo()
+    assert not _decided(problem).rivals.is_partial
+
+
 @pytest.mark.parametrize(
     "formulas",
     [
@@ -237,7 +287,7 @@ def test_stored_parts_of_the_box_give_the_same_rivals(tmp_path):
 )
 def test_each_objective_is_bounded_at_the_constants_that_are_best_for_it(formulas):
     problem = _planted(**formulas)
-    decided = decide_front(problem, enumerate_front(problem), _TOLERANCE)
+    decided = _decided(problem)
     box, rows = decided.rivals.box, problem.space.rows(np.arange(4))
     assert not box.unmoved
     best, worst = (box.extremes(rows, is_good) for is_good in (True, False))

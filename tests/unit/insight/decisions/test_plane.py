@@ -169,5 +169,5 @@ def test_the_pairs_of_a_page_are_those_whose_changes_flip_decisions_first():
         for decision in decided.decisions
         for flip in decision.breaks
     }
-    assert shares == {_Y: pytest.approx(0.13), _X: pytest.approx(0.255, abs=1e-3)}
+    assert shares == {_Y: pytest.approx(0.175), _X: pytest.approx(1 / 3)}
     assert leading_pairs(decided) == [(_Y, _X)]

@@ -104,7 +104,11 @@ def nearest_tests(path: Path) -> list[str]:
 
     # No test imports a module that runs in a process of its own: names tell which are near.
     tests = [name for name in distance if _is_test(name)] or list(filter(_is_test, _modules()))
-    return [str(_modules()[name]) for name in sorted(tests, key=rank)]
+    files = [str(_modules()[name]) for name in sorted(tests, key=rank)]
+    examples = (
+        f"tests/unit/test_doctests.py::test_the_examples_of_a_module_give_what_they_say[{target}]"
+    )
+    return [examples, *files] if ">>> " in (ROOT / path).read_text(encoding="utf-8") else files
 
 
 def _is_test(module: str) -> bool:

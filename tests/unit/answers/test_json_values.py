@@ -49,6 +49,10 @@ def test_everything_becomes_what_json_knows(value, plain):
     assert json.loads(json_text(value)) == plain
 
 
+def test_letters_stay_letters():
+    assert json_text("Pareto für 3 µs") == '"Pareto für 3 µs"'
+
+
 def test_a_metric_becomes_an_object():
     assert plain_value(METRICS["tdp_watts"])["unit"] == "W"
 

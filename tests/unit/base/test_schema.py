@@ -84,6 +84,17 @@ def test_an_unknown_key_is_named_whatever_it_looks_like(key):
     assert str(caught.value) == f"file:1: {key}: unknown key '{key}'. Known: size."
 
 
+def test_a_key_of_a_listed_record_has_its_nearest():
+    class Disk(schema.Record):
+        size: int = 1
+
+    class Machine(schema.Record):
+        disks: tuple[Disk, ...] | None = None
+
+    with pytest.raises(InputError, match=r"disks\.0\.siz: .* Did you mean 'size'\?"):
+        schema.parse_record(schema.parse_document("disks: [{siz: 1}]", "file"), Machine)
+
+
 def test_a_long_value_is_repeated_in_part():
     class Disk(schema.Record):
         size: int = 1

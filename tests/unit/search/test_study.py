@@ -29,6 +29,12 @@ def test_a_searched_front_is_that_of_all_designs():
     assert found.front() == [design | beam(design) for design in designs]
 
 
+def test_an_objective_is_maximized_or_minimized_as_it_says():
+    for sense, sides in (("maximize", (4, 4)), ("minimize", (1, 1))):
+        [best] = codesign.optimize(beam, SPACE, [f"{sense} mass"], budget=16).front()
+        assert (best["width"], best["height"]) == sides
+
+
 def test_the_same_results_give_the_same_proposals_and_none_twice():
     proposals = []
     for _ in range(2):

@@ -43,7 +43,7 @@ add additions
 """Families of kernels in words, where their name is no word."""
 
 SCHEDULED_ERROR = (
-    "Published output rates on scheduled chips are 0.51 to 1.35 times the predicted ones, 16% off "
+    "Published output rates on scheduled chips are 0.51 to 1.35 times the predicted ones, 16 % off "
     "in the median of 10 (python -m validation systems)."
 )
 
@@ -147,8 +147,8 @@ def describe_expected_error(device: Device, engine: str = "graphs") -> StringLis
     unseen = [name for name, value in identity.items() if value not in errors.seen[name]]
     scope = unseen[0] if unseen else "model"
     words = (
-        f"{name} {error.low:.2f} to {error.high:.2f} ({error.median:.0%} off in the median of "
-        f"{error.cases:,} cases, {error.covered:.0%} of them inside)"
+        f"{name} {error.low:.2f} to {error.high:.2f} ({100 * error.median:.0f} % off in the median "
+        f"of {error.cases:,} cases, {100 * error.covered:.0f} % of them inside)"
         for name, error in errors.intervals[scope].items()
     )
     basis = (
@@ -161,8 +161,8 @@ def describe_expected_error(device: Device, engine: str = "graphs") -> StringLis
         sentences.append(
             "This device is calibrated: measured over predicted times are "
             f"{calibration.low:.2f} to {calibration.high:.2f} (90 % interval), "
-            f"{calibration.median - 1.0:.1%} off in the median of {calibration.cases} measurements "
-            "that were not fitted."
+            f"{100 * calibration.median - 100:.1f} % off in the median of {calibration.cases} "
+            "measurements that were not fitted."
         )
     sentences += [
         f"Measured times over those predicted, 90 % intervals: {'; '.join(words)}. {basis}: "
@@ -205,8 +205,8 @@ def describe_energy_error(device: str) -> str:
     place = "this device" if is_own else "others"
     return (
         f"Energy of {error.cases:,} kernels measured on {place}, with constants from the watts of "
-        f"an H100: {error.median:.0%} off in the median, 90 % of them drew {error.low:.2g} to "
-        f"{error.high:.2g} times the predicted energy. Ranges of energy are these; "
+        f"an H100: {100 * error.median:.0f} % off in the median, 90 % of them drew {error.low:.2g} "
+        f"to {error.high:.2g} times the predicted energy. Ranges of energy are these; "
         "errors of many kernels partly cancel in a request. It is of whole boards, without hosts, "
         "at the clocks that the power limit leaves them."
     )
@@ -228,6 +228,6 @@ def energy_range(device: str, joules: float) -> FloatPair:
 
 def _kernel_errors(errors: Mapping[str, MeasuredError]) -> str:
     return ", ".join(
-        f"{_FAMILIES.get(name, name.replace('_', ' '))} {error.median:.0%}"
+        f"{_FAMILIES.get(name, name.replace('_', ' '))} {100 * error.median:.0f} %"
         for name, error in errors.items()
     )

@@ -46,11 +46,11 @@ def test_the_widest_scope_that_nobody_measured_sets_the_interval(place, scope):
 def test_a_device_of_a_measured_chip_has_the_errors_of_devices_with_siblings():
     kernels = describe_expected_error(load_device("h100-pcie"))[1]
     assert "those of its chip correct its laws (h100-sxm, h200-sxm)" in kernels
-    assert f"products {measured_errors().unseen_device['gemm'].median:.0%}" in kernels
+    assert f"products {100 * measured_errors().unseen_device['gemm'].median:.0f} %" in kernels
     assert measured_chips()["GA100"] == ("a100-pcie-80gb", "a100-sxm-80gb")
     unseen = measured_errors().unseen_chip
     assert (
-        f"products {unseen['gemm'].median:.0%}"
+        f"products {100 * unseen['gemm'].median:.0f} %"
         in describe_expected_error(load_device("tpu-v5e"))[1]
     )
 
@@ -88,5 +88,5 @@ def test_energy_has_a_range_of_its_device_or_of_all_with_watts():
     words = describe_energy_error("h200-sxm")
     assert "measured on this device, with constants from the watts of an H100" in words
     assert "whole boards, without hosts" in words
-    assert f"{own.median:.0%} off in the median" in words
+    assert f"{100 * own.median:.0f} % off in the median" in words
     assert "measured on others, with" in describe_energy_error("a100-sxm-80gb")

@@ -117,9 +117,12 @@ def _kind_of(name: str) -> str:
 
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
-        kinds = dict.fromkeys(("based_on", "parameters", "repeated", "pools"), "spaces")
+        kinds = {"hidden_size": "models", "num_hidden_layers": "models"}  # some have "parameters"
+        kinds |= dict.fromkeys(("based_on", "parameters", "repeated", "pools"), "spaces")
         kinds |= {"peak": "devices", "read_energy": "memories", "turns": "workloads"}
         keys = read_document(path).data.keys()
+        if "objectives" in keys:
+            raise InputError("expected no campaign: 'codesign run' reads it", str(path))
         return next((group for key, group in kinds.items() if key in keys), "models")
     if path.suffix == ".json":
         return "models"

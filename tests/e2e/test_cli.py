@@ -137,6 +137,7 @@ REPORTS = {
     "devices": ["list", "devices"],
     "one device": ["list", "h100-sxm"],
     "one model": ["list", "deepseek-v3"],
+    "the file of one": ["list", "codesign/models/workload/models/llama-3-8b.yaml"],
     "workloads": ["list", "workloads"],
     "metrics": ["list", "metrics"],
     "optimizers": ["list", "optimizers"],

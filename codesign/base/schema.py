@@ -11,7 +11,7 @@ import inspect
 import io
 import re
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import pairwise
@@ -35,6 +35,7 @@ from yaml.resolver import Resolver
 
 from codesign.base.columns import JsonObject, StringDict, StringMap, StringTuple
 from codesign.base.errors import (
+    ContradictionsError,
     InputError,
     KeyedValueError,
     Mistake,
@@ -68,12 +69,13 @@ class Record(BaseModel):
     other_words: ClassVar[StringMap] = {}
     """Keys that people write who mean one of the record's: it is offered to them."""
 
-    def check_fields(self) -> None:
-        """Raise a ValueError, such as a KeyedValueError, for fields that contradict one another."""
+    def check_fields(self) -> Iterable[KeyedValueError] | None:
+        """Return an error for each contradiction of fields, or raise a ValueError for one."""
 
     @model_validator(mode="after")
     def _checked(self) -> Self:
-        self.check_fields()
+        if errors := list(self.check_fields() or ()):
+            raise ContradictionsError(errors)
         return self
 
 
@@ -488,7 +490,11 @@ def parse_record(document: Document, record: type[R], data: object = None, path:
     try:
         return record.model_validate(document.data if data is None else data)
     except ValidationError as error:
-        errors = error.errors()
+        errors = [
+            each | {"ctx": {**each.get("ctx", {}), "error": cause}}
+            for each in error.errors()
+            for cause in getattr(each.get("ctx", {}).get("error"), "errors", [None])
+        ]
         problems = [
             _mistake(document, record, path, error)
             for error in errors[:_MOST_PROBLEMS]

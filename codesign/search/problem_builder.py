@@ -19,7 +19,7 @@ from codesign.base.errors import (
     entry_named,
 )
 from codesign.base.evaluator import Evaluator, LinkDescription, PoolDescription, checked_evaluator
-from codesign.base.metrics import Metric
+from codesign.base.metrics import ALL_METRICS, Metric
 from codesign.base.units import parse_unit
 from codesign.search.derived_metrics import (
     DerivedMetric,
@@ -36,7 +36,7 @@ _OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
 
 def build_problem(
     space: DesignSpace,
-    evaluator: Evaluator,
+    evaluator: Evaluator | None,
     objectives: Strings,
     constraints: Strings = (),
     evaluator_name: str = "evaluator",
@@ -48,7 +48,8 @@ def build_problem(
 
     Args:
         space: With everything fixed that is to be fixed.
-        evaluator: Built.
+        evaluator: Built; None if it has mistakes, which are among the earlier problems: names of
+            metrics then are those of all evaluators of this package.
         objectives: Such as ``maximize throughput_tokens_per_s``.
         constraints: Such as ``tdp_watts <= 700``, over metrics, parameters, derived quantities.
         evaluator_name: For messages and provenance.
@@ -61,21 +62,25 @@ def build_problem(
     Raises:
         InputError: With every problem found, the nearest valid choice where there is one.
     """
-    evaluator = checked_evaluator(evaluator, evaluator_name)
     problems = ProblemList(earlier or ())
-    with problems.caught():
-        evaluator = _parametrized(evaluator, space.names, where)
-    try:
-        evaluator = share_pools(space, evaluator, evaluator_name, where("space"))
-    except InputError as error:  # all else depends on the pools
-        raise InputError([*problems, *error.mistakes]) from None
-    problems += _parameter_problems(space, evaluator, evaluator_name, where("space"))
+    metrics_read: tuple[Metric, ...] = tuple(ALL_METRICS.values())
+    if evaluator is not None:
+        evaluator = checked_evaluator(evaluator, evaluator_name)
+        with problems.caught():
+            evaluator = _parametrized(evaluator, space.names, where)
+        try:
+            evaluator = share_pools(space, evaluator, evaluator_name, where)
+        except InputError as error:  # all else depends on the pools
+            raise InputError([*problems, *error.mistakes]) from None
+        problems += _parameter_problems(space, evaluator, evaluator_name, where("space"))
+        metrics_read = evaluator.metrics
     derived: tuple[DerivedMetric, ...] = ()
     with problems.caught():
         names = {*space.units, *space.categories}
-        derived = read_metrics(metrics or {}, evaluator.metrics, names, where)
-    metrics_read = (*evaluator.metrics, *(derived_metric.metric for derived_metric in derived))
+        derived = read_metrics(metrics or {}, metrics_read, names, where)
+    metrics_read += tuple(derived_metric.metric for derived_metric in derived)
     unread = {*(metrics or {})} - {metric.name for metric in metrics_read}
+    unread |= set() if evaluator else {"_utilization"}  # of pools and links
     problem_objectives = []
     conditions = []
     for i, text in enumerate(objectives):
@@ -92,7 +97,7 @@ def build_problem(
                 )
     if objectives or earlier is None:
         problems += _objective_problems(objectives, problem_objectives, where("objectives"))
-    if earlier is not None:
+    if earlier is not None or evaluator is None:
         raise InputError(problems)
     problems += absent_problems(space, evaluator, problem_objectives, conditions, derived)
     problems.raise_any()
@@ -123,7 +128,7 @@ def _parametrized(evaluator: Evaluator, names: Strings, where: Place) -> Evaluat
 
 
 def share_pools(
-    space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: str
+    space: DesignSpace, evaluator: Evaluator, evaluator_name: str, where: Place
 ) -> Evaluator:
     """The evaluator for the pools of a space; the evaluator itself for a space of machines.
 
@@ -133,7 +138,8 @@ def share_pools(
     if evaluator.offers("join_pools") != bool(space.pools):
         has, lacks = ("has", "serves none") if space.pools else ("has no", "needs them")
         raise InputError(
-            f"space {space.name!r} {has} pools, and evaluator {evaluator_name!r} {lacks}", where
+            f"space {space.name!r} {has} pools, and evaluator {evaluator_name!r} {lacks}",
+            where("space"),
         )
     if not space.pools:
         return evaluator
@@ -155,7 +161,9 @@ def share_pools(
             [
                 replace(mistake, key=(), place=space.where(*map(str, mistake.key)))
                 if mistake.key[:1] in (("pools",), ("links",))
-                else mistake
+                else replace(
+                    mistake, place=mistake.place.replace("evaluator", where("evaluator"), 1)
+                )
                 for mistake in error.mistakes
             ]
         ) from None

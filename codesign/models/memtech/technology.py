@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, get_args
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
 from codesign.base.columns import StringDict
-from codesign.base.errors import KeyedValueError, reraised_as_value_error
+from codesign.base.errors import reraised_as_value_error
 from codesign.base.schema import Positive, Record, unstored_at
 from codesign.base.units import parse_quantity
 
@@ -157,6 +157,17 @@ class MemoryTechnology(Record):
         end = opposite[level] if number in MORE_IS_BETTER else level
         return float("nan") if stated is None else stated.value_at(end)
 
+    @field_validator("sources")
+    @classmethod
+    def _of_all_numbers(cls, sources: StringDict, info: ValidationInfo) -> StringDict:
+        needed = [n for n in NUMBERS if n != "shoreline" or info.data.get("place") == "off-chip"]
+        optional = (*ACCOUNT_NUMBERS, *EFFICIENCIES, "data_pins", "status", "available")
+        needed += [number for number in optional if info.data.get(number) is not None]
+        missing = [number for number in needed if not sources.get(number, "").strip()]
+        if missing:
+            raise ValueError(f"every number needs a source; missing for {', '.join(missing)}")
+        return sources
+
     def check_fields(self) -> None:
         for number in ("capacity", "bandwidth"):
             if not getattr(self, number).low > 0:
@@ -166,14 +177,6 @@ class MemoryTechnology(Record):
         if self.place == "off-chip" and "shoreline" not in self.model_fields_set:
             raise ValueError(
                 "an off-chip memory needs the shoreline of its interface, 0 mm if it takes no edge"
-            )
-        needed = [n for n in NUMBERS if n != "shoreline" or self.place == "off-chip"]
-        optional = (*ACCOUNT_NUMBERS, *EFFICIENCIES, "data_pins", "status", "available")
-        needed += [number for number in optional if getattr(self, number) is not None]
-        missing = [number for number in needed if not self.sources.get(number, "").strip()]
-        if missing:
-            raise KeyedValueError(
-                "sources", f"every number needs a source; missing for {', '.join(missing)}"
             )
         self._check_efficiencies()
 

@@ -5,6 +5,7 @@ Keys are those of Hugging Face's ``config.json``, verbatim where one exists.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from math import prod
 from typing import Annotated, Any, Literal, get_args
 
@@ -119,6 +120,7 @@ UNQUANTIZED_PARTS = ("embedding", "lm_head", "router", "norm")
 """Parts in 16 bits in published checkpoints in AWQ, GPTQ, FP8, NVFP4 and MXFP4: vLLM's
 documentation of quantization, and Hugging Face's AutoAWQ, GPTQ, compressed-tensors and fp8."""
 
+_Errors = Iterator[KeyedValueError]
 _Optional = Annotated[Positive | None, unstored_at(None)]
 
 
@@ -380,49 +382,50 @@ class LanguageModel(Record):
             raise ValueError(f"expected one kind per layer ({layers}), got {len(value)}")
         return value
 
-    def check_fields(self) -> None:
+    def check_fields(self) -> _Errors:
         if self.position == "learned" and self.max_position_embeddings is None:
-            raise KeyedValueError("max_position_embeddings", "required with learned positions")
-        self._check_together("multi-head latent attention", _LATENT_KEYS, ("q_lora_rank",))
-        self._check_together("sparse attention", INDEX_KEYS, ("indexer_types",))
-        self._check_together("a mixture of experts", _MIXTURE_KEYS, _MIXTURE_ONLY)
-        self._check_together("linear attention", LINEAR_KEYS, ())
+            yield KeyedValueError("max_position_embeddings", "required with learned positions")
+        yield from self._check_together(
+            "multi-head latent attention", _LATENT_KEYS, ("q_lora_rank",)
+        )
+        yield from self._check_together("sparse attention", INDEX_KEYS, ("indexer_types",))
+        yield from self._check_together("a mixture of experts", _MIXTURE_KEYS, _MIXTURE_ONLY)
         rotated = self.partial_rotary_factor * self.head_dim
         if abs(rotated - round(rotated)) > _ROUNDING:
-            raise KeyedValueError(
+            yield KeyedValueError(
                 "partial_rotary_factor",
                 "expected a whole number of rotated elements, got "
                 f"{self.partial_rotary_factor} of {self.head_dim}",
             )
-        self._check_indexer()
-        self._check_latent()
-        self._check_layers()
-        self._check_linear()
-        self._check_mixture()
+        yield from self._check_indexer()
+        yield from self._check_latent()
+        yield from self._check_layers()
+        yield from self._check_linear()
+        yield from self._check_mixture()
 
-    def _check_together(self, component: str, keys: StringTuple, extra: StringTuple) -> None:
+    def _check_together(self, component: str, keys: StringTuple, extra: StringTuple) -> _Errors:
         defaults = type(self).model_fields
         missing = [key for key in keys if getattr(self, key) is None]
         used = [key for key in (*keys, *extra) if getattr(self, key) != defaults[key].default]
-        if missing and used:
-            message = f"required for {component}, since {used[0]} is given"
-            raise KeyedValueError(missing[0], message)
+        for key in missing if used else ():
+            yield KeyedValueError(key, f"required for {component}, since {used[0]} is given")
 
-    def _check_indexer(self) -> None:
+    def _check_indexer(self) -> _Errors:
         if not self.is_sparse:
             return
         if not self.is_latent or self.q_lora_rank is None:
-            raise KeyedValueError("index_topk", "expected MLA whose queries have a latent")
+            yield KeyedValueError("index_topk", "expected MLA whose queries have a latent")
+            return
         width = self.index_dims.head_dim
         rotated = self.latent_dims.qk_rope_head_dim
-        if width < rotated:
+        if None not in (width, rotated) and width < rotated:
             message = f"expected at least the {rotated} rotated (qk_rope_head_dim), got {width}"
-            raise KeyedValueError("index_head_dim", message)
+            yield KeyedValueError("index_head_dim", message)
         if self.indexer_types and self.indexer_types[0] == "shared":
             message = "expected full in the first layer, which has none before it, got 'shared'"
-            raise KeyedValueError("indexer_types", message)
+            yield KeyedValueError("indexer_types", message)
 
-    def _check_latent(self) -> None:
+    def _check_latent(self) -> _Errors:
         if not self.is_latent:
             return
         problems = {
@@ -431,17 +434,17 @@ class LanguageModel(Record):
             "no output gate and no partial rotation": self.attn_output_gate
             or self.partial_rotary_factor != 1,
         }
-        for expected, is_broken in problems.items():
-            if is_broken:
-                raise KeyedValueError("kv_lora_rank", f"latent attention has {expected}")
+        broken = [expected for expected, is_broken in problems.items() if is_broken]
+        if broken:
+            yield KeyedValueError("kv_lora_rank", f"latent attention has {', '.join(broken)}")
 
-    def _check_layers(self) -> None:
+    def _check_layers(self) -> _Errors:
         """Refuses keys about the kinds of layers that do not agree."""
         slides = self.n_layers("sliding_attention") > 0
         if slides and self.sliding_window is None:
-            raise KeyedValueError("sliding_window", "required, since layers have sliding_attention")
+            yield KeyedValueError("sliding_window", "required, since layers have sliding_attention")
         if self.sliding_window is not None and not slides:
-            raise KeyedValueError("sliding_window", "no layer has sliding_attention")
+            yield KeyedValueError("sliding_window", "no layer has sliding_attention")
         heads = zip(
             self._layer_values("num_attention_heads"),
             self._layer_values("num_key_value_heads"),
@@ -450,49 +453,51 @@ class LanguageModel(Record):
         )
         for queries, keys, layer_type in heads:
             if layer_type in SOFTMAX_LAYERS and not (queries and keys and queries % keys == 0):
-                raise KeyedValueError(
+                yield KeyedValueError(
                     "num_key_value_heads_by_layer",
                     "expected a divisor of the query heads in every layer with softmax attention, "
                     f"got {keys} of {queries}",
                 )
+                break
         if self.is_diffusion and self.layers_by_type != {"full_attention": self.num_hidden_layers}:
             key = "sliding_window" if slides else "layer_types"
-            raise KeyedValueError(key, "a diffusion model attends to everything")
+            yield KeyedValueError(key, "a diffusion model attends to everything")
         if self.layer_types is None or self.full_attention_interval is None:
             return
         if self.layer_types != self._alternating(self.full_attention_interval):
-            raise KeyedValueError(
+            yield KeyedValueError(
                 "full_attention_interval",
                 f"layer_types differs from {self.full_attention_interval}",
             )
 
-    def _check_linear(self) -> None:
+    def _check_linear(self) -> _Errors:
         if not self.n_linear_layers:
             if self.linear_num_key_heads is not None:
-                raise KeyedValueError("linear_num_key_heads", "no layer has linear_attention")
+                yield KeyedValueError("linear_num_key_heads", "no layer has linear_attention")
+            yield from self._check_together("linear attention", LINEAR_KEYS, ())
             return
         keys = (*LINEAR_KEYS, "time_step_rank") if self.linear_kind == "mamba" else LINEAR_KEYS
         missing = [key for key in keys if getattr(self, key) is None]
-        if missing:
-            raise KeyedValueError(missing[0], "required, since layers have linear_attention")
-        if self.linear_dims.n_value_heads % self.linear_dims.n_key_heads:
-            raise KeyedValueError(
+        for key in missing:
+            yield KeyedValueError(key, "required, since layers have linear_attention")
+        if not missing and self.linear_dims.n_value_heads % self.linear_dims.n_key_heads:
+            yield KeyedValueError(
                 "linear_num_value_heads",
                 "expected a multiple of linear_num_key_heads "
                 f"({self.linear_num_key_heads}), got {self.linear_num_value_heads}",
             )
 
-    def _check_mixture(self) -> None:
+    def _check_mixture(self) -> _Errors:
         if self.n_moe_layers and not self.is_mixture:
-            raise KeyedValueError("n_routed_experts", "required, since layers are sparse")
+            yield KeyedValueError("n_routed_experts", "required, since layers are sparse")
         if self.n_shared_experts and self.shared_expert_intermediate_size:
-            raise KeyedValueError(
+            yield KeyedValueError(
                 "shared_expert_intermediate_size", "n_shared_experts is given too"
             )
         beyond = [layer for layer in self.mlp_only_layers if layer >= self.num_hidden_layers]
         if beyond:
             last = self.num_hidden_layers - 1
-            raise KeyedValueError(
+            yield KeyedValueError(
                 "mlp_only_layers", f"expected positions up to {last}, got {beyond[0]}"
             )
 

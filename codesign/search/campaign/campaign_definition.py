@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import field, replace
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -48,7 +49,11 @@ from codesign.search.derived_metrics import MetricDefinition
 from codesign.search.execution.guard import is_foreign
 from codesign.search.optimizers.base import HintUse, Optimizer, SearchSpace
 from codesign.search.problem import Problem
-from codesign.search.problem_builder import build_problem, read_sense
+from codesign.search.problem_builder import (
+    build_problem,
+    read_sense,
+    share_pools,
+)
 from codesign.space import DesignSpace, load_space
 
 SAMPLE_SIZE = 512
@@ -493,11 +498,16 @@ def _problem(document: Document, definition: Definition, unread: Collection[str]
             space = load_space(definition.space, catalogs, document.where("space"))
         if space is not None and definition.fixed:
             space = space.fix(definition.fixed, document.where("fixed"))
-    with problems.caught():
-        if {"evaluator", "workload"}.isdisjoint(unread):
-            evaluator = _evaluator(document, definition)
+    factory: Any = None
+    if {"evaluator", "workload"}.isdisjoint(unread):
+        with problems.caught():
+            factory = plugins.load(
+                "evaluators", definition.evaluator.name, document.where("evaluator")
+            )
+            evaluator = _evaluator(document, definition, factory, space)
     objectives = definition.objectives if {"objectives", "metrics"}.isdisjoint(unread) else ()
-    if space is not None and evaluator is not None:
+    is_ours = getattr(factory, "__module__", "").startswith("codesign.")
+    if space is not None and (evaluator is not None or is_ours):
         return build_problem(
             space,
             evaluator,
@@ -517,17 +527,36 @@ def _problem(document: Document, definition: Definition, unread: Collection[str]
     raise InputError(problems)
 
 
-def _evaluator(document: Document, definition: Definition) -> Evaluator:
-    choice = definition.evaluator
+def _evaluator(
+    document: Document, definition: Definition, factory: Any, space: DesignSpace | None
+) -> Evaluator:
+    """The evaluator of a campaign.
+
+    Raises:
+        InputError: Mistakes of its options, of the workload and, if the rest of them can be used,
+            of pools and links.
+    """
     problems = ProblemList()
-    factory = plugins.load("evaluators", choice.name, document.where("evaluator"))
+    records = []
+    for key, record, data in (
+        ("evaluator", factory.Options, definition.evaluator.options),
+        ("workload", factory.Workload, definition.workload),
+    ):
+        try:
+            records.append(parse_record(document, record, data, (key,)))
+        except InputError as error:
+            problems += error.problems
+            wrong = [mistake.key[1] for mistake in error.mistakes if mistake.key[1:]]
+            with suppress(InputError):
+                records.append(parse_record(document, record, drop_keys(data, wrong), (key,)))
+    if len(records) < 2:
+        raise InputError(problems)
     with problems.caught():
-        settings = parse_record(document, factory.Options, choice.options, ("evaluator",))
-    with problems.caught():
-        workload = parse_record(document, factory.Workload, definition.workload, ("workload",))
+        with mistakes_at(document.where("workload")):
+            evaluator: Evaluator = plugins.build(factory, *reversed(records))
+        if problems and space is not None:
+            share_pools(space, evaluator, definition.evaluator.name, document.where)
     problems.raise_any()
-    with mistakes_at(document.where("workload")):
-        evaluator: Evaluator = plugins.build(factory, workload, settings)
     return evaluator
 
 

@@ -75,6 +75,12 @@ GOOD = Path("memtech/hbf.yaml")
         ("1 TB/s", "1 TB", r"hbf\.yaml:7: bandwidth: expected a quantity in GB/s, got '1 TB'"),
         ("1 TB/s", "1 tb/s", r"unknown unit 'tb' in 'tb/s'; did you mean 'TB'"),
         ("bandwidth: 1", "bandwith: 1", r"hbf\.yaml:7: bandwith: unknown key.*mean 'bandwidth'"),
+        ("  latency:", "  latenzy:", r"missing for latency"),
+        (
+            "sources:\n  latency:",
+            "x: 1\nsources:\n  y:",
+            "(?s)missing for latency.*unknown key 'x'",
+        ),
         (
             "unit: stack",
             "unit: stack\nunit: die",

@@ -188,6 +188,10 @@ def test_all_mistakes_of_a_config_are_reported_at_once(tmp_path):
         ("num_experts_per_tok: 2", "n_routed_experts: required for a mixture of experts"),
         ("first_k_dense_replace: 1", "n_routed_experts: required for a mixture of experts"),
         ("position: learned", "max_position_embeddings: required with learned positions"),
+        (
+            "kv_lora_rank: 8\nposition: learned\npartial_rotary_factor: 0.3",
+            "(?s)max_position.*qk_nope.*v_head_dim.*partial_rotary.*kv_lora_rank: latent",
+        ),
         ("hiden_size: 8", "unknown key 'hiden_size'. Did you mean 'hidden_size'"),
         ("first_k_dense_replace: 4", r"mine.yaml:7: first_k_dense_replace: expected at most "),
         ("decoder_sparse_step: 2", "n_routed_experts: required for a mixture of experts"),

@@ -185,6 +185,15 @@ TOGETHER = [
         ["metrics.cost: ", "objectives: "],
     ),
     ({"workload": 3, "evaluator": {"name": "toy", "no": 3}}, ["workload: "]),
+    (  # names wait for no evaluator of this package, pools only for what it needs
+        {
+            "evaluator": {"name": "system", "pools": {"no": {}}}, "space": "system-pd",
+            "workload": {"model": "llama-3-8b", "trace": "gsm8k", "no": 1},
+            "objectives": ["minimize tdp_wats"], "fixed": {"no": 1}, "constraints": ["no_w <= 1"],
+        },
+        ["unknown key 'no'", "unknown pool 'no'", "unknown metric 'tdp_wats'. Did you mean 'tdp_w",
+         "fixed: unknown parameter 'no'", "unknown name 'no_w'"],
+    ),
 ]  # fmt: skip
 
 

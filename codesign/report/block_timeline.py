@@ -90,9 +90,9 @@ def block_timeline(evaluator: SimulationEvaluator, designs: Columns) -> Timeline
     return Timeline(operators, transactions, now)
 
 
-def occupancy(timeline: Timeline, n_intervals: int = 400) -> Occupancy:
-    """Share of busy time of each resource in each of ``n_intervals`` equal intervals."""
-    edges = np.linspace(0.0, timeline.time_s, n_intervals + 1)
+def occupancy(timeline: Timeline) -> Occupancy:
+    """Share of busy time of each resource in each of 400 equal intervals."""
+    edges = np.linspace(0.0, timeline.time_s, 401)
     busy = {}
     for resource in timeline.resources:
         mine = [

@@ -157,7 +157,7 @@ CALLS = {
     r"latent attention has no output gate": lambda: LanguageModel.model_validate(
         load_model("deepseek-v3").model_dump() | {"attn_output_gate": True}
     ),
-    r"It was got for layer 31": lambda: LanguageModel.model_validate(
+    r"layer_types.31": lambda: LanguageModel.model_validate(
         load_model("llama-3-8b").model_dump()
         | {"layer_types": ["full_attention"] * 31 + ["fuller"]}
     ),

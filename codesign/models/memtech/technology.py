@@ -159,7 +159,7 @@ class MemoryTechnology(Record):
 
     @field_validator("sources")
     @classmethod
-    def _of_all_numbers(cls, sources: StringDict, info: ValidationInfo) -> StringDict:
+    def _check_sources(cls, sources: StringDict, info: ValidationInfo) -> StringDict:
         needed = [n for n in NUMBERS if n != "shoreline" or info.data.get("place") == "off-chip"]
         optional = (*ACCOUNT_NUMBERS, *EFFICIENCIES, "data_pins", "status", "available")
         needed += [number for number in optional if info.data.get(number) is not None]

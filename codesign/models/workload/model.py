@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal, get_args
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator, model_validator
 
 from codesign.base.columns import IntegerPair, IntegerTuple, StringDict, StringTuple
-from codesign.base.errors import InputError, KeyedValueError, describe_unknown
+from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.plugins import load
 from codesign.base.records import drop_none
 from codesign.base.schema import (
@@ -21,6 +21,7 @@ from codesign.base.schema import (
     Positive,
     Record,
     checked,
+    one_of,
     parse_record,
     unstored_at,
 )
@@ -185,7 +186,7 @@ class LanguageModel(Record):
     """Whether a sigmoid of a second query projection scales the output of the attention."""
     partial_rotary_factor: Annotated[float, Field(gt=0, le=1)] = 1.0
     """Part of each head's queries and keys that is rotated."""
-    layer_types: tuple[LayerType, ...] | None = None
+    layer_types: tuple[Annotated[LayerType, one_of(*get_args(LayerType))], ...] | None = None
     """Kind of attention of every layer; None: the next two keys decide."""
     mlp_layer_types: tuple[MlpType, ...] | None = None
     """Kind of MLP of every layer: dense, with experts (``sparse``), none; None: other keys
@@ -349,18 +350,6 @@ class LanguageModel(Record):
         most = info.data.get(limit)
         if value is not None and most is not None and value > most:
             raise ValueError(f"expected at most {limit} ({most}), got {value}")
-        return value
-
-    @field_validator("layer_types", mode="before")
-    @classmethod
-    def _known_layers(cls, value: Any, info: ValidationInfo) -> Any:
-        if not isinstance(value, list | tuple):
-            return value
-        choices = get_args(LayerType)
-        unknown = [layer_type for layer_type in value if layer_type not in choices]
-        if unknown:
-            problem = describe_unknown("kind of layer", unknown[0], choices)
-            raise ValueError(f"{problem} It was got for layer {value.index(unknown[0])}.")
         return value
 
     @field_validator(

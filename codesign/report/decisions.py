@@ -166,12 +166,10 @@ def memory_tables(kinds: Sequence[KindRegret], problem: Problem) -> Tables:
             first = first or design
             words = f"{objective_words(problem, without.objectives)}: {words or 'the same'}"
             best = objective_words(problem, without.best).split(", ")
-        name = "nothing"
-        regret = "–"
-        if without.memory_kind:
-            name = without.memory_kind
-            regret = f"{100 * without.regret:.3g} %"
-        table.add_row(name, words, f"{without.n_points:,}", regret, *best)
+        regret = f"{100 * without.regret:.3g} %"
+        table.add_row(
+            without.memory_kind or "nothing", words, f"{without.n_points:,}", regret, *best
+        )
     return [table]
 
 
@@ -203,14 +201,10 @@ def breakeven_tables(result: Breakeven, name: str, seconds: float) -> Tables:
 
 
 def _interval(result: Breakeven, low: ValueFront, high: ValueFront) -> str:
-    is_first = low is result.values[0]
-    is_last = high is result.values[-1]
-    if is_first and is_last:
-        return "at every value"
-    if is_first or is_last:
-        value, side = (high.value, "down") if is_first else (low.value, "up")
-        return f"from {_amount(result, value)} {side}"
-    return f"from {_amount(result, low.value)} to {_amount(result, high.value)}"
+    first, last = (_amount(result, end.value) for end in (low, high))
+    if high is result.values[-1]:
+        return "at every value" if low is result.values[0] else f"from {first} up"
+    return f"from {last} down" if low is result.values[0] else f"from {first} to {last}"
 
 
 def _amount(result: Breakeven, value: float) -> str:

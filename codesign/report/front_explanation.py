@@ -401,13 +401,11 @@ class _Words:
         if not move.n_points:
             return "no design is feasible"
         nothing = nothing_words(self.explanation.tolerance)
-        change = abs(move.change)
-        hypervolume = self.explanation.prices.hypervolume
+        change = move.change / self.explanation.prices.hypervolume
         moved = np.flatnonzero(self._is_moved(move))
-        if not len(moved) and change <= self.explanation.tolerance * hypervolume:
+        if not len(moved) and abs(change) <= self.explanation.tolerance:
             return nothing
-        more = "less" if move.change < 0 else "more"
-        words = f"{100 * change / hypervolume:.3g} % {more} hypervolume"
+        words = f"{100 * abs(change):.3g} % {'less' if change < 0 else 'more'} hypervolume"
         if not len(moved):
             return words
         # Per unit of the limit, such as a dollar or a year.
@@ -418,7 +416,8 @@ class _Words:
             for j in moved.tolist()
         )
         exchange = self.exchange(self.explanation.front.objectives.min(axis=0), move.best)
-        return f"at best {exchange.removesuffix(f': {nothing}')} ({rates}), {words}"
+        words = f", {words}" * bool(round(change, 4))
+        return f"at best {exchange.removesuffix(f': {nothing}')} ({rates}){words}"
 
     def _is_moved(self, move: Move) -> BoolArray:
         """(m,) whether the best value of an objective differs by more than the tolerance."""

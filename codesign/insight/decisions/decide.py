@@ -492,7 +492,7 @@ def _decision(leads: _Leads, number: int, trait: Trait, proven_share: float) -> 
     ways = list(product(range(len(leads.box)), (0, 1)))
     flips = [leads.flip((way,), number, row_has) for way in ways]
     breaks = sorted(filter(None, flips), key=lambda flip: flip.share)
-    flip: Flip | None = breaks[0] if breaks else None
+    flip = next(iter(breaks), None)
     verdict: Verdict = "flips by one"
     if proven_share == 1.0:
         verdict = "holds everywhere"

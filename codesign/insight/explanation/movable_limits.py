@@ -64,8 +64,14 @@ class Limit:
         return "=" not in self.comparison
 
     def bound_loosened_by(self, step: float) -> float:
-        """The bound, looser by a share ``step`` of itself; tighter if that is negative."""
-        return self.number * (1.0 + step if self.is_upper else 1.0 - step)
+        """The bound, looser by a share ``step`` of itself; tighter if that is negative.
+
+        A least share, without a unit, is at most 1: no design has more than all.
+        """
+        if self.is_upper:
+            return self.number * (1.0 + step)
+        is_share = not self.unit and self.number <= 1.0
+        return min(self.number * (1.0 - step), 1.0 if is_share else np.inf)
 
     def moved(self, step: float | None) -> Variation:
         """The problem with the limit looser by that share; None: without it."""

@@ -235,7 +235,7 @@ class _Pricing:
         return (
             points is not None
             and points.shape == objectives.shape
-            and bool(np.allclose(points, objectives, rtol=_SAME, atol=0.0))
+            and np.allclose(points, objectives, rtol=_SAME, atol=0.0)
         )
 
     def _tighter(self, limit: Limit) -> FloatArray | None:
@@ -258,7 +258,7 @@ class _Pricing:
 
     def _move(self, limit: Limit, front: FloatArray | None, step: float) -> Move:
         number = limit.bound_loosened_by(step)
-        by = abs(number - limit.number)
+        by = abs(number - limit.number) or np.inf  # a share of 1 cannot be tighter
         m = self.front.objectives.shape[1]
         volume = 0.0 if front is None else hypervolume(front, self.reference)
         change = volume - self.front.hypervolume(self.reference)

@@ -15,6 +15,7 @@ from codesign.evaluators.functions import exact_front
 from codesign.insight.explanation import Fronts, Variation, explain_front
 from codesign.insight.explanation.choices import choices_of, knees_of
 from codesign.insight.explanation.distance import Measure
+from codesign.insight.explanation.movable_limits import Limit
 from codesign.report.front_explanation import sections
 from codesign.search.campaign.campaign_definition import load_problem
 from codesign.search.enumeration import enumerate_front
@@ -202,6 +203,23 @@ def test_a_limit_that_nothing_can_keep_when_tighter_costs_everything():
     price = next(item for item in said.prices.items if item.limit.source == "campaign")
     assert (price.tighter.n_points, price.tighter.hypervolume) == (0, 0.0)
     assert price.tighter.change == -said.prices.hypervolume
+
+
+@pytest.mark.parametrize(
+    ("text", "tighter"),
+    [
+        ("accuracy_recovery >= 0.98", 1.0),
+        ("accuracy_recovery >= 1", 1.0),
+        ("accuracy_recovery >= 0.9", 0.945),
+        ("batch_size >= 4", 4.2),
+        ("compute_utilization <= 0.5", 0.475),
+        ("margin >= 0.5 W", 0.525),
+    ],
+)
+def test_no_share_is_asked_to_be_more_than_all(text, tighter):
+    name, comparison, number, *unit = text.split()
+    limit = Limit(text, "campaign", name, comparison, float(number), "".join(unit))
+    assert limit.bound_loosened_by(-0.05) == pytest.approx(tighter)
 
 
 def test_conditions_without_a_single_bound_are_named_with_the_reason():

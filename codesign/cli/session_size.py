@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from codesign.evaluators.platform import PlatformEvaluator
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.evaluators.platform.session_sizing import SessionRate
+    from codesign.models.deployments.queueing.prefix_cache import StoreLimits
     from codesign.models.workload.reuse import SessionReuse
 
 _DEGREES = (1, 2, 4, 8)
@@ -37,6 +38,7 @@ def answer_sessions(question: SizeQuestion) -> None:
     """Report the fewest devices that serve sessions."""
     from codesign.answers.sizing import SizeAnswer
     from codesign.evaluators.platform.engine_settings import EngineSettings
+    from codesign.evaluators.platform.machine_pools import prompt_stores
     from codesign.models.workload.reuse import SessionReuse
     from codesign.models.workload.sessions import check_length, load_session
     from codesign.report.size_tables import session_tables
@@ -54,10 +56,14 @@ def answer_sessions(question: SizeQuestion) -> None:
     if not evaluator.workload.beyond_context:
         with mistakes_at("--session"):
             check_length(reuse.longest_tokens, evaluator.workload.language_model)
+    settings, formats = engine_settings(stated), question.formats.formats(question.model)
+    with mistakes_at("--cache"):
+        stores = prompt_stores(
+            evaluator.workload.language_model, formats, settings, store_units(question.cache)
+        )
     search = _Search(
-        question, evaluator, engine_settings(stated), reuse, rates,
-        question.formats.formats(question.model), degrees_of(question.split),
-    )  # fmt: skip
+        question, evaluator, settings, reuse, rates, formats, degrees_of(question.split), stores
+    )
     answer = SizeAnswer(
         model=question.model,
         **question_inputs(evaluator, {**search.formats, **search.degrees}),
@@ -86,6 +92,7 @@ class _Search:
     rates: FloatSequence
     formats: StringMap
     degrees: IntegerMap
+    stores: tuple[StoreLimits, ...]
 
     def best(self, device: str, has_caches: bool) -> SessionEntry:
         """The machine of a device that needs the fewest devices for all rates."""
@@ -115,23 +122,20 @@ class _Search:
     def _rate(self, device: str, tensor_parallel: int, has_caches: bool) -> SessionRate:
         import numpy as np
 
-        from codesign.evaluators.platform.machine_pools import prompt_stores, serving_machine
+        from codesign.evaluators.platform.machine_pools import serving_machine
         from codesign.evaluators.platform.session_sizing import session_rate
         from codesign.models.deployments.queueing import Arrivals
         from codesign.models.deployments.queueing.service_levels import LatencyLimits
 
-        model = self.evaluator.workload.language_model
         settings = self.settings
         design = {**self.formats, "device": device, "tensor_parallel": tensor_parallel}
         longest = Arrivals(np.zeros(1), np.array([self.reuse.longest_tokens]), np.ones(1, int))
         machine = serving_machine(
             self.evaluator, design, settings.limits(), longest, settings.memory_fraction
         )
-        with mistakes_at("--cache"):
-            stores = prompt_stores(model, design, settings, store_units(self.question.cache))
         first, output = self.question.request.limits()
         limits = LatencyLimits(first or math.inf, output or math.inf)
-        layers = model.num_hidden_layers
+        layers = self.evaluator.workload.language_model.num_hidden_layers
         return session_rate(
-            replace(machine, stores=stores), self.reuse, limits, layers, has_caches=has_caches
+            replace(machine, stores=self.stores), self.reuse, limits, layers, has_caches=has_caches
         )

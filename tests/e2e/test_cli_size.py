@@ -359,6 +359,10 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
         ("RAG H100 --first-token '1 us'", "no instance keeps the limits; first token"),
         ("EPOCH --design P1", "expected --on or --design, got both"),
         ("EPOCH --option context_tokens=-1", "greater than or equal to 0, got -1"),
+        (
+            "LLAMA H100 --session chat --sessions-per-s 1 --cache sram=1",
+            "got sram, which is on-chip",
+        ),
         ("EPOCH --price-per-hour inf", "--price-per-hour: input should be a finite"),
         ("EPOCH --option compute_cap=1.5", "compute_cap: input should be less than or"),
         ("EPOCH --option acceptance=1", "acceptance: input should be less than 1"),

@@ -421,7 +421,6 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
     ) -> ArrayDict:
         """(n,) metrics of a block of designs; ``machine`` has (u,) metrics of the machines."""
         classes = self._reuse.classes
-        usd_of_caches = levels.price_usd[designs.cache_index]
         machine_index = designs.machine_index
         cache_index = designs.cache_index
         has_details = self.needs_levels or not _DETAILS.isdisjoint(names)
@@ -441,16 +440,24 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         usd = usd_per_hour / 3600.0 / rate + joules * usd_per_joule
         metrics = {
             "sessions_per_s": rate,
-            "output_tokens_per_s": rate * answers,
             "first_turn_time_to_first_token_s": first_s,
             "later_turn_time_to_first_token_s": later_s,
-            "loaded_time_per_output_token_s": busy_s * machine[BATCH_SIZE][machine_index] / answers,
-            "energy_joules_per_asked_token": joules / tokens,
             "usd_per_million_asked_tokens": usd / tokens * 1e6,
             "tdp_watts": machine["tdp_watts"][machine_index] + levels.peak_watts[cache_index],
-            "unit_cost_usd": machine["unit_cost_usd"][machine_index] + usd_of_caches,
-            **{name: machine[name][machine_index] for name in (_TPOT, CONCURRENT) if name in names},
         }
+        seldom: dict[str, Callable[[], FloatArray]] = {
+            "output_tokens_per_s": lambda: rate * answers,
+            "loaded_time_per_output_token_s": lambda: (
+                busy_s * machine[BATCH_SIZE][machine_index] / answers
+            ),
+            "energy_joules_per_asked_token": lambda: joules / tokens,
+            "unit_cost_usd": lambda: (
+                machine["unit_cost_usd"][machine_index] + levels.price_usd[cache_index]
+            ),
+            _TPOT: lambda: machine[_TPOT][machine_index],
+            CONCURRENT: lambda: machine[CONCURRENT][machine_index],
+        }
+        metrics |= {name: value() for name, value in seldom.items() if name in names}
         if has_details:
             metrics |= hit_metrics(designs, loads, self._reuse, workspace.hits)
             wear = workspace.levels[5]
@@ -459,7 +466,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             costs = {
                 "joules": dynamic_joules, "idle_watts": idle_watts,
                 "usd_per_hour": machine["standing_usd_per_hour"][machine_index],
-                "wear": wear[: len(loads.hits)].max(axis=0), "outer_usd": usd_of_caches,
+                "wear": wear[: len(loads.hits)].max(axis=0),
+                "outer_usd": levels.price_usd[cache_index],
             }  # fmt: skip
             metrics |= self._pool_metrics(costs, sums, workspace.levels)
         return metrics

@@ -20,6 +20,7 @@ Role = Literal[
     "prefill_ffn",
     "decode_attention",
     "decode_ffn",
+    "draft",
 ]
 """Work of the machines of a pool. It is all of a phase, or the first or the last part of a decode
 (``early``, ``late``); or the attention or the rest of every layer in a phase."""

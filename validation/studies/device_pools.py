@@ -12,7 +12,7 @@ import yaml
 from codesign.base.columns import ArrayDict, Arrays, Fields, JsonObject, column_of
 from codesign.evaluators.platform import PlatformOptions
 from codesign.evaluators.system.device_pool import DevicePool
-from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.roles import PoolTask, StageRequest
 from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from validation.studies.study import DATA, comparison
@@ -54,15 +54,14 @@ def group_metrics(
         options: How the devices are read.
     """
     pool = DevicePool(
-        StageRequest(phase, phase, *tokens),
+        PoolTask(StageRequest(phase, phase, *tokens), {"model": model}),
         SystemWorkload(model=model, prompt_tokens=tokens[0], generated_tokens=max(tokens[1], 1)),
         MachineOptions(platform=options or PlatformOptions(device_files=DEVICE_FILES)),
     )
-    n = len(batches)
-    columns = {name: column_of([value] * n) for name, value in design.items()}
+    columns = {name: column_of([value] * len(batches)) for name, value in design.items()}
     evaluation = pool.evaluate({**columns, "batch_size": column_of(list(batches))})
     excess = np.max(list(evaluation.violations.values()), axis=0)
-    return {**evaluation.metrics, "fits": (excess <= 0).astype(np.float64)}
+    return {**evaluation.metrics, "fits": (excess <= 0) * 1.0}
 
 
 def fastest_batch(metrics: Arrays, longest_step_s: float) -> int:

@@ -65,7 +65,7 @@ class RequestPasses:
         mean = self._rules.mean_generated(float(generated))
         contexts = (prompt + mean, 0.0) if self._is_joint else (float(prompt), mean)
         self._decode_contexts = contexts
-        n_new = request.n_drafted + 1
+        n_new = request.n_drafted + request.checked_tokens
         self._prefix = self._served(self._rules.decode_table(model, *contexts, n_new))
         self._suffix = None
         if contexts[1] > 0:

@@ -17,7 +17,13 @@ from codesign.base.schema import Natural, Positive, Share, accepted_by, unstored
 from codesign.evaluators.platform.use_cases import UseCase, load_use_case
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.model_library import load_model
-from codesign.models.workload.request import LayerPart, SequenceRecord, TraceName
+from codesign.models.workload.request import (
+    CheckedTokens,
+    LayerPart,
+    SequenceRecord,
+    StepsPerToken,
+    TraceName,
+)
 from codesign.models.workload.traces import load_trace
 
 
@@ -26,6 +32,8 @@ def _check_generates(name: str) -> None:
         raise InputError(f"expected a model that generates token by token, got {name!r}")
 
 
+DraftName = Annotated[str, accepted_by(_check_generates)] | None
+DraftTokens = Annotated[Annotated[Positive, Field(le=64)] | None, unstored_at(None)]
 UNDRAFTED = {"draft": None, "draft_tokens": None, "acceptance": None}
 """Keys of a request without speculative decoding."""
 _DRAFT_KEYS = (("draft_tokens", "draft"), ("acceptance", "draft"), ("draft", "acceptance"))
@@ -57,11 +65,15 @@ class PlatformRequest(SequenceRecord):
     more devices divide them."""
     layers: Annotated[LayerPart, unstored_at("all")] = "all"
     """``attention`` or ``ffn``: the devices run that part of every layer, others the other one."""
-    draft: Annotated[str, accepted_by(_check_generates)] | None = None
+    checked_tokens: CheckedTokens = 1
+    """Tokens of a request in a decode step: those that other devices drafted, and the next."""
+    steps_per_token: StepsPerToken = 1.0
+    """Decode steps of a generated token, where other devices draft or check it."""
+    draft: DraftName = None
     """Draft model on the same devices. It drafts tokens that the model verifies in one pass
     (speculative decoding)."""
     # Up to 64 [ours]: with 95 % accepted, the last of them counts 4 %.
-    draft_tokens: Annotated[Annotated[Positive, Field(le=64)] | None, unstored_at(None)] = None
+    draft_tokens: DraftTokens = None
     """Tokens drafted before each verification. [4]"""
     acceptance: Share | None = None
     """Acceptance rate: probability that a drafted token is accepted, whatever came before it."""
@@ -86,14 +98,20 @@ class PlatformRequest(SequenceRecord):
                 "chunk_tokens",
                 f"expected at most the prompt of {self.prompt} tokens, got {self.chunk_tokens}",
             )
+        self.check_draft()
+
+    def check_draft(self) -> None:
+        """Whether the model can check the tokens of the draft, if there is one.
+
+        Raises:
+            KeyedValueError: A key is missing, or the draft has other tokens or a state.
+        """
         for key, needed in _DRAFT_KEYS:
             if getattr(self, key) is not None and getattr(self, needed) is None:
                 raise KeyedValueError("", f"{key} needs {needed}", (key, needed))
-        if self.draft is not None:
-            self._check_draft(load_model(self.draft))
-
-    def _check_draft(self, draft: LanguageModel) -> None:
-        model = load_model(self.model)
+        if self.draft is None:
+            return
+        model, draft = map(load_model, (self.model, self.draft))
         if draft.vocab_size != model.vocab_size:
             sizes = f"{model.vocab_size:,} tokens, got {draft.vocab_size:,}"
             raise KeyedValueError("draft", f"expected the vocabulary of {self.model}, {sizes}")

@@ -60,11 +60,10 @@ def design_pool(
     """
     stage = task.stage
     request = {
-        "model": workload.model,
         "phase": stage.phase,
         "prompt_tokens": stage.prompt_tokens,
         "generated_tokens": stage.generated_tokens,
-        "layers": task.layers,
+        **task.keys,
         "max_batch": workload.max_batch,
         "beyond_context": True,  # the system's workload was checked
     }

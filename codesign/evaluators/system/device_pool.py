@@ -33,14 +33,13 @@ from codesign.evaluators.system.hand_over import (
     TIME_METRIC,
     HandOverBytes,
 )
-from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.roles import PoolTask
 from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.models.accounts.ownership import LIFETIME_YEARS, written_off_per_hour
 from codesign.models.accounts.rents import list_rents, why_no_rent
 from codesign.models.accounts.shipped_devices import device_account
 from codesign.models.hardware.device import list_devices
-from codesign.models.workload.request import LayerPart
 
 _OF_SILICON = ("area_mm2", "unit_cost_usd")
 _PRICE = "usd_per_million_tokens"
@@ -49,10 +48,6 @@ _WEAR = "wear_usd_per_token"
 _OF_MAKING = ("standing_kgco2e_per_hour", "wear_kgco2e_per_token")
 _CARBON = ("embodied_kgco2e", "kgco2e_per_million_tokens", *_OF_MAKING)
 """Metrics of which no device has an account."""
-_OF_DEVICE = tuple(
-    POOL_METRICS[name]
-    for name in ("idle_watts", "dynamic_joules_per_token", _STANDING, _WEAR, *_OF_MAKING)
-)
 
 
 def _published(name: str, device: str) -> float:
@@ -83,26 +78,19 @@ class DevicePool(Evaluator):
     """A group of devices of one datasheet that serve the model together in one phase.
 
     Args:
-        stage: What is asked of it.
-        layers: The part of every layer that its devices run.
+        task: What its devices do.
     """
 
     Workload = PlatformEvaluator.Workload
     Options = PlatformEvaluator.Options
     evaluator_name = "platform"
 
-    def __init__(
-        self,
-        stage: StageRequest,
-        workload: SystemWorkload,
-        options: MachineOptions,
-        layers: LayerPart = "all",
-    ) -> None:
+    def __init__(self, task: PoolTask, workload: SystemWorkload, options: MachineOptions) -> None:
+        stage = task.stage
         request = PlatformRequest(
-            model=workload.model,
             prompt_tokens=stage.prompt_tokens,
             generated_tokens=stage.generated_tokens if stage.phase == "decode" else 0,
-            layers=layers,
+            **task.keys,
             beyond_context=True,  # the system's workload was checked
         )
         self.platform = PlatformEvaluator(request, options.device_options)
@@ -112,9 +100,10 @@ class DevicePool(Evaluator):
         names += ["energy_joules_per_token", "tokens_per_joule", "average_power_watts"]
         names += [*_OF_SILICON, _PRICE, *(name for name in _CARBON if name not in _OF_MAKING)]
         names += [] if self.platform.accuracy is None else self.platform.accuracy.declared
-        names += [name for name in OWN_METRICS if layers != "all" or name not in EXCHANGED]
-        names += ["held_requests"] if layers == "attention" and stage.phase == "decode" else []
-        self.metrics = (*(ALL_METRICS[name] for name in names), *_OF_DEVICE)
+        names += [name for name in OWN_METRICS if task.layers != "all" or name not in EXCHANGED]
+        names += ["held_requests"] if task.layers == "attention" and stage.phase == "decode" else []
+        names += ["idle_watts", "dynamic_joules_per_token", _STANDING, _WEAR, *_OF_MAKING]
+        self.metrics = tuple(ALL_METRICS[name] for name in names)
         self.required_parameters = self.platform.required_parameters
         self.optional_parameters = self.platform.optional_parameters
 
@@ -177,12 +166,12 @@ class DevicePool(Evaluator):
             "tdp_watts": serving.board_power_watts,
             _WEAR: np.zeros(len(devices)),
             _STANDING: serving.usd_per_hour,
-            **_part_values(serving, batch * (self._stage.tokens if is_prefill else 1)),
+            **_part_values(serving, batch * (self._stage.prompt_tokens if is_prefill else 1)),
         }
         if name in direct:
             return direct[name]
         if name == "throughput_tokens_per_s" and is_prefill:
-            return serving.prefill_requests_per_s * float(self._stage.tokens)
+            return serving.prefill_requests_per_s * float(self._stage.prompt_tokens)
         if name == "energy_joules_per_token" and is_prefill:
             return serving.prefill_energy_joules_per_token
         if name == "idle_watts":

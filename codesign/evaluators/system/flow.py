@@ -41,6 +41,12 @@ _OF_MACHINES = (
     "lifetime_years",
 )
 """Metrics that a system of one pool has from its machines."""
+_OF_LINKS = {
+    "handover_bytes": ("request_bytes",),
+    "handover_s": ("transfer_s", "fixed_s"),
+    "handover_exposed_s": ("exposed_s",),
+}
+"""Metrics that add up over all links."""
 SUMS = ("n_devices", "area_mm2", "embodied_kgco2e")
 """Metrics that add up over all machines."""
 _WORST = {
@@ -184,14 +190,6 @@ class SystemFlow:
         most = self.tdp_watts + sent * self.requests_per_s
         return np.fmin(self.energy_joules_per_token * self.throughput_tokens_per_s, most)
 
-    @property
-    def usd_per_million_tokens(self) -> FloatArray:
-        return self._cost_of_tokens("usd")
-
-    @property
-    def kgco2e_per_million_tokens(self) -> FloatArray:
-        return self._cost_of_tokens("kgco2e")
-
     def _cost_of_tokens(self, unit: str) -> FloatArray:
         """(n,) dollars or CO2 equivalents of a million tokens."""
         summands = [pool.cost_per_request(unit, self.requests_per_s) for pool in self.pools]
@@ -225,24 +223,7 @@ class SystemFlow:
 
     def _machine_sum(self, name: str) -> FloatArray:
         """The sum over all machines."""
-        summands = [pool.machines * pool.metrics[name] for pool in self.pools]
-        return _total(summands)
-
-    @property
-    def handover_bytes(self) -> FloatArray:
-        return self._link_sum("request_bytes")
-
-    @property
-    def handover_s(self) -> FloatArray:
-        return self._link_sum("transfer_s") + self._link_sum("fixed_s")
-
-    @property
-    def handover_exposed_s(self) -> FloatArray:
-        return self._link_sum("exposed_s")
-
-    def _link_sum(self, name: str) -> FloatArray:
-        nothing = np.zeros_like(self.pools[0].machines)
-        return sum((getattr(link, name) for link in self.links), nothing)
+        return _total([pool.machines * pool.metrics[name] for pool in self.pools])
 
     def value(self, name: str) -> FloatArray:
         """(n,) a metric by its name."""
@@ -255,7 +236,15 @@ class SystemFlow:
         if name in SUMS:
             return self._machine_sum(name)
         if name in _WORST:
-            return np.asarray(_WORST[name].reduce([pool.metrics[name] for pool in self.pools]))
+            # Drafted tokens are checked.
+            answering = [pool for pool in self.pools if pool.stage.name != "draft"]
+            return np.asarray(_WORST[name].reduce([pool.metrics[name] for pool in answering]))
+        if name in _OF_LINKS:
+            nothing = np.zeros_like(self.pools[0].machines)
+            sums = [getattr(link, of_link) for link in self.links for of_link in _OF_LINKS[name]]
+            return sum(sums, nothing)
+        if name.endswith("_per_million_tokens"):
+            return self._cost_of_tokens(name.split("_")[0])
         values: FloatArray = getattr(self, name)
         return values
 

@@ -27,12 +27,11 @@ class HandOverBytes:
     """Bytes that a request takes along when it leaves a stage."""
 
     def __init__(self, stage: StageRequest, workload: SystemWorkload) -> None:
-        model = workload.language_model
         tokens = stage.cached_tokens
         if workload.session is not None and stage.phase == "prefill":
             tokens += stage.generated_tokens  # answers come back, to be contexts of later turns
-        self._elements = float(kv_elements(model, tokens))
-        self._state_bytes = float(state_bytes(model, tokens))
+        stored = [(kv_elements(x, tokens), state_bytes(x, tokens)) for x in workload.models]
+        self._elements, self._state_bytes = map(float, np.sum(stored, axis=0))
 
     def bytes_of(self, format_: object) -> float:
         """Bytes of the KV cache in a format, and of what is in the model's own."""

@@ -41,7 +41,8 @@ class PoolFlow:
     def step_s(self) -> FloatArray:
         """Wait of a request in the pool: the prefill, or one decode step."""
         is_prefill = self.stage.phase == "prefill"
-        return self.metrics["time_to_first_token_s" if is_prefill else "time_per_output_token_s"]
+        metric = "time_to_first_token_s" if is_prefill else "time_per_output_token_s"
+        return self.metrics[metric] * self.stage.prompt_work
 
     @property
     def tokens_per_s(self) -> FloatArray:
@@ -107,18 +108,21 @@ class PoolLinkRates:
 
 @frozen
 class ExchangeFlow:
-    """The link between the two pools that share the layers of a stage.
+    """The link between the two pools that share the layers of a stage, or draft and check tokens.
+
+    Limiting assumption: drafted tokens are a few bytes, which take the link's latency alone.
 
     Attributes:
-        attention: Pool with the attention.
-        ffn: Pool with the rest of the layers.
+        attention: Pool with the KV cache.
+        ffn: Pool with the rest of the layers, or with the draft model.
+        round_trips: Messages there and back in a prefill, or for a generated token.
         rates: Of the link; both directions at once.
     """
 
     name: str
     attention: PoolFlow
     ffn: PoolFlow
-    n_layers: int
+    round_trips: float
     rates: PoolLinkRates
 
     @property
@@ -128,34 +132,41 @@ class ExchangeFlow:
 
     @property
     def step_s(self) -> FloatArray:
-        """Messages of all layers in a pass, there and back."""
-        ways = (self.attention, self.ffn)
-        sent = [pool.metrics["exchange_bytes"] / self.rates.bandwidth_bytes_per_s for pool in ways]
-        return sent[0] + sent[1] + 2.0 * self.n_layers * self.rates.latency_s
+        """Messages in a pass, there and back."""
+        sent_s = self.pass_bytes / self.rates.bandwidth_bytes_per_s
+        return sent_s + 2.0 * self.round_trips * self.rates.latency_s
+
+    @property
+    def pass_bytes(self) -> FloatArray:
+        """Bytes of a pass, there and back."""
+        there, back = self._sent("exchange_bytes")
+        return there + back
 
     @property
     def requests_per_s(self) -> FloatArray:
         """Requests per second in the direction that sends more."""
-        there = self._sent_bytes(self.attention)
-        back = self._sent_bytes(self.ffn)
-        return self.rates.requests_per_s(self.attention, self.ffn, np.maximum(there, back))
-
-    def _sent_bytes(self, pool: PoolFlow) -> FloatArray:
-        return pool.metrics["exchange_bytes_per_token"] * float(pool.stage.tokens)
+        most = np.maximum(*self._sent("exchange_bytes_per_token")) * self.ffn.stage.tokens
+        return self.rates.requests_per_s(self.attention, self.ffn, most)
 
     @property
     def joules_per_request(self) -> FloatArray:
         """Energy of one request's activations, there and back."""
-        sent = self._sent_bytes(self.attention) + self._sent_bytes(self.ffn)
-        return sent * self.rates.energy_joules_per_byte
+        there, back = self._sent("exchange_bytes_per_token")
+        return (there + back) * self.ffn.stage.tokens * self.rates.energy_joules_per_byte
+
+    def _sent(self, metric: str) -> list[FloatArray]:
+        pools = (self.attention, self.ffn)
+        if self.ffn.stage.name == "draft":
+            return [np.zeros_like(pool.machines) for pool in pools]
+        return [pool.metrics[metric] for pool in pools]
 
 
 @frozen
 class StageFlow:
-    """A part of every request's way: one pool, or one with the attention and one with the rest.
+    """A part of every request's way: one pool, or two that share its layers or draft and check.
 
     Attributes:
-        pools: That with the attention first.
+        pools: That with the KV cache first.
         exchange: What joins the two.
     """
 

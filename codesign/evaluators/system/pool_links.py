@@ -52,12 +52,12 @@ def links_in_order(
         InputError: There is none, more than one, or one between other pools.
     """
     firsts = [name for name, task in tasks.items() if task.layers != "ffn"]
-    seconds = {task.stage.name: name for name, task in tasks.items() if task.layers == "ffn"}
+    seconds = {task.stage.phase: name for name, task in tasks.items() if task.layers == "ffn"}
     ordered = [_link_between(links, *ends) for ends in pairwise(firsts)]
     exchanges = [
-        _link_between(links, name, seconds[tasks[name].stage.name])
+        _link_between(links, name, seconds[tasks[name].stage.phase])
         for name in firsts
-        if tasks[name].layers == "attention"
+        if tasks[name].stage.phase in seconds
     ]
     stray = [link for link in links if link not in (*ordered, *exchanges)]
     if stray:

@@ -61,7 +61,7 @@ def pool_machine(
             return machines
         if options.machine is not None:
             _check_parameters(pool, DEVICES, PlatformEvaluator)
-    machine = DevicePool(task.stage, workload, options, task.layers)
+    machine = DevicePool(task, workload, options)
     _check_devices(pool, machine.platform)
     return machine
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from codesign.base.columns import Fields
 from codesign.base.errors import InputError
 from codesign.base.evaluator import PoolDescription
 from codesign.base.records import frozen
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.models.workload.request import LayerPart
+from codesign.models.workload.storage import active_parameter_count
 
-StageName = Literal["prefill", "decode", "early", "late"]
+StageName = Literal["prefill", "decode", "early", "late", "draft"]
 
 
 @frozen
@@ -22,17 +24,21 @@ class StageRequest:
         phase: Whether its machines prefill or decode.
         prompt_tokens: Tokens that stand in the cache before its first one.
         generated_tokens: Tokens that a decode stage generates; in a prefill, those of the answer.
+        prompt_work: Work of a prompt over that of the model; more with a draft, whose prompt takes
+            as much as its active weights are of the model's.
     """
 
     name: StageName
     phase: Literal["prefill", "decode"]
     prompt_tokens: int
     generated_tokens: int
+    prompt_work: float = 1.0
 
     @property
-    def tokens(self) -> int:
-        """Tokens of a request that the stage's throughput counts."""
-        return self.prompt_tokens if self.phase == "prefill" else self.generated_tokens
+    def tokens(self) -> float:
+        """Tokens of a request that the stage's throughput counts, in a prefill by their work."""
+        prompt = self.prompt_tokens * self.prompt_work
+        return prompt if self.phase == "prefill" else self.generated_tokens
 
     @property
     def cached_tokens(self) -> int:
@@ -46,11 +52,14 @@ class PoolTask:
 
     Attributes:
         stage: The part of every request's way.
-        layers: The part of every layer.
+        keys: Keys of a request to the machines beside its tokens.
+        layers: The part of every layer, or of a decode with drafted tokens: ``attention`` checks
+            them and has the KV cache, ``ffn`` drafts.
     """
 
     stage: StageRequest
-    layers: LayerPart
+    keys: Fields
+    layers: LayerPart = "all"
 
 
 _WAYS: Mapping[str, Sequence[Mapping[str, tuple[StageName, LayerPart]]]] = {
@@ -63,6 +72,7 @@ _WAYS: Mapping[str, Sequence[Mapping[str, tuple[StageName, LayerPart]]]] = {
         {"early": ("early", "all"), "late": ("late", "all")},
         {"decode_attention": ("decode", "attention"), "decode_ffn": ("decode", "ffn")},
     ),
+    "drafted decode": ({"decode": ("decode", "attention"), "draft": ("draft", "ffn")},),
 }
 """Sets of roles that can serve each phase, with the stage and part of the layers of each."""
 
@@ -78,24 +88,34 @@ def pool_tasks(workload: SystemWorkload, pools: Sequence[PoolDescription]) -> di
     """
     prompt = workload.tokens.prompt_tokens
     generated = workload.tokens.generated_tokens
+    n = workload.drafting.n_drafted
+    rounds = 1.0 / workload.drafting.tokens_per_verification
+    drafted: dict[str, Fields] = {
+        "decode": {"layers": "all", "checked_tokens": n + 1, "steps_per_token": rounds},
+        "draft": {"layers": "all", "model": workload.draft, "steps_per_token": n * rounds},
+    }
+    active = [active_parameter_count(model) for model in workload.models]
     early = min(max(round(generated * workload.early_share), 1), generated - 1)
     stages = {
-        "prefill": StageRequest("prefill", "prefill", prompt, generated),
+        "prefill": StageRequest("prefill", "prefill", prompt, generated, sum(active) / active[0]),
         "decode": StageRequest("decode", "decode", prompt, generated),
         "early": StageRequest("early", "decode", prompt, early),
         "late": StageRequest("late", "decode", prompt + early, generated - early),
+        "draft": StageRequest("draft", "decode", prompt, generated),
     }
     by_role = {pool.role: pool.name for pool in pools}
     tasks = {}
     for phase in workload.phases:
-        serving = [way for way in _WAYS[phase] if set(way) <= set(by_role)]
+        ways = _WAYS["drafted decode" if n and phase == "decode" else phase]
+        serving = [way for way in ways if set(way) <= set(by_role)]
         if len(serving) != 1:
-            expected = " or ".join(" and ".join(way) for way in _WAYS[phase])
+            expected = " or ".join(" and ".join(way) for way in ways)
             got = ", ".join(by_role) or "none"
             message = f"expected the roles {expected} for the {phase}, got {got}"
             raise InputError(message, key=("pools",))
         for role, (stage, layers) in serving[0].items():
-            tasks[by_role[role]] = PoolTask(stages[stage], layers)
+            keys = {"model": workload.model, "layers": layers, **drafted.get(role, {})}
+            tasks[by_role[role]] = PoolTask(stages[stage], keys, layers)
     idle = [pool for pool in pools if pool.name not in tasks]
     if idle:
         raise InputError(

@@ -364,7 +364,7 @@ class SystemEvaluator(Evaluator):
                 link.name,
                 flows[link.sender],
                 flows[link.receiver],
-                n_layers,
+                self._tasks[link.sender].keys.get("steps_per_token", n_layers),
                 link_rates(link, shared),
             )
             for link in self._exchanges
@@ -471,11 +471,18 @@ class SystemEvaluator(Evaluator):
         """Limits that every machine of a system within limits keeps, by pool."""
         names = ("tdp_watts", "unit_cost_usd", *SUMS, *sorted(self.kept_by_pools))
         of_pool = select_keys(limits, names)
-        return {name: of_pool | _latencies(limits, task) for name, task in self._tasks.items()}
+        return {
+            name: (
+                drop_keys(of_pool, self.kept_by_pools) if task.stage.name == "draft" else of_pool
+            )
+            | _latencies(limits, task)
+            for name, task in self._tasks.items()
+        }
 
 
 def _latencies(limits: FloatMap, task: PoolTask) -> FloatDict:
     """Limits on what a request waits for in a pool; of a part of the steps, on none."""
     time = TIME_METRIC[task.stage.phase]
-    is_part = task.stage.name in ("early", "late")  # of whose steps only the mean is limited
+    # Of parts only the mean is limited; a draft's steps are more than tokens.
+    is_part = task.stage.name in ("early", "late", "draft")
     return {time: limits[time]} if time in limits and not is_part else {}

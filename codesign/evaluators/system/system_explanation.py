@@ -110,7 +110,7 @@ def timeline(flow: SystemFlow) -> JsonRows:
                 {
                     **_row(flow, exchange, "exchange", pools, (clock_s, end_s)),
                     "joules_per_request": _first(exchange.joules_per_request),
-                    "bytes": sum(_first(pool.metrics["exchange_bytes"]) for pool in pools),
+                    "bytes": _first(exchange.pass_bytes),
                 }
             )
         clock_s = end_s

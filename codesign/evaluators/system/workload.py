@@ -8,7 +8,12 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from codesign.base.errors import KeyedValueError
-from codesign.base.schema import Positive, PositiveAmount, unstored_at
+from codesign.base.schema import Positive, PositiveAmount, Share, unstored_at
+from codesign.evaluators.platform.platform_request import (
+    DraftName,
+    DraftTokens,
+    PlatformRequest,
+)
 from codesign.models.workload import LanguageModel, load_model
 from codesign.models.workload.request import (
     BOTH_COUNTS,
@@ -49,6 +54,13 @@ class SystemWorkload(SequenceRecord):
     """Requests that arrive per second, at random times (Poisson); adds the metrics
     ``queue_wait_s`` and ``time_to_first_token_p90_s``, which are infinite for systems that do not
     keep up."""
+    draft: Annotated[DraftName, unstored_at(None)] = None
+    """Draft model, on the machines of a pool ``draft``. It drafts tokens that the pool ``decode``
+    checks in one pass (speculative decoding)."""
+    draft_tokens: DraftTokens = None
+    """Tokens drafted before each verification. [4]"""
+    acceptance: Annotated[Share | None, unstored_at(None)] = None
+    """Acceptance rate: probability that a drafted token is accepted, whatever came before it."""
     max_batch: Positive = 128
     """The largest batch that a pool of NPUs chooses."""
 
@@ -60,6 +72,9 @@ class SystemWorkload(SequenceRecord):
             raise KeyedValueError("", message, ("session", *TOKEN_KEYS))
         if counts != (None, None) and None in counts:
             raise KeyedValueError("", f"expected {BOTH_COUNTS}", TOKEN_KEYS)
+        self.drafting.check_draft()
+        if self.draft and (self.session or "decode" not in self.phases):
+            raise KeyedValueError("draft", "expected the phase decode and no session")
         if len(set(self.phases)) < len(self.phases):
             raise KeyedValueError("phases", f"expected each phase once, got {list(self.phases)}")
         n_tokens = self.tokens.prompt_tokens + self.tokens.generated_tokens
@@ -67,10 +82,20 @@ class SystemWorkload(SequenceRecord):
             n_tokens = load_session(self.session).longest_tokens
         self.check_context(n_tokens, self.language_model, "session", *TOKEN_KEYS)
 
+    @property
+    def drafting(self) -> PlatformRequest:
+        """The keys of speculative decoding, as requests to one machine have them."""
+        return PlatformRequest.model_construct(**dict(self))
+
     @cached_property
     def language_model(self) -> LanguageModel:
         """The model, loaded."""
         return load_model(self.model)
+
+    @property
+    def models(self) -> list[LanguageModel]:
+        """The model, and its draft if there is one."""
+        return [load_model(name) for name in (self.model, self.draft) if name]
 
     @cached_property
     def tokens(self) -> Trace:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from typing import Annotated, ClassVar, Literal, get_args
 
@@ -10,7 +11,15 @@ from pydantic import Field
 
 from codesign.base.columns import IntegerTuple, StringMap
 from codesign.base.errors import InputError, KeyedValueError
-from codesign.base.schema import Natural, Positive, Record, accepted_by, checked, unstored_at
+from codesign.base.schema import (
+    Natural,
+    Positive,
+    PositiveAmount,
+    Record,
+    accepted_by,
+    checked,
+    unstored_at,
+)
 from codesign.models.workload.layer_pass import Embedding
 from codesign.models.workload.lowering import Logits, Phase, lower
 from codesign.models.workload.model import LanguageModel
@@ -39,6 +48,8 @@ def served_operators(table: OperatorTable, layers: LayerPart) -> OperatorTable:
     return table.take(np.flatnonzero(is_ffn == (layers == "ffn")))
 
 
+CheckedTokens = Annotated[Positive, unstored_at(1)]
+StepsPerToken = Annotated[PositiveAmount, unstored_at(1.0)]
 ModelName = Annotated[str, accepted_by(load_model)]
 """A bundled language model, or the path of a ``config.json`` or YAML file."""
 TraceName = Annotated[str, accepted_by(load_trace)]
@@ -125,6 +136,12 @@ class Request(SequenceRecord):
     layers: LayerPart = "all"
     """``attention`` or ``ffn``: the machine runs that part of every layer, and another machine the
     other one. The part with the attention has the embedding, norms and LM head as well."""
+    checked_tokens: CheckedTokens = 1
+    """Tokens of a request in a decode step: with speculative decoding the drafted ones and the
+    next."""
+    steps_per_token: StepsPerToken = 1.0
+    """Decode steps of a generated token: with speculative decoding fewer where tokens are checked,
+    and as many as are drafted for it where they are drafted."""
     max_batch: Positive = 128
     """The largest batch that ``best`` and ``capacity`` choose."""
     causal: bool = True
@@ -217,5 +234,7 @@ class Request(SequenceRecord):
             diffusion_steps=self.diffusion_steps,
             context=context,
             past_tokens=self.cached_tokens,
+            new_tokens=self.checked_tokens,
         )
+        table = replace(table, n_passes=table.n_passes * self.steps_per_token)
         return served_operators(table, self.layers)

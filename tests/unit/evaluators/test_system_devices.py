@@ -2,17 +2,18 @@
 
 import json
 from functools import cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
 
 from codesign.base.columns import column_of, taken
-from codesign.base.errors import UnknownNameError
+from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.evaluator import LinkDescription, PoolDescription
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.system import SystemEvaluator
 from codesign.evaluators.system.device_pool import DevicePool
-from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.roles import PoolTask, StageRequest
 from codesign.evaluators.system.system_options import MachineOptions, SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.models.hardware.device import load_device
@@ -52,7 +53,8 @@ def columns():
 def pool(phase, engine="graphs", layers="all"):
     stage = StageRequest(phase, phase, PROMPT, GENERATED)
     options = MachineOptions(platform=PlatformOptions(engine=engine))
-    return DevicePool(stage, SystemWorkload(**WORKLOAD), options, layers)
+    task = PoolTask(stage, {"model": WORKLOAD["model"], "layers": layers}, layers)
+    return DevicePool(task, SystemWorkload(**WORKLOAD), options)
 
 
 def platform(engine="graphs"):
@@ -197,6 +199,44 @@ def test_a_system_of_devices_by_hand():
     first_s = prefill["time_to_first_token_s"]
     exposed_s = np.maximum(transfer_s / 80, transfer_s - first_s * 79 / 80) + 5e-6 + 8e-3
     np.testing.assert_allclose(metrics["handover_exposed_s"], exposed_s, rtol=1e-12)
+
+
+@pytest.mark.parametrize("phases", [("decode",), ("prefill", "decode")])
+def test_devices_that_draft_and_devices_that_check_take_the_steps_of_both_models(phases):
+    """Three drafted tokens, of which 70 % are accepted, yield 2.533 with the next one."""
+    stated = {**WORKLOAD, "draft": "llama-3.1-8b", "draft_tokens": 3, "acceptance": 0.7}
+    roles = [*phases, "draft"]
+    evaluator = SystemEvaluator(SystemWorkload(**stated, phases=phases)).join_pools(
+        [PoolDescription(name, name, tuple(DESIGNS)) for name in roles],
+        [LinkDescription(f"link{i}", *ends) for i, ends in enumerate(pairwise(roles))],
+    )
+    designs = {f"{name}_{key}": x for name in roles for key, x in columns().items()}
+    designs |= {f"{name}_machines": column_of([1] * 4) for name in roles}
+    designs |= {f"link{i}{key[4:]}": x for i in (0, 1) for key, x in linked({}).items()}
+    metrics = evaluator.evaluate(designs).metrics
+    both = PlatformEvaluator(PlatformRequest(**stated)).serving(columns())
+    step_s = both.time_per_output_token_s + 2 * 5e-6 / 2.533
+    np.testing.assert_allclose(metrics["time_per_output_token_s"], step_s, rtol=1e-9)
+    slowest_s = np.maximum(both.verification_s, 3 * both.draft.time_per_output_token_s)
+    rate = np.array(DESIGNS["batch_size"]) * 2.533 / slowest_s
+    assert is_at_most(metrics["throughput_tokens_per_s"], rate)
+    if phases == ("decode",):
+        np.testing.assert_allclose(metrics["throughput_tokens_per_s"], rate, rtol=1e-9)
+    else:
+        first_s = pool("prefill").evaluate(columns()).metrics["time_to_first_token_s"]
+        both_s = metrics["time_to_first_token_s"]
+        np.testing.assert_allclose(both_s / first_s, 1 + 8.03 / 70.55, rtol=1e-3)
+        per_token = (80 + 32) * 2 * 8 * 128 * np.array([2.0, 1.0, 2.0, 1.0])
+        np.testing.assert_array_equal(metrics["handover_bytes"], per_token * PROMPT)
+
+
+def test_drafts_need_a_pool_of_their_own():
+    stated = SystemWorkload(**WORKLOAD, draft="llama-3.1-8b", acceptance=0.7, phases=("decode",))
+    pools = [PoolDescription("decode", "decode", tuple(DESIGNS))]
+    with pytest.raises(InputError, match="expected the roles decode and draft for the decode"):
+        SystemEvaluator(stated).join_pools(pools, [])
+    with pytest.raises(ValueError, match="expected the vocabulary of llama"):
+        SystemWorkload(**WORKLOAD, draft="qwen3-0.6b", acceptance=0.7)
 
 
 def test_a_pool_is_explained_in_its_own_phase():

@@ -9,7 +9,7 @@ from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.system.device_pool import DevicePool
-from codesign.evaluators.system.roles import StageRequest
+from codesign.evaluators.system.roles import PoolTask, StageRequest
 from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.search.execution.result_cache import evaluator_modules
@@ -87,7 +87,9 @@ def test_results_depend_on_the_code_of_the_conventions():
     stage = StageRequest("decode", "decode", 512, 16)
     workload = SystemWorkload(model="llama-3-8b", prompt_tokens=512, generated_tokens=16)
     options = MachineOptions(platform=PlatformOptions(profile="half"))
-    assert "half_rules" in evaluator_modules(DevicePool(stage, workload, options))
+    assert "half_rules" in evaluator_modules(
+        DevicePool(PoolTask(stage, {"model": "llama-3-8b"}), workload, options)
+    )
 
 
 @pytest.mark.parametrize(

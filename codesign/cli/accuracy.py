@@ -4,28 +4,28 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from codesign.cli.output import report
 
 
 def accuracy(
-    model: Annotated[
-        str, typer.Argument(help="A bundled model, or another with published scores.")
-    ],
-    weights: Annotated[str | None, typer.Option(help="Format, such as mxfp4.")] = None,
-    activations: Annotated[str, typer.Option(help="Format of activations.")] = "bf16",
-    kv_cache: Annotated[str, typer.Option(help="Format of keys and values.")] = "bf16",
-    algorithm: Annotated[
-        str, typer.Option(help="Algorithm of quantization, such as rtn or gptq.")
-    ] = "rtn",
-    table: Annotated[
-        Path | None, typer.Option(help="A table of codesign accuracy quantize, shown beside them.")
-    ] = None,
+    model: str,
+    weights: str | None = None,
+    activations: str = "bf16",
+    kv_cache: str = "bf16",
+    algorithm: str = "rtn",
+    table: Path | None = None,
 ) -> None:
-    """Show what formats cost a model in accuracy: published, measured, and estimates as such."""
+    """Show what formats cost a model in accuracy: published, measured, and estimates as such.
+
+    Args:
+        model: A bundled model, or another with published scores.
+        weights: Format, such as mxfp4.
+        activations: Format of activations.
+        kv_cache: Format of keys and values.
+        algorithm: Algorithm of quantization, such as rtn or gptq.
+        table: A table of codesign accuracy quantize, shown beside them.
+    """
     from codesign.answers.accuracy import AccuracyAnswer
     from codesign.models.quantization.measured import read_measured_table
     from codesign.models.quantization.published import FormatChoice

@@ -52,7 +52,7 @@ from codesign.cli import (
     timeline,
     watch,
 )
-from codesign.cli.flag_records import spread
+from codesign.cli.flag_records import command_help, spread
 from codesign.cli.output import report_stream, reports_only, say
 from codesign.cli.termination import is_termination, stopped_by_sigterm
 
@@ -163,7 +163,7 @@ def command_tree(
             info.callback = reports_only(spread(info.callback, has_help, answers))
         else:
             info.name = command_name(info)
-            info.help = info.callback.__doc__
+            info.help = command_help(info.callback)
             info.callback = lambda: None  # listed, not called
     return typer.main.get_command(tree)
 

@@ -17,21 +17,21 @@ def calibrate(
         Path | None, typer.Argument(help="File that the script wrote, or a log of vLLM or SGLang.")
     ] = None,
     *,
-    model: Annotated[
-        str | None, typer.Option(help="Language model that the log's engine ran.")
-    ] = None,
-    base: Annotated[
-        str | None,
-        typer.Option(help="Device to start from; a log needs it. [matched by card name]"),
-    ] = None,
-    script: Annotated[
-        Path | None, typer.Option(help="Write the measuring script here, and stop.")
-    ] = None,
-    output: Annotated[Path, typer.Option(help="Device file to write.")] = Path("calibrated.yaml"),
+    model: str | None = None,
+    base: str | None = None,
+    script: Path | None = None,
+    output: Path = Path("calibrated.yaml"),
     formats: FormatFlags,
     split: GroupFlags,
 ) -> None:
-    """Fit a device to kernels that a script measures on your own card, or to an engine's log."""
+    """Fit a device to kernels that a script measures on your own card, or to an engine's log.
+
+    Args:
+        model: Language model that the log's engine ran.
+        base: Device to start from; a log needs it. [matched by card name]
+        script: Write the measuring script here, and stop.
+        output: Device file to write.
+    """
     import yaml
 
     from codesign.answers.campaigns import ExportAnswer

@@ -123,14 +123,7 @@ def run(
         typer.Option(min=1, help="Designs of one run that are evaluated at the same time. [1]"),
     ] = None,
     flags: ExecutionFlags,
-    untrusted: Annotated[
-        bool,
-        typer.Option(
-            "--untrusted",
-            help="The file is a stranger's: confine its programs to their folders, without "
-            "network, by bubblewrap.",
-        ),
-    ] = False,
+    untrusted: bool = False,
     track: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="An installed tracker that receives every result."),
@@ -138,7 +131,12 @@ def run(
     tolerance: Tolerance = None,
     folder: Folder = None,
 ) -> None:
-    """Run a campaign, or continue it where it stopped."""
+    """Run a campaign, or continue it where it stopped.
+
+    Args:
+        untrusted: The file is a stranger's: confine its programs to their folders, without
+            network, by bubblewrap.
+    """
     if untrusted:
         from codesign.evaluators.command.confinement import UNTRUSTED, check_confinement
 
@@ -257,13 +255,7 @@ def pareto(
     limit: Limit = None,
     show_all: ShowAll = False,
     tolerance: Tolerance = None,
-    robust: Annotated[
-        bool,
-        typer.Option(
-            "--robust",
-            help="Print the designs that stay on the front over the ranges of the technologies.",
-        ),
-    ] = False,
+    robust: bool = False,
     samples: Samples = None,
     seed: Seed = None,
     folder: Folder = None,
@@ -271,6 +263,9 @@ def pareto(
     """Print the Pareto front and each optimizer's hypervolume.
 
     The table folds plateaus; the JSON document has every design and says which are folded.
+
+    Args:
+        robust: Print the designs that stay on the front over the ranges of the technologies.
     """
     from codesign.answers.campaigns import ParetoAnswer
     from codesign.search.campaign import Campaign
@@ -292,12 +287,14 @@ def pareto(
 
 def status(
     name: Name,
-    verify: Annotated[
-        bool, typer.Option("--verify", help="Check every checksum of the store.")
-    ] = False,
+    verify: bool = False,
     folder: Folder = None,
 ) -> None:
-    """Show how far a campaign has come."""
+    """Show how far a campaign has come.
+
+    Args:
+        verify: Check every checksum of the store.
+    """
     from codesign.search.campaign import Campaign
 
     campaign = Campaign.load(name, folder)

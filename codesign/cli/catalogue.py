@@ -57,15 +57,16 @@ def list_(
         bool,
         typer.Option("--all", help="campaigns: also problems of comparisons that have not begun."),
     ] = False,
-    status: Annotated[
-        list[Status] | None, typer.Option(help="memories: only of this status; repeatable.")
-    ] = None,
-    year: Annotated[
-        int | None, typer.Option(help="memories: only those that can be bought by this year.")
-    ] = None,
+    status: list[Status] | None = None,
+    year: int | None = None,
     folder: Folder = None,
 ) -> None:
-    """List devices, models, memories, spaces, workloads, metrics, optimizers or campaigns."""
+    """List devices, models, memories, spaces, workloads, metrics, optimizers or campaigns.
+
+    Args:
+        status: memories: only of this status; repeatable.
+        year: memories: only those that can be bought by this year.
+    """
     if group is None:
         raise InputError(f"expected one of {', '.join(LISTED)}, or a name", "list")
     check_known("kind", group, LISTED, "list")

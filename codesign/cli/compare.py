@@ -29,30 +29,23 @@ def compare(
     ],
     workers: Workers = None,
     flags: ExecutionFlags,
-    partial: Annotated[
-        bool,
-        typer.Option(
-            "--partial", help="Run nothing; report on the runs that all optimizers have finished."
-        ),
-    ] = False,
-    no_run: Annotated[
-        bool, typer.Option("--no-run", help="Run nothing; report on what is complete.")
-    ] = False,
+    partial: bool = False,
+    no_run: bool = False,
     form: Annotated[
         str, typer.Option("--format", help="Format of the figures: png or svg.")
     ] = "png",
-    width: Annotated[
-        str | None,
-        typer.Option(
-            help="How wide critical_difference and wall_time_balance will be printed, such as "
-            "'89 mm' or 3.5in. [183 mm, both columns of a page]"
-        ),
-    ] = None,
+    width: str | None = None,
     folder: Folder = None,
 ) -> None:
     """Run optimizers on a set of problems, or continue, and say which is better.
 
     Writes tables for a paper (Markdown, LaTeX), CSV and figures to runs/NAME/.
+
+    Args:
+        partial: Run nothing; report on the runs that all optimizers have finished.
+        no_run: Run nothing; report on what is complete.
+        width: How wide critical_difference and wall_time_balance will be printed, such as '89
+            mm' or 3.5in. [183 mm, both columns of a page]
     """
     from rich.text import Text
 

@@ -144,17 +144,9 @@ def breakeven(
 
 def map_(
     name: Name,
-    x: Annotated[
-        str | None, typer.Option(help="Constant with a range, such as hbf.background_power.")
-    ] = None,
-    y: Annotated[str | None, typer.Option(help="Another constant, such as lpddr6.price.")] = None,
-    output: Annotated[
-        list[Path] | None,
-        typer.Option(
-            help="Also write the map: .csv, .svg, .pdf or .png; repeatable. Without --x and --y "
-            "the page. [maps.html in the campaign's folder]"
-        ),
-    ] = None,
+    x: str | None = None,
+    y: str | None = None,
+    output: list[Path] | None = None,
     workers: Workers = None,
     folder: Folder = None,
 ) -> None:
@@ -163,6 +155,12 @@ def map_(
     Without --x and --y, one page has the five pairs of constants whose changes flip decisions
     first. By exact fronts, no other design is better anywhere by more than 0.1 %. Fronts are
     stored: after an interruption, run the command again.
+
+    Args:
+        x: Constant with a range, such as hbf.background_power.
+        y: Another constant, such as lpddr6.price.
+        output: Also write the map: .csv, .svg, .pdf or .png; repeatable. Without --x and --y
+            the page. [maps.html in the campaign's folder]
     """
     from functools import partial
 

@@ -34,13 +34,7 @@ def enumerate_(
     executor: ExecutorName = None,
     limit: Limit = None,
     show_all: ShowAll = False,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            help="Also write the front's designs; by its ending: csv, json, yaml, parquet, xlsx, "
-            "md, or log for Optuna."
-        ),
-    ] = None,
+    output: Path | None = None,
     keep: Annotated[
         str | None,
         typer.Option(
@@ -50,13 +44,7 @@ def enumerate_(
             "between them, or 'usual' for die edge, area, unit cost, latency and temperature.",
         ),
     ] = None,
-    every_design: Annotated[
-        bool,
-        typer.Option(
-            "--every-design",
-            help="Evaluate every design, even if the evaluator's bounds exclude it.",
-        ),
-    ] = False,
+    every_design: bool = False,
     tolerance: Tolerance = None,
     folder: Folder = None,
 ) -> None:
@@ -65,6 +53,11 @@ def enumerate_(
     The front is stored in the campaign's folder. After an interruption, run the command again: it
     continues. Convergence plots and
     tables of the campaign then show each optimizer's share of the exact hypervolume.
+
+    Args:
+        output: Also write the front's designs; by its ending: csv, json, yaml, parquet, xlsx,
+            md, or log for Optuna.
+        every_design: Evaluate every design, even if the evaluator's bounds exclude it.
     """
     from codesign.base import plugins
 

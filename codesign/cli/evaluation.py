@@ -92,15 +92,16 @@ def evaluate(
     ] = None,
     subject: DesignFlags,
     question: QuestionFlags,
-    uncertainty: Annotated[
-        bool,
-        typer.Option("--uncertainty", help="Print intervals over the ranges of the technologies."),
-    ] = False,
+    uncertainty: bool = False,
     samples: Samples = None,
     seed: Seed = None,
     folder: Folder = None,
 ) -> None:
-    """Explain one design: time, bound, traffic, power, metrics."""
+    """Explain one design: time, bound, traffic, power, metrics.
+
+    Args:
+        uncertainty: Print intervals over the ranges of the technologies.
+    """
     from codesign import api
 
     draws = sampling("--uncertainty", uncertainty, samples, seed)

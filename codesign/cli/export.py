@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from codesign.base.errors import InfeasibleError, InputError, UnknownNameError
 from codesign.base.files import ending_of
@@ -54,13 +52,15 @@ class ExportFlags:
 def export(
     *,
     name: Name,
-    output: Annotated[
-        Path | None, typer.Option(help="The file to write. [front.ENDING in the campaign's folder]")
-    ] = None,
+    output: Path | None = None,
     selection: ExportFlags,
     folder: Folder = None,
 ) -> None:
-    """Write the results, or one design, to a file that the next tool loads."""
+    """Write the results, or one design, to a file that the next tool loads.
+
+    Args:
+        output: The file to write. [front.ENDING in the campaign's folder]
+    """
     from codesign import api
     from codesign.answers.campaigns import ExportAnswer
     from codesign.base import plugins

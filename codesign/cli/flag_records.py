@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import Field, field, fields, is_dataclass
 from functools import wraps
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, get_origin
 
 import typer
 
@@ -49,7 +49,9 @@ def spread(
     """The command with a flag for each field of those parameters that are records of flags.
 
     The flags stand where the record stood; a record may hold further ones. Fields that :func:`flag`
-    did not make are flags by their annotation, as parameters are.
+    did not make are flags by their annotation, as parameters are. A parameter whose annotation is
+    a plain type is an argument without a default and a flag with one, and the section ``Args`` of
+    the command's docstring is its help.
 
     Args:
         has_help: Whether to load the records that say what options mean.
@@ -65,9 +67,15 @@ def spread(
     def flagged_command(**values: Any) -> None:
         _called(command, values)
 
+    flagged_command.__doc__ = command_help(command)
     flagged_command.__dict__["__signature__"] = inspect.Signature(parameters)
     flagged_command.__annotations__ = {}
     return flagged_command
+
+
+def command_help(command: Callable[..., None]) -> str:
+    """The docstring of a command without the help of its flags."""
+    return (inspect.getdoc(command) or "").partition("\n\nArgs:")[0]
 
 
 def _flags_of(owner: Any, has_help: bool) -> Iterator[inspect.Parameter]:
@@ -137,7 +145,15 @@ def _annotation(owner: Any, parameter: inspect.Parameter, has_help: bool) -> Any
     """The type of a flag with what :func:`flag` says of it."""
     flag_field = getattr(owner, "__dataclass_fields__", {}).get(parameter.name)
     if flag_field is None or "settings" not in flag_field.metadata:
-        return parameter.annotation
+        if get_origin(parameter.annotation) is Annotated:
+            return parameter.annotation
+        section = (inspect.getdoc(owner) or "").partition("\nArgs:")[2]
+        entry = re.search(rf"^    {parameter.name}: (.*(?:\n {{5}}.*)*)", section, re.MULTILINE)
+        words = " ".join(entry[1].split()) if entry else ""
+        if parameter.default is parameter.empty:
+            return Annotated[parameter.annotation, typer.Argument(help=words)]
+        name = f"--{parameter.name.replace('_', '-')}"
+        return Annotated[parameter.annotation, typer.Option(name, help=words)]
     settings = dict(flag_field.metadata["settings"])
     if has_help and not settings["help"]:
         key = flag_field.metadata["key"] or flag_field.name

@@ -70,26 +70,21 @@ def forecast(
     model: Model,
     rates: RateFlags,
     request: BatchFlags,
-    variant: Annotated[
-        str | None,
-        typer.Option(
-            help="Software, by a name of LIFE's Table 3, such as bf16-int4-kv4. [bf16-bf16, or as "
-            "the model is published]"
-        ),
-    ] = None,
+    variant: str | None = None,
     convention: Convention = None,
     option: Options = None,
     timeline: Annotated[
         int | None, typer.Option(help="Show this many steps of the generation.", min=2)
     ] = None,
-    heat_map: Annotated[
-        bool,
-        typer.Option(
-            "--heat-map", help="Ratio of compute to memory time for 100 machines around this one."
-        ),
-    ] = False,
+    heat_map: bool = False,
 ) -> None:
-    """Forecast one device and one user: both times, from peak rates alone."""
+    """Forecast one device and one user: both times, from peak rates alone.
+
+    Args:
+        variant: Software, by a name of LIFE's Table 3, such as bf16-int4-kv4. [bf16-bf16, or as the
+            model is published]
+        heat_map: Ratio of compute to memory time for 100 machines around this one.
+    """
     from codesign import api
     from codesign.evaluators.forecast.fit import NARROW, misfit
     from codesign.evaluators.forecast.forecast_options import ForecastOptions, ForecastRequest

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from codesign.base.errors import InputError
 from codesign.base.text import shown_path
@@ -16,21 +13,11 @@ from codesign.cli.tolerance import Tolerance, share
 
 def explain_front(
     name: Name,
-    step: Annotated[
-        float, typer.Option(help="Percent by which each limit is moved to find its price.")
-    ] = 5.0,
-    output: Annotated[
-        Path | None, typer.Option(help="Also write the explanation as Markdown: .md.")
-    ] = None,
+    step: float = 5.0,
+    output: Path | None = None,
     tolerance: Tolerance = None,
     workers: Workers = None,
-    thorough: Annotated[
-        bool,
-        typer.Option(
-            "--thorough",
-            help="For a system: also find the fronts of variations, which takes hours.",
-        ),
-    ] = False,
+    thorough: bool = False,
     folder: Folder = None,
 ) -> None:
     """Say what the exact front of a campaign means for a design.
@@ -38,6 +25,11 @@ def explain_front(
     It shows what the designs share, which values never appear and why, the price of each limit, and
     the knees. It finds the exact fronts of variations of the problem, which takes minutes where
     the front takes seconds, and stores them: a second call is fast.
+
+    Args:
+        step: Percent by which each limit is moved to find its price.
+        output: Also write the explanation as Markdown: .md.
+        thorough: For a system: also find the fronts of variations, which takes hours.
     """
     from functools import partial
 

@@ -17,13 +17,13 @@ from contextlib import redirect_stdout, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Any, get_args
 
 import typer
 
 from codesign.base.errors import InputError, check_known, needing_extra
 from codesign.cli.campaigns import Folder
-from codesign.cli.flag_records import spread
+from codesign.cli.flag_records import command_help, spread
 from codesign.cli.heartbeat import silence
 from codesign.cli.output import report_stream
 
@@ -53,16 +53,16 @@ _HIDDEN = ("folder", "output", "executor")
 
 
 def serve_tools(
-    store: Annotated[
-        bool,
-        typer.Option("--store", help="Store exact fronts and decisions in the campaigns' folders."),
-    ] = False,
+    store: bool = False,
     folder: Folder = None,
 ) -> None:
     """Offer list, show, evaluate, front, enumerate and decide as tools to an agent, over stdio.
 
     Without --store, your files stay unchanged and results last until the server ends.
     Programs of campaign files are confined as by --untrusted.
+
+    Args:
+        store: Store exact fronts and decisions in the campaigns' folders.
     """
     with needing_extra("the MCP server", "mcp"):
         import anyio
@@ -141,7 +141,7 @@ def describe(name: str, is_stored: bool = False) -> Tool:
     schemas = [schema_of(answers()[document]) for document in documents]
     return Tool(
         name=name,
-        description=inspect.getdoc(COMMANDS[command]),
+        description=command_help(COMMANDS[command]),
         input_schema=arguments_of(name)[0].model_json_schema(),
         output_schema=schemas[0] if len(schemas) == 1 else {"type": "object", "anyOf": schemas},
         annotations=ToolAnnotations(

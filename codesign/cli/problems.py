@@ -40,16 +40,14 @@ def problems(
             "and empty rows for others.",
         ),
     ] = None,
-    verify: Annotated[
-        bool,
-        typer.Option(
-            "--verify", help="Compute the exact front again and compare; minutes for all."
-        ),
-    ] = False,
+    verify: bool = False,
 ) -> None:
     """Evaluate and score on problems whose exact fronts are proven and published.
 
     Any optimizer can be judged by them, with or without this package's optimizers.
+
+    Args:
+        verify: Compute the exact front again and compare; minutes for all.
     """
     from codesign.answers.problems import ProblemEvaluationAnswer, ProblemScoreAnswer
     from codesign.report import problem_set

@@ -32,28 +32,25 @@ def _measuring(output: Path) -> AbstractContextManager[None]:
 def quantize(
     model: Model,
     text: Text,
-    formats: Annotated[
-        str, typer.Option(help="Formats, by commas; WEIGHTS/ACTIVATIONS/KV_CACHE or one for all.")
-    ] = "mxfp8,mxint8,nvfp4,mxfp4",
-    algorithms: Annotated[
-        str,
-        typer.Option(
-            help="By commas: rtn, gptq, clipping, quarot, smoothquant, or joined by +, such as "
-            "quarot+gptq."
-        ),
-    ] = "rtn",
+    formats: str = "mxfp8,mxint8,nvfp4,mxfp4",
+    algorithms: str = "rtn",
     context: Context = 256,
     sequences: Annotated[int, typer.Option(min=2, help="Sequences that are measured.")] = 32,
     calibration: Calibration = 16,
-    seed: Annotated[int, typer.Option(help="Of rotations and resamples.")] = 0,
+    seed: int = 0,
     device: Device = "cpu",
-    output: Annotated[
-        Path | None, typer.Option(help="Table; accuracy-MODEL.json if not given.")
-    ] = None,
+    output: Path | None = None,
 ) -> None:
     """Measure what formats do to a local model: perplexity, divergence, agreement, layers.
 
     The table is written after each combination; interrupted, it goes on when run again.
+
+    Args:
+        formats: Formats, by commas; WEIGHTS/ACTIVATIONS/KV_CACHE or one for all.
+        algorithms: By commas: rtn, gptq, clipping, quarot, smoothquant, or joined by +, such as
+            quarot+gptq.
+        seed: Of rotations and resamples.
+        output: Table; accuracy-MODEL.json if not given.
     """
     with needing_extra("measuring a model", "accuracy"):
         from codesign.models.quantization.accuracy_table import (
@@ -80,26 +77,27 @@ def quantize(
 def mix_formats(
     model: Model,
     text: Text,
-    formats: Annotated[str, typer.Option(help="Formats to mix, by commas.")] = "mxfp4,mxfp8",
-    average_bits: Annotated[
-        str | None, typer.Option(help="Bits of a weight on average, by commas, such as 4.5,5,6.")
-    ] = None,
-    divergence: Annotated[
-        float | None, typer.Option(help="Or: the largest divergence, nats per token.")
-    ] = None,
-    algorithm: Annotated[str, typer.Option(help="As of codesign accuracy quantize.")] = "rtn",
+    formats: str = "mxfp4,mxfp8",
+    average_bits: str | None = None,
+    divergence: float | None = None,
+    algorithm: str = "rtn",
     context: Context = 256,
     sequences: Annotated[int, typer.Option(min=2, help="Sequences to choose on.")] = 16,
     calibration: Calibration = 16,
     device: Device = "cpu",
-    output: Annotated[
-        Path | None, typer.Option(help="Table; mixtures-MODEL.json if not given.")
-    ] = None,
+    output: Path | None = None,
 ) -> None:
     """Choose a format for each product of a local model, few bits where it is insensitive.
 
     Weights and inputs are mixed. As many sequences again measure the mixtures that were chosen.
     The table is written after each measurement; interrupted, it goes on when run again.
+
+    Args:
+        formats: Formats to mix, by commas.
+        average_bits: Bits of a weight on average, by commas, such as 4.5,5,6.
+        divergence: Or: the largest divergence, nats per token.
+        algorithm: As of codesign accuracy quantize.
+        output: Table; mixtures-MODEL.json if not given.
     """
     with needing_extra("measuring a model", "accuracy"):
         from codesign.models.quantization.mixture_table import MixtureSettings, mixture_table

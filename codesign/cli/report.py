@@ -20,13 +20,7 @@ _LEAST_PERIOD_S = 1.0
 
 def report_page(
     name: Name,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            help="The page, or a meeting sheet (A4) if the file ends in .pdf, .svg, .png or .pptx. "
-            "[report.html in the campaign's folder]"
-        ),
-    ] = None,
+    output: Path | None = None,
     every: Annotated[
         float | None,
         typer.Option(
@@ -54,7 +48,12 @@ def report_page(
     tolerance: Tolerance = None,
     folder: Folder = None,
 ) -> None:
-    """Write a campaign as one HTML page that opens offline, or as a meeting sheet."""
+    """Write a campaign as one HTML page that opens offline, or as a meeting sheet.
+
+    Args:
+        output: The page, or a meeting sheet (A4) if the file ends in .pdf, .svg, .png or .pptx.
+            [report.html in the campaign's folder]
+    """
     from codesign import api
     from codesign.answers.campaigns import ReportAnswer
     from codesign.base.files import check_place

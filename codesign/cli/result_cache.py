@@ -16,21 +16,20 @@ _ACTIONS = ("show", "verify", "prune")
 
 def cache(
     action: Annotated[str, typer.Argument(help="show, verify or prune.")] = "show",
-    evaluator: Annotated[
-        str | None, typer.Option(help="prune: results of this evaluator alone.")
-    ] = None,
+    evaluator: str | None = None,
     older_than_days: Annotated[
         float | None, typer.Option(min=0.0, help="prune: results stored longer ago.")
     ] = None,
-    max_size: Annotated[
-        str | None, typer.Option(help="prune: the oldest results above this size, such as '1 GB'.")
-    ] = None,
-    cache_folder: Annotated[
-        Path | None,
-        typer.Option(help="Folder of the cache of results. [$XDG_CACHE_HOME/codesign]"),
-    ] = None,
+    max_size: str | None = None,
+    cache_folder: Path | None = None,
 ) -> None:
-    """Show the cache of results, verify its checksums, or prune it."""
+    """Show the cache of results, verify its checksums, or prune it.
+
+    Args:
+        evaluator: prune: results of this evaluator alone.
+        max_size: prune: the oldest results above this size, such as '1 GB'.
+        cache_folder: Folder of the cache of results. [$XDG_CACHE_HOME/codesign]
+    """
     from codesign.answers.library import CacheAnswer
     from codesign.report.labels import format_value
     from codesign.report.tables import pairs_table, record_table, spaced

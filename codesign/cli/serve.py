@@ -24,17 +24,10 @@ def serve(
             help="A campaign in runs/, whose space, evaluator, workload, limits and front are used."
         ),
     ] = None,
-    space: Annotated[
-        str | None,
-        typer.Option(help="Without a campaign: design space, or its file. [memexplorer]"),
-    ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Without a campaign: language model, or its config.json.")
-    ] = None,
-    workload: Annotated[str | None, typer.Option(help="Without a campaign: a trace.")] = None,
-    phase: Annotated[
-        str | None, typer.Option(help="Without a campaign: prefill or decode.")
-    ] = None,
+    space: str | None = None,
+    model: str | None = None,
+    workload: str | None = None,
+    phase: str | None = None,
     port: Annotated[
         int, typer.Option(min=0, max=65535, help="Port on this machine; 0: any free one.")
     ] = 0,
@@ -43,6 +36,12 @@ def serve(
     """Open a page to change designs: roofline, power and the place on the front follow at once.
 
     The address that is printed works on this machine only, until Ctrl-C.
+
+    Args:
+        space: Without a campaign: design space, or its file. [memexplorer]
+        model: Without a campaign: language model, or its config.json.
+        workload: Without a campaign: a trace.
+        phase: Without a campaign: prefill or decode.
     """
     flags = {"--space": space, "--model": model, "--workload": workload, "--phase": phase}
     stray_flags = [*drop_none(flags)]

@@ -13,11 +13,13 @@ def simulators(
     name: Annotated[
         str | None, typer.Argument(help="A simulator, such as scalesim; all if not given.")
     ] = None,
-    install: Annotated[
-        bool, typer.Option("--install", help="Install it, in an environment of its own.")
-    ] = False,
+    install: bool = False,
 ) -> None:
-    """List the simulators of others that shipped campaigns run, or install one."""
+    """List the simulators of others that shipped campaigns run, or install one.
+
+    Args:
+        install: Install it, in an environment of its own.
+    """
     from codesign.answers.library import SimulatorEntry, SimulatorsAnswer
     from codesign.base.errors import InputError
     from codesign.report.simulators import environments

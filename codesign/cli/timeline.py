@@ -24,14 +24,19 @@ def timeline(
     generated_tokens: Annotated[
         int, typer.Option(parser=token_count, metavar="N|32K", help="Tokens generated after it.")
     ] = 1,
-    space: Annotated[str, typer.Option(help="Design space.")] = "memexplorer",
+    space: str = "memexplorer",
     option: Annotated[
         list[str] | None,
         typer.Option(metavar="KEY=VALUE", help="An option of the simulation; may be repeated."),
     ] = None,
-    output: Annotated[Path, typer.Option(help="Folder for the files.")] = Path(),
+    output: Path = Path(),
 ) -> None:
-    """Simulate one layer: a chart of what is busy when, and a trace for Perfetto."""
+    """Simulate one layer: a chart of what is busy when, and a trace for Perfetto.
+
+    Args:
+        space: Design space.
+        output: Folder for the files.
+    """
     from codesign import api
     from codesign.answers.campaigns import TimelineAnswer
     from codesign.base.evaluator import reading_of

@@ -23,10 +23,14 @@ _GENTLE = 10.0
 def watch(
     name: Name,
     interval: Annotated[float, typer.Option(min=0.1, help="Seconds between two frames.")] = 2.0,
-    once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
+    once: bool = False,
     folder: Folder = None,
 ) -> None:
-    """Follow a running campaign: front, hypervolume, rates, time left."""
+    """Follow a running campaign: front, hypervolume, rates, time left.
+
+    Args:
+        once: Print one frame and end.
+    """
     from codesign.report.watch_frame import frame_tables, watch_answer
     from codesign.search.campaign import Campaign
 

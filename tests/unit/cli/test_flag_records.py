@@ -36,7 +36,13 @@ class Required:
 def _run(*arguments):
     received = []
 
-    def command(*, first: Annotated[str, typer.Option()] = "x", box: Box, required: Required):
+    def command(*, first: str = "x", box: Box, required: Required):
+        """Take a box.
+
+        Args:
+            first: What comes
+                first.
+        """
         received.append((first, box, required))
 
     app = typer.Typer(rich_markup_mode=None)
@@ -62,6 +68,8 @@ def test_flags_stand_in_the_help_where_their_record_stood():
     places = [text.index(name) for name in flags]
     assert places == sorted(places)
     assert "N|32K" in text
+    assert "What comes first." in text
+    assert "Args" not in text
 
 
 def test_a_flag_without_a_default_must_be_there():

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Literal, Self
 
-from codesign.answers.answer import Answer, Entry
+from codesign.answers.answer import Answer, Entry, Number
 from codesign.base.columns import FloatMap, StringDict, StringMap
 from codesign.models.quantization.loss_rule import algorithms, estimate, estimate_by_rule, load_rule
 from codesign.models.quantization.measured import (
@@ -51,13 +51,13 @@ class PublishedEntry(FormatsEntry):
     model: str
     benchmark: str
     measure: Measure
-    full_precision: float | None
-    score: float | None
-    ratio: float | None
+    full_precision: Number
+    score: Number
+    ratio: Number
     """Score over that at 16 bits."""
-    ratio_of_rule: float | None
+    ratio_of_rule: Number
     """The rule's estimate of this ratio; null for formats or algorithms that it does not cover."""
-    log_error_of_rule: float | None
+    log_error_of_rule: Number
     """Logarithm of the loss by the rule over the published one, the noise of benchmarks added to
     both."""
     source: str
@@ -98,9 +98,9 @@ class MeasuredEntry(FormatsEntry):
 
     divergence_nats: Interval
     perplexity_ratio: Interval
-    published_ratio: float | None
-    ratio_of_rule: float | None
-    log_error_of_rule: float | None
+    published_ratio: Number
+    ratio_of_rule: Number
+    log_error_of_rule: Number
     """Logarithm of the loss by the rule over the measured one, the noise of benchmarks added to
     both."""
     basis: Literal["measured", "estimated"]

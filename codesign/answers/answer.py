@@ -18,8 +18,10 @@ from codesign.base.schema import Record, meanings
 
 Design = Fields
 """Values by parameter of the design space; absent parameters are left out."""
-Numbers = Mapping[str, float | None]
-"""Numbers by name, which ends in the unit; null where undefined or infinite."""
+Number = float | None
+"""A number; null where it is undefined, infinite or not stated."""
+Numbers = Mapping[str, Number]
+"""Numbers by name, which ends in the unit."""
 
 
 class Entry(Record):

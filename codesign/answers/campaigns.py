@@ -9,7 +9,7 @@ from typing import Any, Literal, NotRequired, Self, cast
 from pydantic import SkipValidation
 from typing_extensions import TypedDict
 
-from codesign.answers.answer import Answer, Design, Entry, Numbers
+from codesign.answers.answer import Answer, Design, Entry, Number, Numbers
 from codesign.answers.json_values import plain_value
 from codesign.answers.uncertainty import FrontUncertainty
 from codesign.base.columns import Fields, FloatMap, IntArray, IntegerMap, JsonObject, Strings
@@ -54,7 +54,7 @@ class Observation(TypedDict):
     its process died. Otherwise, ``ok`` if it keeps every limit."""
     reason: str | None
     """Reason of a failure."""
-    hypervolume: float | None
+    hypervolume: Number
     """Hypervolume of its run after it."""
     inputs: NotRequired[int]
     """Number of times that changed inputs had been accepted."""
@@ -117,7 +117,7 @@ class Provenance(Entry):
     campaign: str
     """Its name."""
     scope: Literal["front", "folded", "all"]
-    tolerance: float | None = None
+    tolerance: Number = None
     """Share within which a design is folded under a cheaper one."""
     state: State
     evaluated: str
@@ -193,7 +193,7 @@ def front_observations(
 class Front(Provenance):
     """The front of a campaign, and the record of each optimizer."""
 
-    exact_hypervolume: float | None
+    exact_hypervolume: Number
     """Hypervolume of the exact front; null before ``codesign enumerate``."""
     optimizers: Sequence[OptimizerSummary]
     front_is_exact: bool
@@ -263,7 +263,7 @@ class KeptEntry(Entry):
 class EnumerateAnswer(Answer, Provenance):
     """The exact front of the whole space of a campaign."""
 
-    hypervolume: float | None
+    hypervolume: Number
     """Hypervolume of the exact front."""
     n_points: int
     """Points of the front."""
@@ -351,9 +351,9 @@ class RunEntry(Entry):
     """Evaluated designs within every limit."""
     failed: int
     """Evaluated designs without a result."""
-    hypervolume: float | None
+    hypervolume: Number
     """Hypervolume of the designs so far."""
-    seconds: float | None
+    seconds: Number
     """Wall time."""
     failures: IntegerMap
     """Number of designs without a result, by cause."""
@@ -412,9 +412,9 @@ class VerifyAnswer(Answer):
 class WatchedRun(RunEntry):
     """Progress and speed of one optimizer with one seed."""
 
-    designs_per_s: float | None
+    designs_per_s: Number
     """Rate of the latest batches; null if unknown."""
-    left_s: float | None
+    left_s: Number
     """Time until its end at that rate; null if unknown."""
 
 
@@ -424,7 +424,7 @@ class WatchAnswer(Answer, CampaignProgress):
     runs: Sequence[WatchedRun]
     evaluator: Reading
     optimizers: Sequence[OptimizerSummary] | None = None
-    exact_hypervolume: float | None = None
+    exact_hypervolume: Number = None
     """Hypervolume of the exact front; null before ``codesign enumerate``."""
     front_size: int | None = None
     observations: SkipValidation[Sequence[FrontObservation]] | None = None

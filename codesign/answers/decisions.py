@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Self
 
-from codesign.answers.answer import Answer, Design, Entry, Numbers
+from codesign.answers.answer import Answer, Design, Entry, Number, Numbers
 from codesign.answers.campaigns import Reading
 from codesign.base.columns import FloatSequence, Strings
 from codesign.base.records import drop_none
@@ -177,7 +177,7 @@ class KindEntry(Entry):
     objectives: Numbers
     best: Numbers
     """Best value of each objective."""
-    regret: float | None
+    regret: Number
     """Relative loss of this design against the one recommended with all kinds of memory."""
 
 

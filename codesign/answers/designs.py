@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from pydantic import SkipValidation
 
-from codesign.answers.answer import Answer, Design, Entry, Numbers
+from codesign.answers.answer import Answer, Design, Entry, Number, Numbers
 from codesign.answers.uncertainty import Uncertainty
 from codesign.base.columns import Fields, FloatArray, IntArray, JsonObject, Strings
 from codesign.base.explanation_rows import CostRow, FloorplanRow, LevelRow, OperatorRow, PowerRow
@@ -32,13 +32,13 @@ class TimelineRow(Entry):
     end_s: float
     step_s: float
     """Time of the prefill or of one decode step; delay of the request on a link."""
-    batch_size: float | None
+    batch_size: Number
     """Requests of a machine; null where the machines do not report it."""
-    requests_per_s: float | None
+    requests_per_s: Number
     """Rate of all its machines if they are always busy."""
     utilization: float
     """Share of the time in which it is busy."""
-    joules_per_request: float | None
+    joules_per_request: Number
     """Energy; null where the machines report none."""
     bytes: float
     """Bytes of the request on a link; 0 for a pool."""
@@ -126,7 +126,7 @@ class EvaluateAnswer(Answer, version=2):
     """Rectangles of the die's blocks; empty if an area is unknown."""
     notes: Strings
     """Limits of the numbers, one sentence each."""
-    pass_s: float | None
+    pass_s: Number
     """Time of one pass; null if the evaluator has no passes."""
     timeline: Sequence[TimelineRow] | None = None
     """One request through a system: a row for each pool and hand-over."""

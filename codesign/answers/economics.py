@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from codesign.answers.answer import Entry
+from codesign.answers.answer import Entry, Number
 from codesign.base.columns import FloatPair, FloatSequence, JsonObject, StringMap
 from codesign.evaluators.economics.frontier import Points
 from codesign.evaluators.economics.load import Split
@@ -19,23 +19,23 @@ class PricedPoint(Entry):
 
     tokens_per_s: float
     """Generated tokens of a request per second."""
-    usd_per_million_tokens: float | None
+    usd_per_million_tokens: Number
     """Price of served tokens: those of the prompt too, if prompts are counted."""
-    usd_per_million_output_tokens: float | None
+    usd_per_million_output_tokens: Number
     """Price of the generated tokens alone."""
     n_devices: float
     batch: float
     """Requests at once on one instance."""
     draft_length: int
     """Tokens of a draft that are checked at once; 0 without."""
-    first_token_s: float | None = None
+    first_token_s: Number = None
     """Time to the first token; where prompts are counted."""
-    joules_per_token: float | None = None
+    joules_per_token: Number = None
     """Energy of the devices for a served token; for fitted kernels, and devices whose power limit
     is stated."""
     joules_per_token_range: FloatSequence | None = None
     """Range of the energy with the errors of 90 % of the measured kernels."""
-    tokens_per_joule: float | None = None
+    tokens_per_joule: Number = None
     """Served tokens per joule."""
 
 
@@ -50,16 +50,16 @@ class PricedDevice(Entry):
     """A rented device."""
 
     name: str
-    sustained_flop_per_s: float | None = None
+    sustained_flop_per_s: Number = None
     """Rate of the rooflines; by the papers' conventions."""
-    sustained_bytes_per_s: float | None = None
+    sustained_bytes_per_s: Number = None
     """Bandwidth of the rooflines; by the papers' conventions."""
     capacity_bytes: float
-    intra_bytes_per_s: float | None = None
+    intra_bytes_per_s: Number = None
     """Bandwidth of the links within a node, in which a byte that is reduced counts once."""
-    inter_bytes_per_s: float | None = None
+    inter_bytes_per_s: Number = None
     """Bandwidth of the links between nodes, likewise."""
-    node_size: float | None = None
+    node_size: Number = None
     """Devices of a node."""
     usd_per_hour: float
     """Rent of the calculation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
-from codesign.answers.answer import Answer, Design, Entry, Numbers
+from codesign.answers.answer import Answer, Design, Entry, Number, Numbers
 from codesign.answers.campaigns import Reading
 from codesign.base.columns import FloatArray, FloatDict, FloatMap, StringMap, Strings
 from codesign.insight.explanation import FrontExplanation
@@ -27,7 +27,7 @@ class MissEntry(Entry):
 
     design: Design
     objectives: Numbers
-    regret: float | None
+    regret: Number
     """Distance to the front; see ``improvement``."""
     lacks_alone: Numbers
     """Gain by objective that would suffice alone; see ``improvement``."""
@@ -37,14 +37,14 @@ class MissEntry(Entry):
 class MoveEntry(Entry):
     """The front after a limit was moved."""
 
-    limit: float | None
+    limit: Number
     """New limit in its unit."""
     n_points: int
     """Points of the front."""
-    hypervolume: float | None
+    hypervolume: Number
     """Hypervolume of the front; 0 if nothing is feasible."""
-    hypervolume_change: float | None
-    hypervolume_per_unit: float | None
+    hypervolume_change: Number
+    hypervolume_per_unit: Number
     """Gain of a looser limit, or loss of a tighter one."""
     best: Numbers
     """Best value of each objective; null if nothing is feasible."""
@@ -73,8 +73,8 @@ class ChoiceEntry(Entry):
 class DerivedEntry(Entry):
     """Range of a derived quantity over the front."""
 
-    low: float | None
-    high: float | None
+    low: Number
+    high: Number
     shown_in: str
     """Unit that tables use."""
 
@@ -104,8 +104,8 @@ class LimitEntry(Entry):
     unit: str
     state: Literal["binds", "binds beyond the step", "not within the step", "free"]
     """Effect of a looser limit on the front."""
-    least_used: float | None
-    most_used: float | None
+    least_used: Number
+    most_used: Number
     """Largest use over the front, in the unit."""
     next_point: Numbers | None
     looser: MoveEntry
@@ -115,7 +115,7 @@ class LimitEntry(Entry):
 class KneeEntry(Entry):
     """A knee of the front."""
 
-    distance: float | None
+    distance: Number
     objectives: Numbers
     design: Design
 
@@ -137,7 +137,7 @@ class RangeEndEntry(Entry):
     """The least or the largest value."""
     n_points: int
     """Kept points with that value."""
-    beyond: float | None
+    beyond: Number
     """The next value by the parameter's steps; null if the range cannot be widened."""
     n_feasible: int
     """Designs of the front with the next value instead that keep all limits."""
@@ -173,7 +173,7 @@ class ExplainFrontAnswer(Answer):
     step: float
     """Share by which each limit is moved."""
     reference_point: Numbers
-    hypervolume: float | None
+    hypervolume: Number
     limits: Sequence[LimitEntry]
     """Prices of the limits."""
     unpriced: StringMap

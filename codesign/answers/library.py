@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from pydantic import Field
 
-from codesign.answers.answer import Answer, Design, Entry
+from codesign.answers.answer import Answer, Design, Entry, Number
 from codesign.base.columns import IntegerMap, IntegerSequence, Strings
 from codesign.base.metrics import Metric
 from codesign.base.records import drop_none
@@ -159,11 +159,11 @@ class ModelAnswer(Answer):
     """Routed experts; 0 if none."""
     experts_per_token: int
     vocab_size: int
-    kv_elements_per_token: float | None
+    kv_elements_per_token: Number
     """Elements of the KV cache over all layers."""
-    kv_bytes_per_token_16_bit: float | None
+    kv_bytes_per_token_16_bit: Number
     """Bytes of the KV cache in 16 bits."""
-    state_bytes_per_request: float | None
+    state_bytes_per_request: Number
     """Bytes of the state of linear attention."""
     index_bytes_per_token: int
     """Keys of the indexers of sparse attention over all layers."""

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from codesign.answers.answer import Answer, Design, Entry, Numbers
+from codesign.answers.answer import Answer, Design, Entry, Number, Numbers
 from codesign.base.columns import Fields, FloatSequence, Strings
 from codesign.evaluators.forecast.variants import Variant
 from codesign.models.deployments.queueing import ServedRequests
@@ -25,7 +25,7 @@ class PoolInputs(Entry):
     devices: int
     cache_tokens: int
     """Tokens whose keys and values fit into a machine."""
-    board_power_watts: float | None
+    board_power_watts: Number
     """Board power limits of all devices."""
 
 
@@ -42,10 +42,10 @@ class ServedPool(PoolInputs):
 class Percentiles(Entry):
     """Percentiles and mean of a time; null where no request has it."""
 
-    p50: float | None
-    p90: float | None
-    p99: float | None
-    mean: float | None
+    p50: Number
+    p90: Number
+    p99: Number
+    mean: Number
 
 
 class RequestTimes(Entry):
@@ -90,9 +90,9 @@ class ServeModelAnswer(Answer):
     """File of the requests; null if they were drawn."""
     session: str | None
     """Session whose turns were served; null without one."""
-    offered_requests_per_s: float | None
+    offered_requests_per_s: Number
     """Rate at which requests were drawn; null if all were there at once."""
-    offered_sessions_per_s: float | None
+    offered_sessions_per_s: Number
     """Rate at which sessions began; null without one."""
     machines_needed: int | None
     """Number of machines that would keep up with the rate; null if the simulated ones do."""
@@ -166,14 +166,14 @@ class ServeModelAnswer(Answer):
 class WorkTotals(Entry):
     """Work over all operators."""
 
-    ops: float | None
-    matrix_ops: float | None
-    read_bytes: float | None
-    written_bytes: float | None
-    weight_bytes: float | None
-    kv_read_bytes: float | None
-    kv_written_bytes: float | None
-    dispatches: float | None
+    ops: Number
+    matrix_ops: Number
+    read_bytes: Number
+    written_bytes: Number
+    weight_bytes: Number
+    kv_read_bytes: Number
+    kv_written_bytes: Number
+    dispatches: Number
 
 
 class ForecastOperator(Entry):
@@ -182,15 +182,15 @@ class ForecastOperator(Entry):
     name: str
     kernel: str = Field(alias="class")
     """Class of the operator."""
-    ops: float | None
-    ops_share: float | None
-    read_bytes: float | None
-    written_bytes: float | None
-    kv_read_bytes: float | None
-    kv_written_bytes: float | None
-    dispatches: float | None
-    compute_s: float | None
-    memory_s: float | None
+    ops: Number
+    ops_share: Number
+    read_bytes: Number
+    written_bytes: Number
+    kv_read_bytes: Number
+    kv_written_bytes: Number
+    dispatches: Number
+    compute_s: Number
+    memory_s: Number
 
 
 class ForecastPhase(Entry):
@@ -231,21 +231,21 @@ class ForecastMachineEntry(Entry):
 class LoraUpdate(Entry):
     """Merging the adapters once."""
 
-    ops: float | None
-    time_s: float | None
+    ops: Number
+    time_s: Number
 
 
 class ForecastStep(Entry):
     """A step of the generation."""
 
-    token: float | None
-    context_tokens: float | None
-    moved_bytes: float | None
-    kv_bytes: float | None
-    ops: float | None
-    time_per_output_token_s: float | None
-    tokens_per_s: float | None
-    change: float | None
+    token: Number
+    context_tokens: Number
+    moved_bytes: Number
+    kv_bytes: Number
+    ops: Number
+    time_per_output_token_s: Number
+    tokens_per_s: Number
+    change: Number
     """Change of the rate since the first step."""
 
 
@@ -254,7 +254,7 @@ class RatioGrid(Entry):
 
     peak_ops_per_s: FloatSequence
     bandwidth_bytes_per_s: FloatSequence
-    ratio: Sequence[Sequence[float | None]]
+    ratio: Sequence[Sequence[Number]]
     """Ratios by rate, then by bandwidth."""
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import SkipValidation
 from typing_extensions import TypedDict
 
-from codesign.answers.answer import Answer, Design, Entry, Numbers
+from codesign.answers.answer import Answer, Design, Entry, Number, Numbers
 from codesign.answers.economics import PriceFrontier
 from codesign.base.columns import Fields, FloatSequence, IntegerPair, IntegerSequence, Strings
 from codesign.base.evaluator import Explanation
@@ -40,15 +40,15 @@ class DemandEntry(Entry):
 
     users: int | None = None
     """Users at once, each with the next request when the last is answered."""
-    requests_per_s: float | None = None
+    requests_per_s: Number = None
     """Requests that begin in a second, at random."""
-    attainment: float | None = None
+    attainment: Number = None
     """Share of these requests that must keep both limits."""
     burst: int | None = None
     """Requests that arrive together."""
-    time_to_first_token_s: float | None
+    time_to_first_token_s: Number
     """Limit; null for none."""
-    time_per_output_token_s: float | None
+    time_per_output_token_s: Number
     """Limit; null for none."""
 
 
@@ -64,15 +64,15 @@ class DeploymentEntry(Entry):
     """Machines of as many devices as links join."""
     racks: int
     """Racks of 41 kW, hosts included."""
-    board_power_watts: float | None
+    board_power_watts: Number
     """Board power limits of all devices; null where none is stated."""
-    usd_per_hour: float | None
+    usd_per_hour: Number
     """Rent of all devices; null where none is listed."""
-    usd_per_million_tokens: float | None
+    usd_per_million_tokens: Number
     """Rent over all served tokens."""
-    usd_per_million_output_tokens: float | None
+    usd_per_million_output_tokens: Number
     """Rent over the generated tokens alone."""
-    tokens_per_joule: float | None
+    tokens_per_joule: Number
     """Served tokens per joule of the devices; null where no power is stated."""
     tokens_per_s: float
     """Served tokens."""
@@ -80,10 +80,10 @@ class DeploymentEntry(Entry):
     requests_per_s: float
     time_to_first_token_s: float
     time_per_output_token_s: float
-    attainment: float | None = None
+    attainment: Number = None
     """Share of the simulated requests within both limits; the times are then of the 90th
     percentile."""
-    utilization: float | None = None
+    utilization: Number = None
     """Mean share of the time in which a simulated machine ran steps."""
     pools: Sequence[Pool]
 
@@ -151,7 +151,7 @@ class LatencyLimitEntry(Entry):
 
     limit: str
     allowed_s: float
-    found_s: float | None
+    found_s: Number
     """Time of the instance."""
     state: Literal["kept", "broken"]
 
@@ -243,12 +243,12 @@ class SessionEntry(Entry):
     """Largest rate of one machine within the limits."""
     machines: IntegerSequence
     """Machines at each stated rate."""
-    mean_machines: float | None
+    mean_machines: Number
     peak_machines: int | None
     peak_devices: int | None
-    usd_per_hour: float | None
+    usd_per_hour: Number
     """Mean rent of all devices, hosts included; null where none is listed."""
-    usd_per_million_tokens: float | None
+    usd_per_million_tokens: Number
     """Rent over the tokens of prompts and answers."""
 
     @classmethod

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Self
 
-from codesign.answers.answer import Design, Entry, Numbers
+from codesign.answers.answer import Design, Entry, Number, Numbers
 from codesign.insight.uncertainty.uncertainty_results import (
     DesignUncertainty,
     MetricInterval,
@@ -37,7 +37,7 @@ class Draws(Entry):
 class Uncertainty(Draws):
     """Metrics of one design over the ranges."""
 
-    feasible_share: float | None
+    feasible_share: Number
     """Share of the draws in which the design keeps every limit."""
     metrics: Mapping[str, MetricInterval]
     tornado: Mapping[str, Sequence[Swing]]
@@ -54,13 +54,13 @@ class RobustDesignEntry(Entry):
 
     front_number: int | None
     """Its number on the front; null if it is not on it."""
-    non_dominated_share: float | None
+    non_dominated_share: Number
     """Share of the draws in which it is on the front."""
-    feasible_share: float | None
+    feasible_share: Number
     """Share of the draws in which it keeps every limit."""
     keeps_limits_everywhere: bool
     """True if no draw and no end of the ranges breaks a limit."""
-    worst_excess: float | None
+    worst_excess: Number
     """Largest relative excess over a limit, with every number at its worst end. 0 or less if all
     limits hold; null without limits, or if a limit has no value there."""
     worst_limit: str | None
@@ -76,7 +76,7 @@ class FrontUncertainty(Draws):
     """Designs that were compared."""
     n_distinct: int
     """Distinct designs with a result."""
-    often: float | None
+    often: Number
     """Least share of draws on the front with which a design counts as often on it."""
     designs: Sequence[RobustDesignEntry]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from codesign.answers.economics import PriceFrontier
+from codesign.base.columns import StringList
 from codesign.report.chart import Axis, Chart, Label, Line, Mark, Panel, Points, log_padded
 from codesign.report.labels import format_value
 from codesign.report.paper import save_plain
@@ -27,7 +28,7 @@ def save_frontier(answer: PriceFrontier, words: str, path: Path, title: str) -> 
             for x, y in zip(across.tolist(), up.tolist(), strict=True)
         ]),
     ]  # fmt: skip
-    names: dict[float, list[str]] = {}
+    names: dict[float, StringList] = {}
     for name, mark in (
         ("cheapest", answer.cheapest),
         ("fastest", answer.fastest),

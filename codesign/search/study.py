@@ -9,7 +9,7 @@ import numpy as np
 import yaml
 
 from codesign.base import plugins
-from codesign.base.columns import Fields, FloatMap, IntArray, Strings, Value, ValueMap
+from codesign.base.columns import FieldRows, Fields, FloatMap, IntArray, Strings, Value, ValueMap
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
@@ -122,7 +122,7 @@ class Study:
         self._pending = np.concatenate([self._pending, rows])
         return self.problem.space.decode(rows)
 
-    def tell(self, designs: Sequence[Fields], results: Sequence[Result]) -> None:
+    def tell(self, designs: FieldRows, results: Sequence[Result]) -> None:
         """Record results of designs, proposed or not; a result of None is a failure.
 
         Raises:

@@ -21,6 +21,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from codesign.answers.json_values import json_text
+from codesign.base.columns import IntegerList
 from codesign.base.errors import InputError
 from codesign.report.page.html_page import style_text
 from codesign.serve.session import Session
@@ -145,7 +146,7 @@ async def _body(request: Request) -> bytes:
     return body
 
 
-def _codes(body: bytes) -> list[int]:
+def _codes(body: bytes) -> IntegerList:
     try:
         codes = json.loads(body)["codes"]
     except (ValueError, KeyError, TypeError, RecursionError):

@@ -13,12 +13,13 @@ import logging
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import numpy as np
 
+from codesign.base.columns import IntegerSequence
 from codesign.base.errors import CodesignError, JobError
 from codesign.search.campaign.executor import Ended, Recorder
 from codesign.search.campaign.farm import Farm, FutureObservations, loss_of_design
@@ -31,7 +32,7 @@ from codesign.search.observations import Observations
 _logger = logging.getLogger(__name__)
 
 
-def execute_in_flight(plan: Plan, pending: Sequence[int], recorder: Recorder, farm: Farm) -> None:
+def execute_in_flight(plan: Plan, pending: IntegerSequence, recorder: Recorder, farm: Farm) -> None:
     """Do the pending runs, each with its designs in flight, in the order given.
 
     Raises:

@@ -13,7 +13,6 @@ import hashlib
 import io
 import json
 import re
-from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -21,7 +20,7 @@ from typing import Literal
 import numpy as np
 
 from codesign.base.columns import (
-    Fields,
+    FieldRows,
     FloatArray,
     FloatDict,
     FloatMap,
@@ -147,7 +146,7 @@ def digest(data: bytes) -> str:
 
 
 def front_text(
-    designs: Sequence[Fields] | None,
+    designs: FieldRows | None,
     names: Strings,
     objectives: FloatArray,
     counts: IntegerSequence,

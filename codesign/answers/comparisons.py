@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import SkipValidation
 from typing_extensions import TypedDict
 
-from codesign.answers.answer import Answer, Entry, Numbers
+from codesign.answers.answer import Answer, Entry, Number, Numbers
 from codesign.answers.campaigns import Reading
 from codesign.base.columns import FieldRows, IntegerSequence, Strings
 from codesign.insight.comparison import Outcome, ProblemOutcome
@@ -18,7 +18,7 @@ from codesign.insight.comparison.critical_difference import CriticalDifference, 
 from codesign.insight.comparison.kinds import kind_areas, kind_groups, kind_shares
 from codesign.insight.comparison.ranking import PairTest, Ranking, rank_optimizers
 from codesign.insight.comparison.targets import TargetRecord, target_record
-from codesign.insight.comparison.wall_time import Lead, equal_time_shares, leads, run_costs
+from codesign.insight.comparison.wall_time import Lead, RunCost, equal_time_shares, leads, run_costs
 from codesign.search.optimizers.base import HintUse
 
 BestFront = Literal["exact", "best known"]
@@ -38,7 +38,7 @@ class ComparedProblem(Entry):
     n_front_points: int
     n_front_designs: int | None
     reference_point: Numbers
-    hypervolume: float | None
+    hypervolume: Number
     """Hypervolume of the best front."""
     picked_share: float
     """Share of it of as many points of the best front as an optimizer chooses designs, picked
@@ -85,14 +85,14 @@ class RankingEntry(Entry):
     """Mean rank by optimizer; 1 is best."""
     n_blocks: int
     """Kinds of problems."""
-    friedman: float | None
+    friedman: Number
     """Friedman's statistic."""
-    friedman_p: float | None
+    friedman_p: Number
     critical_difference: CriticalDifference | None
     """Nemenyi's test at 5 %; null with one kind."""
-    least_wilcoxon_p: float | None
+    least_wilcoxon_p: Number
     """Least value that so many blocks can give."""
-    least_holm_p: float | None
+    least_holm_p: Number
     """Least value after Holm's correction."""
     pairs: Sequence[PairTest]
 
@@ -122,13 +122,13 @@ class RunRow(TypedDict):
     n_feasible: int
     n_failed: int
     n_duplicates: int
-    hypervolume_share: float | None
+    hypervolume_share: Number
     """Share of the best hypervolume."""
-    regret: float | None
-    area: float | None
+    regret: Number
+    area: Number
     """Mean share of the best hypervolume over the evaluations after the initial ones."""
-    epsilon: float | None
-    igd_plus: float | None
+    epsilon: Number
+    igd_plus: Number
 
 
 def run_rows(outcome: Outcome) -> Iterator[RunRow]:
@@ -272,26 +272,12 @@ def equal_time_rows(outcome: Outcome) -> Iterator[EqualTimeShare]:
             yield {"evaluation_s": cost, "optimizer": label, "hypervolume_share": share}
 
 
-class CostEntry(Entry):
-    """Cost of the runs of an optimizer."""
-
-    optimizer: str
-    n_runs: int
-    n_evaluated: int
-    suggestion_s: float | None
-    """Time of the optimizer."""
-    evaluation_s: float | None
-    """Time of the evaluators."""
-    process_s: float | None
-    """Sum of the two: wall time of processes with one thread each."""
-
-
 class CompareAnswer(Answer, ComparisonRecord):
     """Optimizers on problems with known fronts."""
 
     wall_time: SkipValidation[Sequence[SuggestionTime]]
     """Time per suggestion after the initial designs."""
-    costs: Sequence[CostEntry]
+    costs: Sequence[RunCost]
     """Cost of the runs by optimizer; never the same twice."""
     equal_wall_time: SkipValidation[Sequence[EqualTimeShare]]
     """Mean share of the best hypervolume in equal wall time, by the cost of an evaluation."""
@@ -306,7 +292,7 @@ class CompareAnswer(Answer, ComparisonRecord):
         return cls.describe(
             outcome,
             wall_time=list(suggestion_times(outcome)),
-            costs=list(map(CostEntry.read, run_costs(outcome))),
+            costs=run_costs(outcome),
             equal_wall_time=list(equal_time_rows(outcome)),
             best_in_wall_time=leads(outcome),
             files=files,

@@ -6,12 +6,13 @@ bytes for the same results.
 
 from __future__ import annotations
 
+from dataclasses import astuple
 from pathlib import Path
 
 from codesign.answers.comparisons import equal_time_rows, suggestion_times
 from codesign.base.units import format_engineering
 from codesign.insight.comparison import Outcome
-from codesign.insight.comparison.wall_time import RunCost, equal_time_shares, leads, run_costs
+from codesign.insight.comparison.wall_time import equal_time_shares, leads, run_costs
 from codesign.report.comparison_document import write_rows
 from codesign.report.labels import describe_time
 from codesign.report.text_table import TextTable, marked_cell, write_forms
@@ -67,21 +68,10 @@ def leads_words(outcome: Outcome) -> str:
 def run_cost_table(outcome: Outcome) -> TextTable:
     """Cost of the runs: evaluations and the time of processes."""
     costs = run_costs(outcome)
-    total = RunCost(
-        "all",
-        sum(cost.n_runs for cost in costs),
-        sum(cost.n_evaluated for cost in costs),
-        sum(cost.suggestion_s for cost in costs),
-        sum(cost.evaluation_s for cost in costs),
-    )
+    totals = (sum(column) for column in list(zip(*map(astuple, costs), strict=True))[1:])
     rows = [
-        (
-            cost.optimizer,
-            f"{cost.n_runs:,}",
-            f"{cost.n_evaluated:,}",
-            *map(duration, (cost.suggestion_s, cost.evaluation_s, cost.process_s)),
-        )
-        for cost in (*costs, total)
+        (label, f"{n_runs:,}", f"{n_evaluated:,}", *map(duration, seconds))
+        for label, n_runs, n_evaluated, *seconds in (*map(astuple, costs), ("all", *totals))
     ]
     return TextTable(
         "Cost of the runs",

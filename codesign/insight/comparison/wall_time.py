@@ -41,6 +41,9 @@ class RunCost:
     Attributes:
         n_runs: Problems times seeds.
         n_evaluated: Designs.
+        suggestion_s: Time of the optimizer.
+        evaluation_s: Time of the evaluators.
+        process_s: Sum of the two: wall time of processes with one thread each.
     """
 
     optimizer: str
@@ -48,11 +51,7 @@ class RunCost:
     n_evaluated: int
     suggestion_s: float
     evaluation_s: float
-
-    @property
-    def process_s(self) -> float:
-        """Time that a process of one thread was busy: at least the processor time it used."""
-        return self.suggestion_s + self.evaluation_s
+    process_s: float
 
 
 def run_costs(outcome: Outcome) -> tuple[RunCost, ...]:
@@ -63,7 +62,8 @@ def run_costs(outcome: Outcome) -> tuple[RunCost, ...]:
         suggestion_s = float(sum(run.time.suggestion_seconds.sum() for run in runs))
         evaluation_s = float(sum(run.time.evaluation_seconds for run in runs))
         n_evaluated = sum(run.n_evaluated for run in runs)
-        costs.append(RunCost(label, len(runs), n_evaluated, suggestion_s, evaluation_s))
+        times = (suggestion_s, evaluation_s, suggestion_s + evaluation_s)
+        costs.append(RunCost(label, len(runs), n_evaluated, *times))
     return tuple(costs)
 
 

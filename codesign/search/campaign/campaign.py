@@ -229,7 +229,7 @@ class Campaign:
                 job = Job(
                     self._resolved.replace_execution(execution),
                     self.folder,
-                    self._n_workers(workers),
+                    workers or self.definition.workers or n_cores(),
                 )
                 with job:
                     self._do(job, accept_changes, retry_failed, trackers)
@@ -420,7 +420,7 @@ class Campaign:
                 front = enumerate_(
                     self._enumerated_problem,
                     folder=self.folder,
-                    workers=self._n_workers(workers),
+                    workers=workers or self.definition.workers or n_cores(),
                     rebuild=partial(load_enumerated, self._resolved.path),
                     executor=executor or self.definition.execution.executor,
                 )
@@ -556,9 +556,3 @@ class Campaign:
         }
         create_store(self.store_path, meta, self.runs, sample_batch(reference))
         (self.folder / SAMPLE_FILE).unlink(missing_ok=True)
-
-    def _n_workers(self, workers: int | None) -> int:
-        n_workers = workers or self.definition.workers
-        if n_workers is not None:
-            return n_workers
-        return n_cores()

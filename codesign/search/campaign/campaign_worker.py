@@ -6,21 +6,20 @@ from contextlib import suppress
 from multiprocessing.connection import Connection
 
 from codesign.base.errors import CodesignError
-from codesign.search.campaign.executor import Assignment, Ended, WorkerSetup
+from codesign.search.campaign.executor import Assignment, Ended
 from codesign.search.campaign.loop import run_batches
-from codesign.search.campaign.tasks import leave_workplaces, plan_at
+from codesign.search.campaign.tasks import RunSite, leave_workplaces
 from codesign.search.execution.guard import Refusal
 
 
 def main(connection: Connection) -> None:
     """Serve runs until the parent hangs up."""
     with suppress(EOFError, BrokenPipeError, ConnectionResetError):
-        setup: WorkerSetup = connection.recv()
+        site: RunSite = connection.recv()
         while True:
             assignment: Assignment = connection.recv()
             try:
-                plan = plan_at(setup.site, setup.layout, setup.reference)
-                for batch in run_batches(plan, assignment.run, assignment.history):
+                for batch in run_batches(site.plan(), assignment.run, assignment.history):
                     connection.send(batch)
                     connection.recv()
             except CodesignError as error:

@@ -14,7 +14,6 @@ from codesign.search.campaign.asynchronous import execute_in_flight
 from codesign.search.campaign.campaign_definition import ResolvedDefinition
 from codesign.search.campaign.executor import (
     Recorder,
-    WorkerSetup,
     execute_here,
     execute_in_processes,
 )
@@ -27,7 +26,7 @@ from codesign.search.campaign.guarded_evaluation import (
 from codesign.search.campaign.loop import Plan
 from codesign.search.campaign.observations import Layout
 from codesign.search.campaign.slices import execute_slices
-from codesign.search.campaign.tasks import Site, evaluate_designs, leave_workplaces
+from codesign.search.campaign.tasks import RunSite, Site, evaluate_designs, leave_workplaces
 from codesign.search.execution.answers import EvaluateEach
 from codesign.search.execution.executors import LOCAL, THREADS, open_executor
 
@@ -107,17 +106,17 @@ class Job:
                 here = self.resolved.problem.evaluate
                 plan = Plan(self.resolved, layout, reference, here, screen)
                 execute_in_flight(plan, pending, recorder, self._farm())
-        elif execution.executor is not None:
-            site = Site.describe(self.resolved, self.folder)
-            executor = self._executor(workers)
-            execute_slices(site, layout, reference, pending, recorder, executor, workers)
-        elif min(workers, len(pending)) <= 1:
+            return
+        if execution.executor is None and min(workers, len(pending)) <= 1:
             with evaluation(self.resolved, self.folder) as evaluate:
                 plan = Plan(self.resolved, layout, reference, evaluate)
                 execute_here(plan, pending, recorder)
+            return
+        site = RunSite(Site.describe(self.resolved, self.folder), layout, reference)
+        if execution.executor is not None:
+            execute_slices(site, pending, recorder, self._executor(workers), workers)
         else:
-            setup = WorkerSetup(Site.describe(self.resolved, self.folder), layout, reference)
-            execute_in_processes(setup, self.resolved.definition.runs, pending, recorder, workers)
+            execute_in_processes(site, pending, recorder, workers)
 
     def _executor(self, places: int) -> Executor:
         """The executor, started for so many tasks at a time if it was not before."""

@@ -12,39 +12,23 @@ from collections import deque
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
 
-from codesign.base.columns import FloatArray, IntegerSequence, StringList
+from codesign.base.columns import IntegerSequence, StringList
 from codesign.base.errors import JobError
 from codesign.base.loop_progress import LoopProgress
 from codesign.base.processes import WorkerProcess
 from codesign.base.records import frozen
 from codesign.search.campaign.loop import Plan, run_batches
 from codesign.search.campaign.observations import (
-    Layout,
     ObservationBatch,
     Run,
     StoredObservations,
 )
 from codesign.search.campaign.store import Store
-from codesign.search.campaign.tasks import Site
+from codesign.search.campaign.tasks import RunSite
 from codesign.search.campaign.tracker import Tracker
 from codesign.search.execution.guard import Refusal
 
 _ALL = "all evaluations"
-
-
-@frozen
-class WorkerSetup:
-    """Inputs from which a worker builds the plan.
-
-    Attributes:
-        site: The campaign; the worker must find the same.
-        layout: Names of the recorded numbers.
-        reference: (m,) reference point, minimized.
-    """
-
-    site: Site
-    layout: Layout
-    reference: FloatArray
 
 
 @frozen
@@ -160,8 +144,7 @@ def execute_here(plan: Plan, pending: IntegerSequence, recorder: Recorder) -> No
 
 
 def execute_in_processes(
-    setup: WorkerSetup,
-    runs: Sequence[Run],
+    site: RunSite,
     pending: IntegerSequence,
     recorder: Recorder,
     workers: int,
@@ -176,11 +159,11 @@ def execute_in_processes(
     try:
         while waiting or crew:
             while waiting and len(crew) < workers:
-                worker = _Worker(setup)
+                worker = _Worker(site)
                 crew[worker.connection] = worker
                 worker.assign(waiting.popleft(), recorder)
             ready = [crew[connection] for connection in wait(list(crew))]  # type: ignore[index] # only connections were given
-            messages = [(worker, worker.next_message(runs)) for worker in ready]
+            messages = [(worker, worker.next_message(recorder.stored.runs)) for worker in ready]
             # Batches that arrive together share one transaction.
             recorder.record(
                 [message for _, message in messages if isinstance(message, ObservationBatch)]
@@ -204,10 +187,10 @@ def execute_in_processes(
 class _Worker(WorkerProcess):
     """A process that does one run at a time."""
 
-    def __init__(self, setup: WorkerSetup) -> None:
+    def __init__(self, site: RunSite) -> None:
         super().__init__("codesign.search.campaign.campaign_worker")
         self.run = -1
-        self.send(setup)
+        self.send(site)
 
     def assign(self, run: int, recorder: Recorder) -> None:
         """Give the worker a run."""

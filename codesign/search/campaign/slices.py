@@ -10,10 +10,9 @@ from collections import deque
 from concurrent.futures import Executor
 from typing import Any
 
-from codesign.base.columns import FloatArray, IntegerSequence
+from codesign.base.columns import IntegerSequence
 from codesign.search.campaign.executor import Ended, Recorder
-from codesign.search.campaign.observations import Layout
-from codesign.search.campaign.tasks import Site, SliceResult, carry_on
+from codesign.search.campaign.tasks import RunSite, SliceResult, carry_on
 from codesign.search.execution.executors import carried_out
 
 SLICE_S = 10.0
@@ -21,9 +20,7 @@ SLICE_S = 10.0
 
 
 def execute_slices(
-    site: Site,
-    layout: Layout,
-    reference: FloatArray,
+    site: RunSite,
     pending: IntegerSequence,
     recorder: Recorder,
     executor: Executor,
@@ -41,7 +38,7 @@ def execute_slices(
     def arguments(run: int) -> tuple[Any, ...]:
         history = recorder.stored.read(run)
         n_before[run] = len(history)
-        return site, run, history, layout, reference, SLICE_S
+        return site, run, history, SLICE_S
 
     def follows(run: int, result: SliceResult) -> bool:
         return (result.run, result.n_before) == (run, n_before[run])

@@ -6,8 +6,6 @@ the same paths, and be able to import the same plug-ins.
 
 from __future__ import annotations
 
-import hashlib
-import json
 import threading
 import time
 import weakref
@@ -15,13 +13,14 @@ from contextlib import ExitStack, chdir
 from functools import lru_cache, partial
 from pathlib import Path
 
-from codesign.base.columns import Fields, FloatArray, IntArray
+from codesign.base.columns import FloatArray, IntArray
 from codesign.base.errors import CodesignError, InputError
 from codesign.base.records import frozen
 from codesign.search.campaign.campaign_definition import ResolvedDefinition, load_definition
 from codesign.search.campaign.execution_settings import Execution
 from codesign.search.campaign.guarded_evaluation import evaluation
 from codesign.search.campaign.loop import Plan, run_batches
+from codesign.search.campaign.manifest import digest_of
 from codesign.search.campaign.observations import Layout, ObservationBatch, StoredObservations
 from codesign.search.campaign.store_file import STORE
 from codesign.search.execution.guard import Refusal
@@ -51,17 +50,11 @@ class Site:
     @classmethod
     def describe(cls, resolved: ResolvedDefinition, folder: Path | None) -> Site:
         """The site of a campaign that was loaded in this process."""
-        digest = identity_digest(resolved.identity())
+        digest = digest_of(resolved.identity())
         execution = resolved.definition.execution
         has_store = folder is not None and (folder / STORE).exists()
         place = folder and folder.resolve()
         return cls(resolved.path, digest, execution, place, has_store, Path.cwd())
-
-
-def identity_digest(identity: Fields) -> str:
-    """A short text that differs where identities differ."""
-    text = json.dumps(identity, sort_keys=True, default=str)
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 class _Workplace:
@@ -70,7 +63,7 @@ class _Workplace:
     def __init__(self, site: Site) -> None:
         with chdir(site.working_folder):
             self.resolved = load_definition(site.path).replace_execution(site.execution)
-        if identity_digest(self.resolved.identity()) != site.identity:
+        if digest_of(self.resolved.identity()) != site.identity:
             raise InputError("a worker finds another campaign than was started", str(site.path))
         stack = ExitStack()
         self.evaluate = stack.enter_context(evaluation(self.resolved, site.folder))
@@ -87,10 +80,24 @@ def leave_workplaces() -> None:
     _workplace.cache_clear()
 
 
-def plan_at(site: Site, layout: Layout, reference: FloatArray) -> Plan:
-    """The plan of a campaign's runs, evaluated for this thread."""
-    place = _workplace(site, threading.get_ident())
-    return Plan(place.resolved, layout, reference, place.evaluate)
+@frozen
+class RunSite:
+    """Inputs from which a worker builds the plan of a campaign's runs.
+
+    Attributes:
+        site: The campaign; the worker must find the same.
+        layout: Names of the recorded numbers.
+        reference: (m,) reference point, minimized.
+    """
+
+    site: Site
+    layout: Layout
+    reference: FloatArray
+
+    def plan(self) -> Plan:
+        """The plan, evaluated for this thread."""
+        place = _workplace(self.site, threading.get_ident())
+        return Plan(place.resolved, self.layout, self.reference, place.evaluate)
 
 
 def evaluate_designs(site: Site, rows: IntArray) -> Observations | Refusal:
@@ -119,29 +126,20 @@ class SliceResult:
     is_over: bool
 
 
-def carry_on(
-    site: Site,
-    run: int,
-    history: StoredObservations,
-    layout: Layout,
-    reference: FloatArray,
-    seconds: float,
-) -> SliceResult:
+def carry_on(site: RunSite, run: int, history: StoredObservations, seconds: float) -> SliceResult:
     """Further batches of a run, the same as anywhere else.
 
     Args:
+        site: The campaign.
         run: Index of the run.
         history: What the store holds of it.
-        layout: Names of the recorded numbers.
-        reference: (m,) reference point, minimized.
         seconds: After so long no further batch is begun.
     """
     end = time.monotonic() + seconds
     result = partial(SliceResult, run, len(history))
     batches = []
     try:
-        plan = plan_at(site, layout, reference)
-        for batch in run_batches(plan, run, history):
+        for batch in run_batches(site.plan(), run, history):
             batches.append(batch)
             if time.monotonic() > end:
                 return result(tuple(batches), None, is_over=False)

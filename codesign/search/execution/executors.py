@@ -175,9 +175,6 @@ def _refuse(argument: str | None, name: str) -> None:
         raise InputError(f"executor {name!r} takes nothing after its name, got {argument!r}")
 
 
-_OURS = {LOCAL: local, THREADS: threads}
-
-
 def open_executor(text: str, places: int) -> Executor:
     """The executor that a campaign file or a flag names.
 
@@ -190,7 +187,7 @@ def open_executor(text: str, places: int) -> Executor:
         JobError: It does not start.
     """
     name, _, argument = text.partition(":")
-    factory = _OURS.get(name) or plugins.load("executors", name, "executor")
+    factory = plugins.load("executors", name, "executor")
     try:
         executor: Executor = factory(argument or None, places)
     except CodesignError:

@@ -14,9 +14,10 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.records import frozen
-from codesign.space.nodes import Call, Fold, FoldedCall, Node, Product, Sum
+from codesign.space.nodes import Call, FoldedCall, Node, Product, Sum
 
-_WHOLE_BELOW = 2.0**53
+WHOLE_BELOW = 2.0**53
+"""Whole numbers below this are exact, in whatever order they are added or multiplied."""
 
 
 @frozen
@@ -42,6 +43,11 @@ class MagnitudeBounds:
         return cls(float(size.min()), float(size.max()), bool((table % 1 == 0).all()), True)
 
 
+def is_sum(node: Node) -> bool:
+    """True if a node adds its operands."""
+    return isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function == "sum")
+
+
 def bounds_of(node: Node, operands: Sequence[MagnitudeBounds]) -> MagnitudeBounds:
     """The bounds of a node from those of its operands; never too narrow."""
     is_defined = all(operand.is_defined for operand in operands)
@@ -53,7 +59,7 @@ def bounds_of(node: Node, operands: Sequence[MagnitudeBounds]) -> MagnitudeBound
     largest = max(operand.largest for operand in operands)
     if isinstance(node, Product):
         return _product_bounds(node, operands, is_defined, is_whole)
-    if isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function == "sum"):
+    if is_sum(node):
         largest = sum(operand.largest for operand in operands)
     elif isinstance(node, Call):
         largest = largest + 1.0
@@ -77,19 +83,3 @@ def _product_bounds(
             return MagnitudeBounds(0.0, math.inf, False, False)
     is_whole = is_whole and not any(node.are_divisors)
     return MagnitudeBounds(least, largest, is_whole, is_defined and math.isfinite(largest))
-
-
-def is_order_free(node: Fold, operands: Sequence[MagnitudeBounds]) -> bool:
-    """Whether the operands may be taken in any order and give the same bits."""
-    if isinstance(node, Sum) or (isinstance(node, FoldedCall) and node.function == "sum"):
-        return (
-            all(operand.is_whole for operand in operands)
-            and sum(operand.largest for operand in operands) < _WHOLE_BELOW
-        )
-    if isinstance(node, Product):
-        return (
-            all(operand.is_whole for operand in operands)
-            and not any(node.are_divisors)
-            and math.prod(max(operand.largest, 1.0) for operand in operands) < _WHOLE_BELOW
-        )
-    return True

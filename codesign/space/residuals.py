@@ -14,7 +14,7 @@ import numpy as np
 
 from codesign.base.columns import BoolArray, FloatArray, IntArray, IntegerList
 from codesign.space.axes import ComponentAxis
-from codesign.space.bounds import MagnitudeBounds, bounds_of, is_order_free
+from codesign.space.bounds import WHOLE_BELOW, MagnitudeBounds, bounds_of, is_sum
 from codesign.space.design_rules import ChoiceTable, Rule
 from codesign.space.nodes import Combination, Constant, Fold, FoldedCall, Name, Node, Product
 from codesign.space.structure import RowBatch, Structure
@@ -52,7 +52,9 @@ class Term:
             if self.table is None
             else MagnitudeBounds.tabulated(self.table)
         )
-        self._is_order_free = isinstance(node, Fold) and is_order_free(node, known_bounds)
+        # Products with divisors are not whole. Of a whole one, the partial ones are smaller, or 0.
+        is_exact = self.bounds.is_whole and self.bounds.largest < WHOLE_BELOW
+        self._is_order_free = is_exact or not (is_sum(node) or isinstance(node, Product))
 
     def is_open(self, place: int) -> bool:
         """Whether it depends on choices up to this place and on later ones."""

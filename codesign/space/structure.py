@@ -23,7 +23,6 @@ from codesign.base.columns import (
     IntArray,
     IntegerDict,
     StringDict,
-    Strings,
 )
 from codesign.base.records import frozen
 from codesign.base.units import Unit, parse_unit
@@ -94,31 +93,17 @@ class Symbols:
         self.categories[name] = Category(values, parameter.declared)
         if parameter.is_numeric:
             self.units[name] = Unit(1.0, parse_unit(parameter.unit).exponents)
-            self._tabulate(name, column, numbers_of(values))
-            self._tabulate(name + PRESENT, column, [1.0] * len(values))
+            self.tabulate(name, column, numbers_of(values))
+            self.tabulate(name + PRESENT, column, [1.0] * len(values))
         else:
-            self._tabulate(name, column, range(len(values)), absent=-1.0)
+            self.tabulate(name, column, range(len(values)), absent=-1.0)
         for entry in range(parameter.n_entries):
             self.units[f"{name}[{entry}]"] = Unit(1.0)
             entries = [value[entry] for value in values if isinstance(value, tuple)]
-            self._tabulate(f"{name}[{entry}]", column, entries)
+            self.tabulate(f"{name}[{entry}]", column, entries)
 
-    def add_attribute(self, key: str, column: int, numbers: FloatSequence, unit: Unit) -> None:
-        """Name an attribute of a parameter's value; 0 where the parameter is absent."""
-        self.units[key] = unit
-        self._tabulate(key, column, numbers)
-
-    def add_word(self, key: str, column: int, words: Strings, known: Strings) -> None:
-        """Name an attribute of a parameter's value that is one of some known words."""
-        self.categories[key] = Category(tuple(known))
-        self._tabulate(key, column, [known.index(word) for word in words], absent=-1.0)
-
-    def add_constant(self, key: str, number: float, unit: Unit) -> None:
-        """Name a number."""
-        self.units[key] = unit
-        self.constants[key] = number
-
-    def _tabulate(self, key: str, column: int, numbers: FloatSequence, absent: float = 0.0) -> None:
+    def tabulate(self, key: str, column: int, numbers: FloatSequence, absent: float = 0.0) -> None:
+        """Set the number of each level of a parameter, and that of its absence."""
         # Code -1 indexes the last entry, which is therefore the absent one.
         self.tables[key] = (column, np.asarray([*numbers, absent], np.float64))
 

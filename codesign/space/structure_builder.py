@@ -26,7 +26,7 @@ from codesign.base.units import Unit, parse_unit
 from codesign.space import nodes
 from codesign.space.expression_parser import parse_expression
 from codesign.space.expression_tokens import KEYWORDS
-from codesign.space.expressions import PRESENT, Expression, describe_unit
+from codesign.space.expressions import PRESENT, Category, Expression, describe_unit
 from codesign.space.parameters import (
     MAX_LEVELS,
     Kind,
@@ -215,16 +215,20 @@ class StructureBuilder:
                     continue  # one of them does not state it
                 numbers = [entry[attribute] for entry in entries]
                 key = f"{parameter.name}.{attribute}"
-                self.symbols.add_attribute(key, column, numbers, _coherent(unit))
+                self.symbols.units[key] = _coherent(unit)
+                self.symbols.tabulate(key, column, numbers)
             for attribute, by_name in catalog.words.items():
-                words = [by_name[str(name)] for name in parameter.values]
+                words = sorted(set(by_name.values()))
                 key = f"{parameter.name}.{attribute}"
-                self.symbols.add_word(key, column, words, sorted(set(by_name.values())))
+                self.symbols.categories[key] = Category(tuple(words))
+                codes = [words.index(by_name[str(name)]) for name in parameter.values]
+                self.symbols.tabulate(key, column, codes, absent=-1.0)
         for label, catalog in self.catalogs.items():
             for entry, attributes in catalog.entries.items():
                 for attribute, number in attributes.items():
                     key = f"{label}.{entry}.{attribute}"
-                    self.symbols.add_constant(key, number, _coherent(catalog.units[attribute]))
+                    self.symbols.units[key] = _coherent(catalog.units[attribute])
+                    self.symbols.constants[key] = number
         for part_name, repeated in self.record.repeated.items():
             self.symbols.parts[part_name] = [
                 {short: f"{part_name}{number}_{short}" for short in repeated.parameters}

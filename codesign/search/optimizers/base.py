@@ -17,6 +17,7 @@ from pydantic import Field
 from codesign.base.columns import Arrays, BoolArray, FloatArray, IntArray
 from codesign.base.records import frozen
 from codesign.base.schema import Record
+from codesign.search.observations import Observations
 from codesign.search.optimizers.sobol import sobol_points
 from codesign.space import DesignSpace
 
@@ -284,7 +285,7 @@ class BaseOptimizer:
     """Base of our optimizers: their construction, and the designs that they were told.
 
     A subclass adds ``ask``; if that takes pending designs, also ``knows_pending = True``, and if it
-    looks at hints, ``hint_use``. One that learns extends ``tell``, or begins with
+    looks at hints, ``hint_use``. One that learns extends ``_learn``, or begins with
     :class:`~codesign.search.optimizers.history.LearningOptimizer`.
 
     Args:
@@ -325,9 +326,13 @@ class BaseOptimizer:
     def tell(
         self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
     ) -> None:
-        """Take note of the designs; a subclass that learns takes their worth too."""
+        """Take note of the designs; a subclass that learns extends ``_learn``."""
         self._seen.add(self._space.space.keys(rows))
         self._n_told += len(rows)
+        self._learn(Observations.copied(rows, objectives, violations, failed))
+
+    def _learn(self, results: Observations) -> None:
+        """Learn from results; NaN objectives are failures."""
 
     def _rng(self, pending: IntArray | None = None) -> np.random.Generator:
         """The random numbers of this step; asked for again, they begin again.

@@ -172,11 +172,9 @@ class GpEhvi(LearningOptimizer):
         self._latest = self._helps = None
         self._modeling.memory.clear()
 
-    def tell(
-        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
-    ) -> None:
+    def _learn(self, results: Observations) -> None:
         """Take results."""
-        super().tell(rows, objectives, violations, failed)
+        super()._learn(results)
         self._helps = None
 
     # What is known

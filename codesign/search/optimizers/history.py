@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import FloatArray
 from codesign.search.observations import Observations
 from codesign.search.optimizers.base import BaseOptimizer, SearchSpace
 
@@ -58,9 +58,6 @@ class LearningOptimizer(BaseOptimizer):
     def _set_up(self) -> None:
         self._memory = Memory(self._space, self._n_objectives)
 
-    def tell(
-        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
-    ) -> None:
+    def _learn(self, results: Observations) -> None:
         """Take results."""
-        super().tell(rows, objectives, violations, failed)
-        self._memory.add(Observations.copied(rows, objectives, violations, failed))
+        self._memory.add(results)

@@ -17,15 +17,14 @@ import numpy as np
 from pydantic import Field
 
 from codesign.base.columns import (
-    BoolArray,
     Fields,
-    FloatArray,
     FloatList,
     IntArray,
     JsonObject,
     JsonRows,
 )
 from codesign.base.schema import Record
+from codesign.search.observations import Observations
 from codesign.search.optimizers.base import BaseOptimizer, KeySet
 from codesign.search.optimizers.peer_process import PeerProcess
 from codesign.search.optimizers.peer_space import PeerSpace
@@ -158,16 +157,14 @@ class Peer(BaseOptimizer):
         others = self._space.sample_unseen(rng, len(pending) + 1, self._seen)
         return self._space.distinct(others, excluded)[:1]
 
-    def tell(
-        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
-    ) -> None:
+    def _learn(self, results: Observations) -> None:
         """Keep the results; they are sent with the next proposal."""
-        super().tell(rows, objectives, violations, failed)
-        keys = self._space.space.keys(rows)
+        keys = self._space.space.keys(results.rows)
         for i, key in enumerate(keys.tolist()):
-            values = None if failed[i] else objectives[i].tolist()
-            excess = [] if failed[i] else violations[i].tolist()
-            record = self._record(rows[i], values, excess)
+            has_failed = results.failed[i]
+            values = None if has_failed else results.objectives[i].tolist()
+            excess = [] if has_failed else results.violations[i].tolist()
+            record = self._record(results.rows[i], values, excess)
             self._records.append(record)
             self._by_key[key] = record
 

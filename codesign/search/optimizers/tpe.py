@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from codesign.base.columns import BoolArray, FloatArray, IntArray
+from codesign.base.columns import IntArray
 from codesign.base.errors import needing_extra
 from codesign.base.schema import Record
+from codesign.search.observations import Observations
 from codesign.search.optimizers.base import BaseOptimizer, Count, KeySet
 
 if TYPE_CHECKING:
@@ -142,16 +143,15 @@ class Tpe(BaseOptimizer):
         study.add_trials([self._trial(row, state=running) for row in pending])
         return study
 
-    def tell(
-        self, rows: IntArray, objectives: FloatArray, violations: FloatArray, failed: BoolArray
-    ) -> None:
+    def _learn(self, results: Observations) -> None:
         """Add results as finished trials."""
-        super().tell(rows, objectives, violations, failed)
-        for i in np.flatnonzero(~np.asarray(failed, bool)):
-            limits = np.clip(violations[i], -_LARGEST, _LARGEST).tolist()
+        for i in np.flatnonzero(~results.failed):
+            limits = np.clip(results.violations[i], -_LARGEST, _LARGEST).tolist()
             constraints = {str(j): limit for j, limit in enumerate(limits)}
             self._trials.append(
-                self._trial(rows[i], values=objectives[i].tolist(), constraints=constraints)
+                self._trial(
+                    results.rows[i], values=results.objectives[i].tolist(), constraints=constraints
+                )
             )
 
     def _trial(self, row: IntArray, **results: Any) -> FrozenTrial:

@@ -326,7 +326,7 @@ def verify(
 ) -> None:
     """Check every file that a run left against its manifest: bytes, inputs, code and results."""
     from codesign.answers.campaigns import VerifyAnswer
-    from codesign.report.progress_tables import verdict_tables
+    from codesign.report.tables import record_table
     from codesign.search.campaign import Campaign
     from codesign.search.campaign.manifest import FAILURES, check_folder
     from codesign.search.campaign.status import results_folder
@@ -336,7 +336,8 @@ def verify(
     place = place or Campaign.load(name, folder).folder
     verdicts = check_folder(place)
     answer = VerifyAnswer(folder=shown_path(place), files=verdicts)
-    report(lambda: answer, lambda: verdict_tables(verdicts))
+    fields = "file state words=explanation"
+    report(lambda: answer, lambda: [record_table("Files", verdicts, fields)])
     failed = [verdict for verdict in verdicts if verdict.state in FAILURES]
     if failed:
         raise InputError(

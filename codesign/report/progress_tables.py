@@ -10,7 +10,6 @@ from codesign.base.text import one_line
 from codesign.report.labels import evaluator_words
 from codesign.report.tables import Tables, pairs_table, plain_table, record_table, spaced
 from codesign.search.campaign import CampaignStatus
-from codesign.search.campaign.manifest import FileVerdict
 
 
 def status_tables(status: CampaignStatus, reading: Fields) -> Tables:
@@ -31,11 +30,6 @@ def status_tables(status: CampaignStatus, reading: Fields) -> Tables:
             f"{n:,} {status_word}" for status_word, n in kinds.items()
         )
     return spaced(pairs_table(status.name, facts), table)
-
-
-def verdict_tables(verdicts: Sequence[FileVerdict]) -> Tables:
-    """State of each file of a campaign's folder."""
-    return [record_table("Files", verdicts, "file state words=explanation")]
 
 
 def campaigns_tables(campaigns: Sequence[CampaignStatus], n_hidden: int = 0) -> Tables:

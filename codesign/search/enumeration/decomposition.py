@@ -17,7 +17,6 @@ from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.search.enumeration.front import MOST_LISTED
 from codesign.search.problem import Problem
-from codesign.space import DesignSpace
 
 _LARGEST = 1 << 62
 """Designs that a 64-bit number can tell apart."""
@@ -248,8 +247,3 @@ def _classes(problem: Problem, column: int) -> IntArray:
     for code, key in enumerate(evaluator.interchangeable(parameter.name, parameter.values)):
         codes[code] = first.setdefault(key, code)
     return codes
-
-
-def design_rows(space: DesignSpace, numbers: IntArray) -> IntArray:
-    """(k, d) the designs of these numbers."""
-    return space.rows(numbers) if len(numbers) else np.empty((0, len(space.parameters)), np.int64)

@@ -18,7 +18,7 @@ from codesign.base.columns import FloatArray, IntegerSequence
 from codesign.base.errors import InfeasibleError, JobError, UnusableValueError
 from codesign.base.loop_progress import LoopProgress
 from codesign.search.enumeration.checkpoint import State, load_state, save_state
-from codesign.search.enumeration.decomposition import Decomposition, design_rows
+from codesign.search.enumeration.decomposition import Decomposition
 from codesign.search.enumeration.enumeration_worker import Rebuild, SearchSetup, search_block
 from codesign.search.enumeration.front import ExactFront, dominated_by
 from codesign.search.enumeration.incumbents import find_incumbents
@@ -100,11 +100,12 @@ def enumerate_front(
         )
     decomposition = Decomposition(problem)
     groups = [decomposition.members(group) for group in archive.members]
-    nobody = np.empty(0, np.int64)
+    numbers = np.concatenate([np.empty(0, np.int64), *groups])
+    no_rows = np.empty((0, len(problem.space.parameters)), np.int64)
     return ExactFront(
         objectives=archive.points,
         counts=archive.counts,
-        rows=design_rows(problem.space, np.concatenate([nobody, *groups])),
+        rows=problem.space.rows(numbers) if len(numbers) else no_rows,
         point=np.repeat(np.arange(len(groups)), [len(group) for group in groups]),
         n_designs=problem.space.size,
         n_evaluated=tally.evaluated,

@@ -41,7 +41,7 @@ from codesign.insight.uncertainty.sweep import Sweep
 from codesign.insight.uncertainty.uncertainty_results import RangedNumber
 from codesign.search.enumeration import enumerate_front, exact_front
 from codesign.search.enumeration.front_cache import front_path
-from codesign.search.enumeration.within import Trait, Within, designs_within, systems_within
+from codesign.search.enumeration.within import EVERY, Trait, Within, designs_within, systems_within
 from codesign.search.problem import Problem
 
 MOST_RIVALS = 120_000
@@ -60,7 +60,6 @@ _SAMPLE = 256
 _FEW = 64
 _SEED = 0
 _SAME = 1e-9
-_EVERY = Trait("", np.empty(0, np.int64))
 _WRONG_WAY = 0.005
 """Largest share by which the good end of a constant may be worse for some design. [ours]"""
 
@@ -363,7 +362,7 @@ def rivals_over(
     """
     search = partial(_searched, row=row, swings=box.swings(row), folder=folder, most=most)
     n_searches = 1
-    every = [_EVERY, *traits]
+    every = [EVERY, *traits]
     alive = np.arange(len(every))
     share = _LEAST_SHARE
     budget = _MOST_BOUNDED
@@ -426,9 +425,9 @@ def _alone(
         while pending:
             group = pending.pop(0)
             moving = box.shrunk(np.isin(np.arange(len(box)), group).astype(float))
-            within = search(moving, _MOST_ALONG, [_EVERY], lead)
+            within = search(moving, _MOST_ALONG, [EVERY], lead)
             if within.alive[0] and len(within.rows):
-                within = search(moving, _MOST_ALONG, [_EVERY])
+                within = search(moving, _MOST_ALONG, [EVERY])
             if within.alive[0]:
                 yield group, within.rows
             elif len(group) > 1:
@@ -467,9 +466,11 @@ def _searched(
         with np.load(path) as stored:
             return Within(stored["rows"], stored["alive"], int(stored["n_bounded"]))
     if box.problem.space.pools:
-        (worst,) = box.problems(is_good=False)
         find = partial(exact_front, folder=folder) if folder else enumerate_front
-        within = systems_within(regions[0], worst, box.slack, find, row[0], traits, most, budget)
+        within = systems_within(
+            regions[0], box.problem, box.problems(is_good=False)[0], box.slack, find, row[0],
+            traits, most, budget,
+        )  # fmt: skip
     else:
         within = designs_within(regions, row[0], traits, most, budget)
     if path is not None:

@@ -20,7 +20,6 @@ from codesign.base.columns import (
     IntArray,
     Strings,
 )
-from codesign.base.errors import InfeasibleError
 from codesign.base.loop_progress import LoopProgress
 from codesign.base.records import frozen
 from codesign.search.enumeration.composition import (
@@ -58,6 +57,10 @@ class Trait:
         """(n,) True for designs with the values of ``row`` in these columns."""
         is_equal = rows[:, self.columns] == row[self.columns]
         return np.asarray(is_equal.all(axis=1) & (len(self.columns) > 0))
+
+
+EVERY = Trait("", np.empty(0, np.int64))
+"""A trait that every design lacks."""
 
 
 class Within(NamedTuple):
@@ -209,16 +212,18 @@ class _SystemCollection(SystemSearch):
 
 
 def systems_within(
-    region: Region, worst: Problem, slack: float, find: FrontFinder,
+    region: Region, typical: Problem, worst: Problem, slack: float, find: FrontFinder,
     row: IntArray, traits: Sequence[Trait], most: int, budget: int,
 ) -> Within:  # fmt: skip
     """The systems in a region that count wherever constants are in a range.
 
     A design of a pool is left out if another one with the constants at their bad ends dominates it
-    at their good ends. In every system, the other one is then as good over the whole range.
+    at their good ends. In every system, the other one is then as good over the whole range. Others
+    are those of the pool's front at the typical constants, which is the same for all ranges.
 
     Args:
         region: A single problem, with the constants at their good ends, and the region.
+        typical: The problem with the constants at their typical values.
         worst: The problem with the constants at their bad ends.
         slack: Share by which bad ends may be better than good ones.
         find: Function that returns the exact front of a pool's problem.
@@ -233,18 +238,17 @@ def systems_within(
     with suppress(_TooManyError):
         for name in problem.evaluator.pool_evaluators():
             machines = pool_problem(problem, name)
-            barriers = np.empty((0, 0))
-            with suppress(InfeasibleError):
-                barriers = find(pool_problem(worst, name)).objectives
+            rows = find(pool_problem(typical, name)).representatives()
+            known = pool_problem(worst, name).evaluate(rows, machines.deciding_metrics)
+            barriers = np.unique(known.objectives[known.front], axis=0)
             reaches = partial(_is_undominated, barriers + slack * np.abs(barriers))
-            every = [Trait("", np.empty(0, np.int64))]
-            first = row[: len(machines.space.names)]
             best = [(machines, machines.deciding_metrics)]
-            walk = _Collection([(best, reaches)], first, every, most, budget)
-            walk.search(0, walk.decomposition.n_roots)
-            points = machines.evaluate(walk.rows, machines.deciding_metrics).objectives
-            counts = np.ones(len(points), np.int64)
-            pools.append(pool_front(problem, name, points, counts, walk.rows))
+            first = row[: len(machines.space.names)]
+            rows, alive, _ = designs_within([(best, reaches)], first, [EVERY], most, budget)
+            if not alive:
+                raise _TooManyError
+            points = machines.evaluate(rows, machines.deciding_metrics).objectives
+            pools.append(pool_front(problem, name, points, np.ones(len(rows), np.int64), rows))
         systems = _SystemCollection(region, pools, most, budget)
         systems.search()
         within = Within(systems.rows_of(systems.numbers), ~within.alive, 0)

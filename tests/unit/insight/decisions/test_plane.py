@@ -94,9 +94,11 @@ def test_the_map_is_that_of_all_designs_at_random_points():
     _check_map(plane, _every_row(plane.problem), x, y)
 
 
-def test_decisions_and_the_map_of_systems_are_those_of_all_systems():
+def test_decisions_and_the_map_of_systems_are_those_of_all_systems(tmp_path):
     problem = system_problem(memories=("hbf", "lpddr6"))
-    decided, rows = decide_front(problem, enumerate_front(problem)), _every_row(problem)
+    decided = decide_front(problem, enumerate_front(problem), folder=tmp_path)
+    rows = _every_row(problem)
+    assert len(list(tmp_path.glob("exact-*.npz"))) == 2  # one of each pool, for all ranges
     assert [decision.share for decision in decided.decisions[:4]] == [1.0] * 4
     check_flips(decided, rows)
     check_proven(decided, rows)

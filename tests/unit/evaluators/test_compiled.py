@@ -195,6 +195,7 @@ def test_distinct_combinations_are_numbered_like_a_dictionary_of_them(pairs, is_
     key, limit = combined(first, wide if is_wide else second)
     number, position = distinct(key, limit)
     assert (key >= 0).all() and (key < limit).all()
+    assert (limit == 1) == (len(position) == 1)
     assert len(position) == len(set(pairs))
     found = [(int(first[i]), int(second[i])) for i in position]
     assert [found[i] for i in number] == pairs

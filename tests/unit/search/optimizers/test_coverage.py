@@ -1,9 +1,10 @@
 """Intervals of posteriors hold what they promise, over stored histories of gp-ehvi.
 
-``histories/histories.npz`` has, for each of 13 problems, 50 designs in the order in which gp-ehvi
+``histories/histories.npz`` has, for each of 14 problems, 50 designs in the order in which gp-ehvi
 evaluated them (20 of them initial) and 60 unseen random designs: their features and objectives. The
 problems are deceptive, stepped, of a narrow band, measured tables, noisy, permutations, a fixed
-product, categories, many valleys and five objectives.
+product, categories, many valleys and five objectives. Of stairs there are 60 designs, 100 unseen
+random ones and 100 unseen mutants of the front.
 """
 
 from functools import cache
@@ -46,9 +47,9 @@ def coverage(names, n_deviations):
 
 def test_over_all_histories_intervals_hold_what_they_promise():
     assert len(NAMES) >= 10
-    assert coverage(NAMES, 1) >= 0.60  # 0.68 if calibrated; a wide posterior may hold more
-    assert coverage(NAMES, 2) >= 0.90  # 0.95
-    assert coverage(NAMES, 3) >= 0.97  # 0.997
+    assert coverage(NAMES, 1) >= 0.66  # 0.68 if calibrated; a wide posterior may hold more
+    assert coverage(NAMES, 2) >= 0.92  # 0.95
+    assert coverage(NAMES, 3) >= 0.975  # 0.997
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from codesign.answers.answer import Entry, Number
 from codesign.base.columns import FloatPair, FloatSequence, JsonObject, StringMap
-from codesign.evaluators.economics.frontier import Points
 from codesign.evaluators.economics.load import Split
 from codesign.models.accounts.rents import Rent
+
+if TYPE_CHECKING:
+    from codesign.evaluators.economics.frontier import Points
 
 
 class PricedPoint(Entry):

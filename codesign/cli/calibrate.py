@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from codesign.base.errors import InputError
+from codesign.cli.flag_records import set_flags
 from codesign.cli.output import report_files
 from codesign.cli.serving_flags import FormatFlags, GroupFlags, degrees_of
 
@@ -52,9 +53,13 @@ def calibrate(
         return
     if measured is None:
         raise InputError("expected a measurement file; --script FILE writes the measuring script")
-    if measured.suffix == ".log" and model is None:
-        raise InputError("expected the language model of the log", "--model")
+    needed = {"--model": model or "", "--base": base or ""}
+    if measured.suffix == ".log" and (missing := [name for name in needed if not needed[name]]):
+        raise InputError("expected the language model and the device of the log",
+                         " and ".join(missing))  # fmt: skip
     card = None if model else parse_record(read_document(measured), MeasuredCard)
+    if card and (strays := [*set_flags(formats), *set_flags(split)]):
+        raise InputError("expected it with the log of an engine", ", ".join(strays))
     nearest = base or nearest_device(card.card if card else "")
     if nearest is None:
         like = (

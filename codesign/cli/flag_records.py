@@ -131,7 +131,7 @@ def set_flags(record: Any) -> StringList:
 def _flag_of(flag_field: Field[Any]) -> str:
     """A field's flag as it is written."""
     names = flag_field.metadata.get("names")
-    return str(names[0]) if names else f"--{flag_field.name.replace('_', '-')}"
+    return str(names[0]) if names else f"--{flag_field.name.rstrip('_').replace('_', '-')}"
 
 
 def _keyed(record: Any) -> Iterator[tuple[str, Field[Any]]]:

@@ -6,13 +6,16 @@ import math
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from codesign.base.columns import Fields, JsonObject, StringDict, StringList, StringPair
 from codesign.base.metrics import METRICS, Metric
 from codesign.base.records import drop_none
 from codesign.base.units import format_engineering
-from codesign.space import DesignSpace
+
+if TYPE_CHECKING:
+    from codesign.space import DesignSpace
+
 
 UNIT_OF_SUFFIX = dict(
     row.split()

@@ -52,6 +52,8 @@ def calibrate_log(
     """
     cache = float(("0", *re.findall(_CACHE, text))[-1].replace(",", "")) / 100.0
     rows = [(p, o, n, cache * float(use)) for p, o, n, use in re.findall(_VLLM, text)]
+    if rows and not cache:
+        raise InputError("expected vLLM's line with 'KV cache size', which its start logs", source)
     options = PlatformOptions(engine="vllm" if rows else "sglang")
     rows += [(0, o, n, tokens) for n, tokens, o in re.findall(_DECODE, text)]
     rows += [(p, 0, n, tokens) for n, tokens, p in re.findall(_PREFILL, text)]
@@ -74,7 +76,7 @@ def calibrate_log(
             step = serving.time_per_output_token_s
             shares.append([prompt_rate / tokens * first[0], rate / n * step[0]])
     if (count := len(shares)) < LEAST_ERRORS:
-        lines = "lines of vLLM (and its 'KV cache size') or SGLang with running requests"
+        lines = "lines of vLLM or SGLang with running requests"
         raise InputError(f"expected {LEAST_ERRORS} or more {lines}, got {count}", source)
     table = np.array([*shares, *_PRIOR])
     without = (np.delete(table, i, 0) for i in range(count))

@@ -99,6 +99,8 @@ def test_times_in_another_unit_are_refused(calibrate, card, capsys):
     rows = [row | {"median_us": row["median_us"] / 1e3} for row in card["kernels"]]
     assert calibrate(kernels=rows) == 2
     assert "and median_us in microseconds, got times that are off by" in capsys.readouterr().err
+    assert calibrate("--tp", "2", "--format", "fp8") == 2
+    assert "--format, --tp: expected it with the log of an engine" in capsys.readouterr().err
 
 
 LINES = {
@@ -130,13 +132,19 @@ def test_ten_lines_of_a_log_give_the_factors_of_both_phases(rows, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     words = ["size", "calibrate", "engine.log", "--model", "llama-3-8b", "--base", "h100"]
     lines = [LINES[name].format(*rates) for name, *rates in map(str.split, rows.split(";"))]
-    for count, code, size in ((10, 0, "400,000"), (8, 2, ",,")):
+    short = "engine.log: expected 9 or more lines of vLLM or"
+    unsized = "expected vLLM's line with 'KV cache size'" if rows == VLLM else short
+    for count, message, size in (
+        (10, "", "400,000"), (8, short, "400,000"), (8, unsized, ",,"),
+    ):  # fmt: skip
         text = "\n".join([f"GPU KV cache size: {size} tokens", *lines[:count]])
         (tmp_path / "engine.log").write_text(text)
-        assert main(words) == code
-    assert "engine.log: expected 9 or more lines of vLLM" in capsys.readouterr().err
+        assert main(words) == (2 if message else 0)
+        assert message in capsys.readouterr().err
     assert main(words[:3]) == 2
-    assert "--model: expected the language model of the log" in capsys.readouterr().err
+    assert (
+        "--model and --base: expected the language model and the device" in capsys.readouterr().err
+    )
     device = load_device("calibrated.yaml")
     factors = list(map(device.time_factor, ("prefill", "decode")))
     assert factors == pytest.approx([1.2, 0.9], rel=0.1)

@@ -11,7 +11,6 @@ from codesign.base.columns import FloatMap, StringDict, StringMap
 from codesign.models.quantization.loss_rule import algorithms, estimate, estimate_by_rule, load_rule
 from codesign.models.quantization.measured import (
     Interval,
-    MeasuredLoss,
     MeasuredTable,
 )
 from codesign.models.quantization.published import (
@@ -66,18 +65,11 @@ class PublishedEntry(FormatsEntry):
     @classmethod
     def describe(cls, score: PublishedScore, model: str, n_parameters: float) -> Self:
         """The entry of a score."""
-        by_rule = error = None
-        if score.is_comparable and score.formats.algorithm in algorithms():
-            by_rule = estimate_by_rule(score.formats, model, n_parameters, score.measure).ratio
-            if score.ratio is not None:
-                sign = -1.0 if score.measure == "accuracy" else 1.0
-                losses = [sign * math.log(ratio) for ratio in (by_rule, score.ratio)]
-                error = _log_error(losses[0], losses[1], score.measure)
+        choice = score.formats if score.is_comparable else None
         return cls.read(
             score,
             **FormatsEntry.fields_of(score.formats),
-            ratio_of_rule=by_rule,
-            log_error_of_rule=error,
+            **_compared(choice, model, n_parameters, score.measure, score.ratio),
         )
 
 
@@ -172,41 +164,41 @@ def _measured_entries(
     """Each row of the table, then each choice that the table lacks."""
     if table is None:
         return []
-    every_choice = dict.fromkeys([*(row.formats for row in table.rows), *choices])
-    losses = ((choice, table.loss(choice, n_parameters)) for choice in every_choice)
-    return [
-        _measured_entry(choice, loss, model, n_parameters)
-        for choice, loss in losses
-        if loss is not None
-    ]
+    entries = []
+    for choice in dict.fromkeys([*(row.formats for row in table.rows), *choices]):
+        loss = table.loss(choice, n_parameters)
+        if loss is None:
+            continue
+        published = [
+            score.ratio
+            for score in scores_of(model)
+            if (score.formats, score.measure) == (choice, "perplexity") and score.ratio
+        ]
+        ratio = loss.perplexity_ratio.mean
+        entry = MeasuredEntry.read(
+            loss,
+            **FormatsEntry.fields_of(choice),
+            published_ratio=sum(published) / len(published) if published else None,
+            **_compared(choice, model, n_parameters, "perplexity", ratio),
+        )
+        entries.append(entry)
+    return entries
 
 
-def _measured_entry(
-    choice: FormatChoice, loss: MeasuredLoss, model: str, n_parameters: float
-) -> MeasuredEntry:
-    published = [
-        score.ratio
-        for score in scores_of(model)
-        if (score.formats, score.measure) == (choice, "perplexity") and score.ratio
-    ]
+def _compared(
+    choice: FormatChoice | None, model: str, n_parameters: float, measure: Measure, ratio: Number
+) -> dict[str, Number]:
+    """The rule's ratio, and its error against another one; null where the rule says nothing."""
     by_rule = error = None
-    if choice.algorithm in algorithms():
-        by_rule = estimate_by_rule(choice, model, n_parameters, "perplexity").ratio
-        true_loss = math.log(loss.perplexity_ratio.mean)
-        error = _log_error(math.log(by_rule), true_loss, "perplexity")
-    return MeasuredEntry.read(
-        loss,
-        **FormatsEntry.fields_of(choice),
-        published_ratio=sum(published) / len(published) if published else None,
-        ratio_of_rule=by_rule,
-        log_error_of_rule=error,
-    )
-
-
-def _log_error(loss_of_rule: float, true_loss: float, measure: Measure) -> float:
-    rule = load_rule()
-    floor = (rule.accuracy if measure == "accuracy" else rule.perplexity).floor
-    return math.log((loss_of_rule + floor) / (max(true_loss, 0.0) + floor))
+    if choice is not None and choice.algorithm in algorithms():
+        by_rule = estimate_by_rule(choice, model, n_parameters, measure).ratio
+        if ratio is not None:
+            sign = -1.0 if measure == "accuracy" else 1.0
+            loss_of_rule, true_loss = (sign * math.log(x) for x in (by_rule, ratio))
+            rule = load_rule()
+            floor = (rule.accuracy if measure == "accuracy" else rule.perplexity).floor
+            error = math.log((loss_of_rule + floor) / (max(true_loss, 0.0) + floor))
+    return {"ratio_of_rule": by_rule, "log_error_of_rule": error}
 
 
 class QuantizeAnswer(Answer, MeasuredTable):

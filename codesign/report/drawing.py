@@ -12,13 +12,8 @@ USUAL_WIDTH_MM = 183.0
 """Both columns of a page; journals give 181 (IEEE, 43 picas) to 183 mm (Nature) [rounded]."""
 NARROWEST_MM = 60.0
 WIDEST_MM = 400.0
-_COLUMN_MM = 120.0
+COLUMN_MM = 120.0
 """Width below which a figure fills one of two columns and stacks its panels."""
-
-
-def is_column(width_mm: float) -> bool:
-    """True if a figure is for one column of two."""
-    return width_mm < _COLUMN_MM
 
 
 def check_width(width_mm: float) -> None:

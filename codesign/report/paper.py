@@ -24,7 +24,7 @@ from codesign.report import palette
 from codesign.report.chart import Chart
 from codesign.report.chosen import ChosenDesign
 from codesign.report.design_charts import breakdown_chart, roofline_chart, scales_of
-from codesign.report.drawing import MM_PER_INCH, USUAL_WIDTH_MM, check_format, is_column
+from codesign.report.drawing import COLUMN_MM, MM_PER_INCH, USUAL_WIDTH_MM, check_format
 from codesign.report.edge import edge_words
 from codesign.report.labels import evaluator_words, row_title, spoken_design
 from codesign.report.machine_charts import die_chart, level_words, system_chart
@@ -292,7 +292,7 @@ def _add_text(shapes: Any, block: TextBlock, *corner: float) -> None:
 def width_of(width_mm: float | None) -> tuple[float, bool]:
     """Width in pixels, and True if it is one column of a page."""
     mm = USUAL_WIDTH_MM if width_mm is None else width_mm
-    return mm * PIXELS_PER_MM, is_column(mm)
+    return mm * PIXELS_PER_MM, mm < COLUMN_MM
 
 
 def height_of(text: str) -> float:

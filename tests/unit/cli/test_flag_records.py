@@ -47,8 +47,7 @@ def _run(*arguments):
 
     app = typer.Typer(rich_markup_mode=None)
     app.command()(spread(command))
-    outcome = CliRunner().invoke(app, list(arguments))
-    return outcome, received
+    return CliRunner().invoke(app, list(arguments)), received
 
 
 def test_a_command_receives_its_records_filled_by_flags():

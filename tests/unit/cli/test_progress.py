@@ -34,9 +34,12 @@ def test_a_heartbeat_is_silent_where_the_user_sees_it_otherwise(beat, lines):
 
 
 @pytest.mark.parametrize(
-    ("total", "words"), [(8, r": draws 2 of 8 \(25.0 %\), about \d+ s left"), (0, "")]
+    ("total", "words"), [(8, r": draws 2 of 8 \(25.0 %\), about 12 s left"), (0, "")]
 )
-def test_a_heartbeat_says_the_command_the_time_and_how_far_the_loop_is(beat, lines, total, words):
+def test_a_heartbeat_says_the_command_the_time_and_how_far_the_loop_is(
+    beat, lines, total, words, monkeypatch
+):
+    monkeypatch.setattr(LoopProgress, "left_s", 12.0)
     with LoopProgress("draws", total) as loop:
         loop.advance(total // 4)
         beat.start()
@@ -53,13 +56,21 @@ def test_on_a_terminal_each_loop_has_a_bar_until_something_is_printed(monkeypatc
     stream = StringIO()
     stream.isatty = lambda: True
     monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(LoopProgress, "left_s", 12.0)
     with LoopProgress("draws", 8) as loop, LoopProgress("designs", 1000):
         loop.advance(2)
         with heartbeat.heartbeat("explain", lines.put):
             heartbeat._heartbeat.get()._show()
             heartbeat.hide_bars()
     drawn = stream.getvalue()
-    assert re.search(r"draws .* 2 of 8 +about \d+ s left", drawn)
+    assert re.search(r"draws .* 2 of 8 +about 12 s left", drawn)
     assert re.search(r"designs .* 0 of 1,000", drawn)
     assert drawn.endswith("\x1b[2K")  # nothing is left of them
     assert lines.empty()
+
+
+def test_decisions_without_any_time_are_refused_in_one_line(capsys, tmp_path):
+    folder = str(tmp_path)
+    assert main(["explain", "decide", "smoke", "--minutes", "0", "--folder", folder]) == 1
+    *_, line = capsys.readouterr().err.splitlines()
+    assert line == "error: the time is up: the same command goes on from here"

@@ -122,32 +122,20 @@ def float_scaled_format(name: str, element: ElementType, group_size: int = 0) ->
 NVFP4 = BlockFormat("nvfp4", float_type(2, 1), 16, float_type(4, 3), True, nominal_bits=4)
 """NVIDIA, Introducing NVFP4 (2025): two levels of scales."""
 
-NAMED_FORMATS = {
-    "mxfp4": replace(mxfp(2, 1), name="mxfp4"),
-    "mxfp6": replace(mxfp(2, 3), name="mxfp6"),
-    "mxfp6-e2m3": mxfp(2, 3),
-    "mxfp6-e3m2": mxfp(3, 2),
-    "mxfp8": replace(mxfp(4, 3), name="mxfp8"),
-    "mxfp8-e4m3": mxfp(4, 3),
-    "mxfp8-e5m2": mxfp(5, 2),
-    "mxfp16": replace(mxfp(5, 10), name="mxfp16"),
-    "mxint4": mxint(4),
-    "mxint8": mxint(8),
-    "mxint16": mxint(16),
-    "nvfp4": NVFP4,
-    "int8": float_scaled_format("int8", integer_type(8)),
-    "int4": float_scaled_format("int4", integer_type(4)),
-    "fp8": float_scaled_format("fp8", float_type(4, 3)),
-    "fp8_block128": float_scaled_format("fp8_block128", float_type(4, 3)),
-    "fp4": float_scaled_format("fp4", float_type(2, 1)),
-    "bf16": BlockFormat("bf16", None, 0, SharedExponent()),
-    "fp16": BlockFormat("fp16", None, 0, SharedExponent()),
-}
-"""The formats with a name of their own; others follow the patterns below."""
-
 _MXFP = re.compile(r"^mxfp(\d+)-e(\d)m(\d+)(?:-b(\d+))?(?:-s(\d))?$")
 _MXINT = re.compile(r"^mxint(\d+)(?:-b(\d+))?(?:-s(\d))?$")
 _GROUPED = re.compile(r"^(int(\d+)|fp8|fp4)(?:-g(\d+))?$")
+_SHORT = {
+    "mxfp4": "mxfp4-e2m1", "mxfp6": "mxfp6-e2m3", "mxfp8": "mxfp8-e4m3", "mxfp16": "mxfp16-e5m10",
+    "fp8_block128": "fp8",
+}  # fmt: skip
+"""Names that stand for those of a pattern."""
+_FLOATS = {"fp8": float_type(4, 3), "fp4": float_type(2, 1)}
+NAMED_FORMATS = (
+    *_SHORT, "mxfp6-e2m3", "mxfp6-e3m2", "mxfp8-e4m3", "mxfp8-e5m2", "mxint4", "mxint8", "mxint16",
+    "nvfp4", "int8", "int4", *_FLOATS, "bf16", "fp16",
+)  # fmt: skip
+"""The formats that messages offer; others follow the patterns above."""
 
 
 @cache
@@ -162,8 +150,12 @@ def find_block_format(name: str, where: str | None = None) -> BlockFormat:
         >>> find_block_format("mxfp6-e3m2-b16").bits_per_element
         6.5
     """
-    if name in NAMED_FORMATS:
-        return NAMED_FORMATS[name]
+    if name in _SHORT:
+        return replace(find_block_format(_SHORT[name]), name=name)
+    if name == NVFP4.name:
+        return NVFP4
+    if name in ("bf16", "fp16"):
+        return BlockFormat(name, None, 0, SharedExponent())
     if match := _MXFP.match(name):
         width, exponent_bits, mantissa_bits = (int(match[i]) for i in (1, 2, 3))
         block_format = mxfp(exponent_bits, mantissa_bits, *_block_and_scale(match, 4))
@@ -174,8 +166,7 @@ def find_block_format(name: str, where: str | None = None) -> BlockFormat:
     if match := _MXINT.match(name):
         return mxint(int(match[1]), *_block_and_scale(match, 2))
     if match := _GROUPED.match(name):
-        element = integer_type(int(match[2])) if match[2] else NAMED_FORMATS[match[1]].element
-        assert element is not None
+        element = integer_type(int(match[2])) if match[2] else _FLOATS[match[1]]
         return float_scaled_format(name, element, int(match[3] or 0))
     raise UnknownNameError("number format", name, NAMED_FORMATS, where)
 

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from codesign.base.columns import FloatMap
+from codesign.base.columns import FloatMap, StringList
 from codesign.base.records import frozen
 from codesign.models.quantization.block_formats import BlockFormat
 from codesign.models.quantization.rounding import quantize
@@ -92,6 +92,12 @@ class Decoder:
     def device(self) -> torch.device:
         """Device of the weights."""
         return self.weights["model.embed_tokens.weight"].device
+
+    @property
+    def products(self) -> StringList:
+        """Every product with weights but that of the output layer, in the order of a pass."""
+        layers = range(self.shape.num_hidden_layers)
+        return [f"{layer_prefix(layer)}{name}" for layer in layers for name in LINEAR_NAMES]
 
     def logits(self, tokens: Tensor, observe: Observer | None = None) -> Tensor:
         """(b, s, vocabulary) logits of (b, s) tokens."""

@@ -202,8 +202,9 @@ class MeasuredTable(Record):
 
     def _sum(self, rows: list[MeasuredRow], is_same_model: bool) -> MeasuredLoss:
         """The sum of rows; that of several has the error of adding them up."""
-        divergence = _sum([row.divergence_nats for row in rows])
-        ratio = _sum([row.perplexity_ratio for row in rows], math.log)
+        ones = [1.0] * len(rows)
+        divergence = _mean([row.divergence_nats for row in rows], ones, ones)
+        ratio = _mean([row.perplexity_ratio for row in rows], ones, ones, math.log)
         source = f"{self.model} on {self.text}, {self.n_evaluation} sequences"
         if self.device != "cpu":  # its sums are rounded in another order
             source += f", by {self.device}"
@@ -230,19 +231,15 @@ def _widened(
     )
 
 
-def _sum(parts: list[Interval], of: Callable[[float], float] = float) -> Interval:
-    """Means and ends added up; the sum of intervals is wider than the interval of a sum."""
-    ends = ("mean", "low", "high")
-    return Interval(*(sum(of(getattr(interval, end)) for interval in parts) for end in ends))
-
-
 def _mean(
     groups: Sequence[Interval],
     shares: FloatSequence,
     alike: FloatSequence,
     of: Callable[[float], float] = float,
 ) -> Interval:
-    """Weighted mean of losses; its upper end is that of the larger of two weightings.
+    """Weighted mean, or sum, of losses; its upper end is that of the larger of two weightings.
+
+    The sum of intervals is wider than the interval of a sum.
 
     Args:
         groups: Of each group of layers, if all layers were like it.

@@ -13,11 +13,11 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from codesign.base.columns import FloatMap, StringList, StringMap, Strings, StringTuple
+from codesign.base.columns import FloatMap, StringMap, Strings, StringTuple
 from codesign.base.errors import InfeasibleError
 from codesign.base.records import frozen
 from codesign.models.quantization.block_formats import find_block_format
-from codesign.models.quantization.decoder import LINEAR_NAMES, Decoder, layer_prefix
+from codesign.models.quantization.decoder import Decoder
 from codesign.models.quantization.measurement import measure
 from codesign.models.quantization.published import FormatChoice
 from codesign.models.quantization.quantized_model import quantized
@@ -59,14 +59,6 @@ class Mixture:
     expected_divergence_nats: float
 
 
-def products(decoder: Decoder) -> StringList:
-    """Every product with weights but that of the output layer, in the order of a pass."""
-    layers = range(decoder.shape.num_hidden_layers)
-    return [
-        f"{layer_prefix(layer)}{linear_name}" for layer in layers for linear_name in LINEAR_NAMES
-    ]
-
-
 def mixed_decoder(
     decoder: Decoder, formats: StringMap, calibration: Tensor, algorithm: str = "rtn"
 ) -> Decoder:
@@ -105,11 +97,11 @@ def sensitivities(
     def so_far() -> list[Sensitivity]:
         return [
             Sensitivity(product, decoder.weights[f"{product}.weight"].numel(), costs[product])
-            for product in products(decoder)
+            for product in decoder.products
             if product in costs
         ]
 
-    for product in products(decoder):
+    for product in decoder.products:
         of_product = costs.setdefault(product, {})
         for name in formats:
             if name not in of_product:

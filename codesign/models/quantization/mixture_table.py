@@ -26,7 +26,6 @@ from codesign.models.quantization.mixture import (
     best_mixture,
     mixed_decoder,
     narrowest_mixture,
-    products,
     sensitivities,
 )
 from codesign.models.quantization.model_checkpoint import load_checkpoint, read_tokens
@@ -97,7 +96,7 @@ def mixture_table(
     n_done = sum(
         name in sensitivity.divergence_nats for sensitivity in known for name in settings.formats
     )
-    n_products = len(products(decoder)) * len(settings.formats)
+    n_products = len(decoder.products) * len(settings.formats)
 
     def keep(so_far: Sequence[Sensitivity]) -> None:
         table["sensitivities"] = [asdict(sensitivity) for sensitivity in so_far]

@@ -69,12 +69,8 @@ def quantized(
         decoder = rotated(decoder, seed)
     rounding = cast(Rounding, next((step for step in steps if step in _ROUNDINGS), "rtn"))
     mixed = formats_of_products or {}
-    of_weights = {
-        f"{layer_prefix(layer)}{linear_name}": formats.weights
-        for layer in range(decoder.shape.num_hidden_layers)
-        for linear_name in LINEAR_NAMES
-    }
-    rounded_decoder = _rounded_decoder(decoder, {**of_weights, **mixed}, rounding, calibration)
+    of_weights = {**dict.fromkeys(decoder.products, formats.weights), **mixed}
+    rounded_decoder = _rounded_decoder(decoder, of_weights, rounding, calibration)
     in_flight = replace(
         decoder.in_flight,
         activations=_or_none(formats.activations),

@@ -377,7 +377,7 @@ def openelm_keys(config: Config) -> JsonObject:
     }
 
 
-# State-space layers, and short convolutions ----------------------------------------------------
+# Layers with a state ---------------------------------------------------------------------------
 
 
 def mamba1_keys(config: Config) -> JsonObject:
@@ -412,18 +412,19 @@ def mamba_ssm_keys(config: Config) -> JsonObject:
     return rows | mamba1_keys(config) | shape | {"linear_kind": "mamba"}
 
 
-def kimi_linear_keys(config: Config) -> JsonObject:
-    """Kimi Delta Attention in layers that are listed, counted from 1, latent attention in others;
-    files of Transformers 5 state the kind of every layer.
+def listed_layers(
+    config: Config, names: Any, if_true: str, if_false: str, first: int = 0
+) -> JsonObject:
+    """Kinds of layers, unless a file states them: those at listed positions, and all others.
 
-    Its decay has a number for each channel, from a matrix of low rank, as has its output's gate,
-    which is counted as a whole matrix: 0.4 % more parameters of Kimi-Linear-48B.
+    Args:
+        names: Of the list, as of :func:`named`.
+        first: Position of the first layer.
     """
     kinds = config.get("layer_types")
     if kinds is None:
-        listed = config["linear_attn_config"]["kda_layers"]
-        is_linear = (i + 1 in listed for i in _layers(config))
-        kinds = layerwise(is_linear, "linear_attention", "full_attention")
+        listed = named(config, names)
+        kinds = layerwise((i + first in listed for i in _layers(config)), if_true, if_false)
     return {"layer_types": kinds}
 
 
@@ -432,11 +433,8 @@ def lfm2_keys(config: Config) -> JsonObject:
 
     The width of LFM2's MLP is two thirds of its key, rounded up to a multiple.
     """
-    kinds = config.get("layer_types")
     width = config["dense_width"]
-    if not kinds:
-        is_full = (i in config["full_attn_idxs"] for i in _layers(config))
-        kinds = layerwise(is_full, "full_attention", "conv")
+    kinds = listed_layers(config, "full_attn_idxs", "full_attention", "conv")["layer_types"]
     if config["block_auto_adjust_ff_dim"]:
         multiple = config["block_multiple_of"]
         scaled = int(config["block_ffn_dim_multiplier"] * int(2 * width / 3))
@@ -474,12 +472,6 @@ def granite_shared_keys(config: Config) -> JsonObject:
         return dict.fromkeys((*EXPERTS, "shared_expert_intermediate_size"))
     width = config.get("shared_intermediate_size")
     return {"is_shared_expert_gated": False, "shared_expert_intermediate_size": width or None}
-
-
-def bamba_keys(config: Config) -> JsonObject:
-    """Mamba 2 in all layers but those that are listed."""
-    listed = config.get("attn_layer_indices", ())
-    return {"layer_types": layerwise((i in listed for i in _layers(config)), "attention", "mamba")}
 
 
 def falcon_h1_keys(config: Config) -> JsonObject:

@@ -10,9 +10,7 @@ from pydantic import Field
 from codesign.base.errors import InputError, KeyedValueError
 from codesign.base.schema import Bandwidth, Positive, Record, checked, quantity, unstored_at
 from codesign.evaluators.system.system_options import MachineChoice, machine_choice
-from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.model_library import load_model
-from codesign.models.workload.request import ModelName, SequenceRecord, SessionName
+from codesign.models.workload.request import SequenceRecord, SessionName
 from codesign.models.workload.request_trace import read_request_trace
 from codesign.models.workload.reuse import SessionReuse, TraceReuse
 from codesign.models.workload.sessions import load_session
@@ -24,8 +22,6 @@ CONCURRENT = "concurrent_sessions"
 class SessionWorkload(SequenceRecord):
     """Sessions that a machine serves, or the requests of a trace."""
 
-    model: ModelName
-    """A bundled language model, or the path of a ``config.json`` or YAML file."""
     session: SessionName | None = None
     """A named session, see ``codesign list workloads``, or a YAML file with one."""
     trace: str | None = None
@@ -50,11 +46,6 @@ class SessionWorkload(SequenceRecord):
         self.check_context(longest, self.language_model, "session", "trace")
         if self.language_model.is_diffusion:
             raise KeyedValueError("model", f"expected a model with a cache, got {self.model}")
-
-    @cached_property
-    def language_model(self) -> LanguageModel:
-        """The model, loaded."""
-        return load_model(self.model)
 
     @cached_property
     def reuse(self) -> SessionReuse | TraceReuse:

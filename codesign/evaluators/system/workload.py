@@ -18,7 +18,6 @@ from codesign.models.workload import LanguageModel, load_model
 from codesign.models.workload.request import (
     BOTH_COUNTS,
     TOKEN_KEYS,
-    ModelName,
     SequenceRecord,
     SessionName,
     TraceName,
@@ -30,8 +29,6 @@ from codesign.models.workload.traces import Trace, load_trace
 class SystemWorkload(SequenceRecord):
     """The requests that a system serves, all alike; what a campaign's ``workload:`` says."""
 
-    model: ModelName
-    """A bundled language model, or the path of a ``config.json`` or YAML file."""
     trace: TraceName | None = None
     """A named pair of token counts (``osworld``, ``bfcl``, ``gsm8k``)."""
     prompt_tokens: Positive | None = None
@@ -86,11 +83,6 @@ class SystemWorkload(SequenceRecord):
     def drafting(self) -> PlatformRequest:
         """The keys of speculative decoding, as requests to one machine have them."""
         return PlatformRequest.model_construct(**dict(self))
-
-    @cached_property
-    def language_model(self) -> LanguageModel:
-        """The model, loaded."""
-        return load_model(self.model)
 
     @property
     def models(self) -> list[LanguageModel]:

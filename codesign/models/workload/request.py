@@ -74,11 +74,18 @@ def _batch(value: object) -> object:
 
 
 class SequenceRecord(Record):
-    """Base of records that state lengths of sequences, checked against a model's context."""
+    """Base of records that state a model and lengths of sequences, checked against its context."""
 
     beyond_context: bool = Field(False, exclude=True)
     """True to evaluate sequences longer than the model's context, as MemExplorer §5.1 does with its
     traces: assumes that RoPE scaling, such as YaRN, extends the context at no cost."""
+    model: ModelName
+    """A bundled language model, or the path of a ``config.json`` or YAML file."""
+
+    @cached_property
+    def language_model(self) -> LanguageModel:
+        """The model, loaded."""
+        return load_model(self.model)
 
     def check_context(self, n_tokens: int, model: LanguageModel, *keys: str) -> None:
         """Refuse sequences that are longer than the context of a model, unless allowed.
@@ -115,8 +122,6 @@ class Request(SequenceRecord):
         "output_tokens": "generated_tokens",
         "new_tokens": "generated_tokens",
     }
-    model: ModelName
-    """A bundled language model, or the path of a ``config.json`` or YAML file."""
     phase: Phase
     """``prefill`` or ``decode``: MemExplorer specializes a machine for each (§4.3)."""
     trace: TraceName | None = None
@@ -167,11 +172,6 @@ class Request(SequenceRecord):
         if self.cached_tokens and self.language_model.is_diffusion:
             raise KeyedValueError("cached_tokens", f"{self.model} keeps no cache between passes")
         self.check_context(self.total_tokens, self.language_model, *TOKEN_KEYS)
-
-    @cached_property
-    def language_model(self) -> LanguageModel:
-        """The model, loaded."""
-        return load_model(self.model)
 
     @cached_property
     def tokens(self) -> Trace:

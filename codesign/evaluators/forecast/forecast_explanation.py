@@ -64,19 +64,16 @@ def operator_rows(work: PassWork, machine: ForecastMachine) -> JsonRows:
     ]
 
 
+_TOTALS = (
+    "ops", "matrix_ops", "read_bytes", "written_bytes", "weight_bytes", "kv_read_bytes",
+    "kv_written_bytes", "dispatches",
+)  # fmt: skip
+
+
 def totals(work: PassWork) -> FloatDict:
     """The workload metrics of LIFE §4.2.1, over all operators."""
-    classes = {
-        "ops": OPS,
-        "matrix_ops": ("matrix_ops",),
-        "read_bytes": READ,
-        "written_bytes": WRITTEN,
-        "weight_bytes": ("weight_bytes",),
-        "kv_read_bytes": ("kv_read_bytes",),
-        "kv_written_bytes": ("kv_written_bytes",),
-        "dispatches": ("dispatches",),
-    }
-    return {name: float(work.total(*quantities)) for name, quantities in classes.items()}
+    sums = {"ops": OPS, "read_bytes": READ, "written_bytes": WRITTEN}
+    return {name: float(work.total(*sums.get(name, (name,)))) for name in _TOTALS}
 
 
 def explained_forecast(

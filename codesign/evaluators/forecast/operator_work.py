@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, JsonRows, StringTuple
+from codesign.base.columns import FloatArray, JsonObject, JsonRows, StringTuple
 from codesign.base.records import frozen
 from codesign.models.workload.operator_rules import OperatorRule, Role
 
@@ -88,14 +88,11 @@ def added(works: Iterable[PassWork]) -> PassWork:
     total, *others = works
     for work in others:
         new = [i for i, name in enumerate(work.names) if name not in total.names]
-        names = (*total.names, *(work.names[i] for i in new))
         values = np.pad(total.values, ((0, 0), (0, len(new))))
-        values[:, [names.index(name) for name in work.names]] += work.values
-        total = PassWork(
-            names,
-            (*total.classes, *(work.classes[i] for i in new)),
-            (*total.groups, *(work.groups[i] for i in new)),
-            (*total.rules, *(work.rules[i] for i in new)),
-            values,
-        )
+        labels: JsonObject = {
+            label: (*getattr(total, label), *(getattr(work, label)[i] for i in new))
+            for label in ("names", "classes", "groups", "rules")
+        }
+        values[:, [labels["names"].index(name) for name in work.names]] += work.values
+        total = PassWork(values=values, **labels)
     return total

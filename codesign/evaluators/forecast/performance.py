@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from codesign.base.columns import FloatArray, FloatMap, Floats, StringTuple
-from codesign.base.errors import InputError, check_known
+from codesign.base.errors import check_known
 from codesign.base.records import frozen
 from codesign.evaluators.forecast.operator_work import CLASSES, OPS, READ, WRITTEN, PassWork
 from codesign.models.machines.roofline import RooflineTimes, roofline_times
@@ -32,18 +32,14 @@ class Efficiencies:
     memory: FloatMap = field(default_factory=dict)
 
     def check(self, names: StringTuple) -> None:
-        """Refuse shares outside (0, 1] and names that no operator has.
+        """Refuse names that no operator has.
 
         Raises:
-            InputError: One problem for each.
+            UnknownNameError: The first of them.
         """
-        names_and_classes = set(CLASSES) | set(names)
         for resource, shares in (("compute", self.compute), ("memory", self.memory)):
-            where = f"{resource}_efficiency"
-            for name, share in shares.items():
-                check_known("operator", name, names_and_classes, where)
-                if not 0.0 < share <= 1.0:
-                    raise InputError(f"expected more than 0 and at most 1, got {share}", where)
+            for name in shares:
+                check_known("operator", name, {*CLASSES, *names}, f"{resource}_efficiency")
 
 
 class Demand(NamedTuple):

@@ -182,24 +182,24 @@ class Simulator:
         reads = writes = 0.0
         for i, kind in enumerate(table.kinds):
             instances = float(table.count[i]) * requests
-            results = float(table.output_elements_per_request[i])
-            summed = float(table.score_written_elements_per_request[i])
+            moves_scores = kind in ("attention_qk", "linear_attention")
+            written = float(
+                table.score_written_elements_per_request[i]
+                if moves_scores
+                else table.output_elements_per_request[i]
+            )
+            read = written
             if kind == "attention_qk":
-                products = float(table.products_per_request[i])
                 rows = float(table.m_per_request[i])
-                keys = float(table.n[i])
-                scores = float(score_tile_elements(rows, keys, tiling).sum()) * products
-                reads += instances * scores * _SCORE_BYTES
-                writes += instances * summed * _SCORE_BYTES
-            elif kind == "linear_attention":
-                reads += instances * summed * _SCORE_BYTES
-                writes += instances * summed * _SCORE_BYTES
+                tiles = score_tile_elements(rows, float(table.n[i]), tiling)
+                read = float(tiles.sum()) * float(table.products_per_request[i])
             elif kind == "vector" and self.options.fused:
-                reads += instances * float(table.input_elements_per_request[i]) * activation
-                writes += instances * results * activation
-            elif kind == "gemm" and table.vector_ops_per_request[i] > 0:
-                reads += instances * results * activation
-                writes += instances * results * activation
+                read = float(table.input_elements_per_request[i])
+            elif not moves_scores and not (kind == "gemm" and table.vector_ops_per_request[i] > 0):
+                continue
+            element_bytes = _SCORE_BYTES if moves_scores else activation
+            reads += instances * read * element_bytes
+            writes += instances * written * element_bytes
         return reads, writes
 
     def tiling(self, design: int) -> Tiling:
@@ -207,16 +207,14 @@ class Simulator:
         designs = self.designs
         options = self.options
         hardware = designs.accelerators
-        held = designs.onchip_bytes[:, design]
-        pinned = designs.pinned[:, design]
         return Tiling(
             depth=float(hardware.array_depth[design]),
             width=float(hardware.array_width[design]),
             dataflow=DATAFLOWS[int(designs.dataflow[design])],
             organization=ORGANIZATIONS[int(designs.organization[design])],
             on_chip_bytes=float(hardware.levels.capacity_bytes[0, design]),
-            held_bytes=(float(held[0]), float(held[1]), float(held[2])),
-            pinned=(float(pinned[0]), float(pinned[1]), float(pinned[2])),
+            held_bytes=designs.onchip_bytes[:, design].tolist(),
+            pinned=designs.pinned[:, design].tolist(),
             tile_bytes=float(hardware.macs_per_cycle[design] * designs.weight_bytes[design]),
             is_padded=options.work == "padded",
             is_local=bool(hardware.scores_are_local[design]),

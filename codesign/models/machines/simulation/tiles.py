@@ -24,6 +24,7 @@ from codesign.base.columns import (
     ArrayTuple,
     FloatArray,
     FloatList,
+    FloatSequence,
     IntegerPair,
     StringTuple,
 )
@@ -110,8 +111,8 @@ class Tiling:
     dataflow: Dataflow
     organization: Organization
     on_chip_bytes: float
-    held_bytes: tuple[float, float, float]
-    pinned: tuple[float, float, float]
+    held_bytes: FloatSequence
+    pinned: FloatSequence
     tile_bytes: float
     is_padded: bool
     is_local: bool

@@ -97,8 +97,9 @@ class SystemFlow:
         return [*self.links, *self.exchanges]
 
     @property
-    def _prefill(self) -> StageFlow | None:
-        return self.stages[0] if self.stages[0].request.phase == "prefill" else None
+    def _prefill(self) -> StageFlow:
+        """First stage, where it is a prefill; no metric of other systems asks for it."""
+        return self.stages[0]
 
     @property
     def _decodes(self) -> list[StageFlow]:
@@ -124,7 +125,6 @@ class SystemFlow:
 
     @property
     def time_to_first_token_s(self) -> FloatArray:
-        assert self._prefill is not None  # no metric of systems without a prefill
         if self._first_token_from_decode and self._decodes:
             return self.time_to_second_token_s
         return self._prefill.step_s
@@ -140,7 +140,6 @@ class SystemFlow:
     @property
     def _queue(self) -> tuple[float, FloatArray, FloatArray]:
         """Arrivals, and the rate and the machines of the stage that prefills."""
-        assert self._prefill is not None  # no metric of systems without a prefill
         rates = [pool.requests_per_s for pool in self._prefill.pools]
         return self._arrivals_per_s, np.minimum.reduce(rates), self._prefill.first.machines
 
@@ -157,7 +156,6 @@ class SystemFlow:
 
     @property
     def time_to_second_token_s(self) -> FloatArray:
-        assert self._prefill is not None  # no metric of systems without a prefill
         return self._prefill.step_s + self.links[0].exposed_s + self._decodes[0].step_s
 
     @cached_property

@@ -15,6 +15,7 @@ import numpy as np
 from codesign.base.columns import Arrays, FloatArray
 from codesign.base.evaluator import PoolPrices
 from codesign.base.records import frozen
+from codesign.evaluators.system.hand_over import TIME_METRIC
 from codesign.evaluators.system.roles import StageRequest
 from codesign.models.deployments.queueing.fleet import exposed_s
 
@@ -40,9 +41,7 @@ class PoolFlow:
     @property
     def step_s(self) -> FloatArray:
         """Wait of a request in the pool: the prefill, or one decode step."""
-        is_prefill = self.stage.phase == "prefill"
-        metric = "time_to_first_token_s" if is_prefill else "time_per_output_token_s"
-        return self.metrics[metric] * self.stage.prompt_work
+        return self.metrics[TIME_METRIC[self.stage.phase]] * self.stage.prompt_work
 
     @property
     def tokens_per_s(self) -> FloatArray:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import cast
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from codesign.base.columns import (
     FloatArray,
     FloatDict,
     FloatMap,
-    StringDict,
     StringList,
     StringMap,
     StringPair,
@@ -90,6 +89,7 @@ _ANY_COST = ("unit_cost_usd",)
 """A metric for which constants have ranges."""
 
 _Machine = DesignPool | DevicePool
+_Entry = TypeVar("_Entry")
 
 
 class _ReadValues(ArrayDict):
@@ -154,10 +154,13 @@ class SystemEvaluator(Evaluator):
     def _declare(self) -> None:
         """Say which parameters and metrics systems of these pools have."""
         phases = {task.stage.phase for task in self._tasks.values()}
-        absent = set() if "prefill" in phases else set(_NEEDS_PREFILL)
-        absent |= set() if "decode" in phases else set(_NEEDS_DECODE)
-        absent |= set() if self._links else _NEEDS_HAND_OVER
-        absent |= set() if self.workload.requests_per_s else _QUEUED
+        needed = {
+            _NEEDS_PREFILL: "prefill" in phases,
+            _NEEDS_DECODE: "decode" in phases,
+            _NEEDS_HAND_OVER: self._links,
+            _QUEUED: self.workload.requests_per_s,
+        }
+        absent = {name for names, is_there in needed.items() if not is_there for name in names}
         declared = drop_keys(_DECLARED, absent)
         for member in (*self._tasks, *(link.name for link in self._all_links)):
             name = f"{member}_utilization"
@@ -200,17 +203,11 @@ class SystemEvaluator(Evaluator):
         )
 
     def absent_metrics(self, values: Domains) -> StringMap:
-        absent: StringDict = {}
-        for name, machine in self.machines.items():
-            prefix = f"{name}_"
-            of_pool = {
-                key.removeprefix(prefix): choices
-                for key, choices in values.items()
-                if key.startswith(prefix)
-            }
-            reasons = machine.absent_metrics(of_pool)
-            absent |= {key: f"{name}: {why}" for key, why in reasons.items()}
-        return absent
+        return {
+            key: f"{name}: {why}"
+            for name, machine in self.machines.items()
+            for key, why in machine.absent_metrics(_parameters_of(name, values)).items()
+        }
 
     @property
     def profile(self) -> str:
@@ -303,12 +300,7 @@ class SystemEvaluator(Evaluator):
 
     def pool_columns(self, designs: Columns, pool: str) -> Columns:
         """The parameters of one machine of a pool."""
-        prefix = f"{pool}_"
-        return {
-            name.removeprefix(prefix): column
-            for name, column in designs.items()
-            if name.startswith(prefix) and name != f"{prefix}{MACHINES}"
-        }
+        return _parameters_of(pool, designs)
 
     def shared_values(self, designs: Columns) -> Arrays:
         """(n,) numbers of machines, and what the links are."""
@@ -478,6 +470,16 @@ class SystemEvaluator(Evaluator):
             | _latencies(limits, task)
             for name, task in self._tasks.items()
         }
+
+
+def _parameters_of(pool: str, values: Mapping[str, _Entry]) -> dict[str, _Entry]:
+    """Entries of the parameters of one machine of a pool, without the pool's name."""
+    prefix = f"{pool}_"
+    return {
+        name.removeprefix(prefix): entry
+        for name, entry in values.items()
+        if name.startswith(prefix) and name != f"{prefix}{MACHINES}"
+    }
 
 
 def _latencies(limits: FloatMap, task: PoolTask) -> FloatDict:

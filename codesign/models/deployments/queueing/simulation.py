@@ -111,19 +111,16 @@ class _Simulation:
     def _pool(self, number: int, pool: MachinePool) -> list[_Server]:
         """The machines of a pool; only those that prefill share blocks."""
         blocks = self._arrivals.blocks
-        if blocks is None or number:
-            return [
-                _Server(number, ContinuousBatching(pool.limits)) for _ in range(pool.n_machines)
-            ]
-        each = blocks.block_tokens
-        shared = [PrefixStore(limits, each) for limits in pool.stores]
+        each = 0 if blocks is None or number else blocks.block_tokens
+        shared = [PrefixStore(limits, each) for limits in pool.stores if each]
         servers = []
         for _ in range(pool.n_machines):
             stores = [
                 store if store.limits.is_shared else PrefixStore(store.limits, each)
                 for store in shared
             ]
-            prefixes = PrefixCache(pool.limits.cache_blocks, each // BLOCK_TOKENS, stores)
+            cache = pool.limits.cache_blocks, each // BLOCK_TOKENS, stores
+            prefixes = PrefixCache(*cache) if each else None
             servers.append(_Server(number, ContinuousBatching(pool.limits, prefixes), stores))
         return servers
 
@@ -169,13 +166,11 @@ class _Simulation:
         if routing == "round-robin":
             self._turns[pool] += 1
             return servers[(self._turns[pool] - 1) % len(servers)]
+        least_loaded = min(servers, key=lambda server: server.load)
         blocks = self._arrivals.blocks
         if routing == "least-loaded" or blocks is None:
-            return min(servers, key=lambda server: server.load)
-        key = pool, int(blocks.sessions[index])
-        if key not in self._session_servers:
-            self._session_servers[key] = min(servers, key=lambda server: server.load)
-        return self._session_servers[key]
+            return least_loaded
+        return self._session_servers.setdefault((pool, int(blocks.sessions[index])), least_loaded)
 
     def _advance(self, server: _Server, time: float) -> None:
         """Take in what has arrived, start the next step, and plan the one after it."""

@@ -54,7 +54,7 @@ from codesign.models.hardware.accelerator import (
     reordered_tiers,
 )
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
-from codesign.models.hardware.hierarchy import inverse
+from codesign.models.hardware.formula_operations import inverse
 from codesign.models.hardware.tier_order import fastest_first
 from codesign.models.machines.npu.pass_time import ROUNDING
 from codesign.models.workload.precision import FORMAT_KEYS

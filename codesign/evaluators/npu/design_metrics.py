@@ -19,7 +19,7 @@ from codesign.evaluators.npu.operator_times import Stage
 from codesign.evaluators.npu.preparation import requests_that_fit
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.models.accounts.wear import lifetime_years
-from codesign.models.hardware.hierarchy import inverse
+from codesign.models.hardware.formula_operations import inverse
 from codesign.models.machines.npu.pass_time import level_at_power_limit_s, whole_pass_s
 from codesign.models.machines.npu.stage_records import Moved, PassTimes, PassTotals
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from codesign.base.columns import ArrayDict
 from codesign.evaluators.npu.cost_metrics import SiliconMetrics
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
-from codesign.models.hardware.hierarchy import inverse
+from codesign.models.hardware.formula_operations import inverse
 
 BOUNDED = ("throughput_tokens_per_s", "energy_joules_per_token")
 """Metrics whose bounds by the busiest unit of a whole pass (``best_case.py``) are features too."""

@@ -38,7 +38,7 @@ from codesign.base.columns import (
 from codesign.base.records import frozen
 from codesign.evaluators.npu.preparation import Preparation
 from codesign.models.hardware.accelerator import AcceleratorBatch, take
-from codesign.models.hardware.hierarchy import inverse
+from codesign.models.hardware.formula_operations import inverse
 from codesign.models.hardware.tier_order import worth_trying
 from codesign.models.machines.npu.operator_stage import pinned_shares
 from codesign.models.machines.npu.pass_time import ROUNDING, whole_pass_s

@@ -43,7 +43,7 @@ from codesign.models.hardware.accelerator import (
     build_accelerators,
     shared_tables,
 )
-from codesign.models.hardware.hierarchy import inverse
+from codesign.models.hardware.formula_operations import inverse
 from codesign.models.machines.npu.operator_stage import TILE_BUFFER_SHARE
 from codesign.models.memtech import (
     Technologies,

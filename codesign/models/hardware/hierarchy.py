@@ -21,13 +21,6 @@ import numpy as np
 from codesign.base.columns import FloatArray
 from codesign.models.hardware.formula_operations import inverse, larger, smaller, where
 
-__all__ = [
-    "inflight_bandwidth_bytes_per_s",
-    "inverse",
-    "parallel_time_s_at",
-    "staged_time_s_at",
-]
-
 # A plain number would do for NumPy and the compiled loop alike, but is not an array.
 _NOTHING: FloatArray = np.float64(0.0)  # type: ignore[assignment]
 

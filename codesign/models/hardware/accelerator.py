@@ -529,11 +529,7 @@ _MOST_TABLES = 1 << 8
 def _sram_level(banks: list[_Bank]) -> ArrayTuple:
     """Properties of the SRAM die and the 3D layers side by side, in the order of the record."""
     shape = banks[0].counts.shape
-    capacity = np.zeros(shape)
-    bandwidth = np.zeros(shape)
-    background = np.zeros(shape)
-    read = np.zeros(shape)
-    write = np.zeros(shape)
+    capacity, bandwidth, background, read, write = np.zeros((5, *shape))
     first_byte = np.full(shape, np.inf)
     for bank in banks:
         share = bank.total("bandwidth")

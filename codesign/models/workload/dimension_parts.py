@@ -30,10 +30,9 @@ def largest_parts(model: LanguageModel, n_ranks: FloatArray) -> dict[Dimension, 
     # Whole heads, at least one; a latent serves all heads.
     keys = np.ones_like(queries) if model.is_latent else _part(model.num_key_value_heads, n_ranks)
     gated = 2 if model.attn_output_gate else 1
-    queries_width = model.num_attention_heads
-    queries_width *= model.head_dim
-    cached_width = model.num_key_value_heads
-    cached_width *= model.head_dim + (model.value_head_dim or model.head_dim)
+    width = model.head_dim
+    queries_width = model.num_attention_heads * width
+    cached_width = model.num_key_value_heads * (width + (model.value_head_dim or width))
     states = model.linear_dims.n_value_heads if model.n_linear_layers else 1
     shares: dict[Dimension, FloatArray] = {
         "all": np.ones_like(queries),

@@ -181,16 +181,13 @@ class FormatAccuracy:
             ]
             formats = FormatChoice(*(str(value) for value in choices))
             for name in set(absent) & set(self.declared) - set(reasons):
-                reasons[name] = self._why_absent(name, formats)
+                reasons[name] = (
+                    describe_unknown("quantization algorithm", formats.algorithm, algorithms())
+                    if name in ACCURACY_METRICS or self._table is None
+                    else f"the accuracy table of {self._table.model} has neither {formats} nor "
+                    f"{self._table.missing(formats)[0]}; codesign accuracy quantize measures them"
+                )
         return reasons
-
-    def _why_absent(self, name: str, formats: FormatChoice) -> str:
-        if name in ACCURACY_METRICS or self._table is None:
-            return describe_unknown("quantization algorithm", formats.algorithm, algorithms())
-        return (
-            f"the accuracy table of {self._table.model} has neither {formats} nor "
-            f"{self._table.missing(formats)[0]}; codesign accuracy quantize measures them"
-        )
 
     def superseded(
         self,

@@ -18,14 +18,12 @@ import numpy as np
 
 from codesign.base.columns import (
     ArrayTriple,
-    ArrayTuple,
     FloatArray,
     Function,
     IntArray,
     IntegerTuple,
     compute_once,
 )
-from codesign.evaluators.npu.operator_times import Pass
 from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.models.hardware import formula_operations, hierarchy
 from codesign.models.hardware.tier_order import BY_BANDWIDTH
@@ -60,7 +58,16 @@ def choose_compiled(
     pass_requests = np.ones_like(choices.sizes) if choices.is_prefill else choices.sizes
     shapes = [(array, size) for array in designs.arrays for size in pass_requests.tolist()]
     numbers = pass_.numbers(shapes).reshape(-1, len(pass_requests))
-    operators, shape_table, least_work = _packed(pass_)
+    # Operators, shapes and least work in the layout of the loop; remade when shapes are added.
+    if not pass_.packed:
+        padded = _padded(np.stack([np.asarray(of, np.float64) for of in pass_.operators]))
+        padded[0, len(pass_.table) :] = 0.0  # no instances of what only fills a block
+        pass_.packed = {
+            "operators": _blocks(padded),
+            "shapes": _blocks(_padded(pass_.shape_table.transpose(1, 0, 2))),
+            "least_work": np.ascontiguousarray(pass_.least_work_table.T),
+        }
+    operators, shape_table, least_work = tuple(pass_.packed.values())
     # One array of all tiers, as a place in a tuple of arrays takes the loop long to find.
     fields: list[Any] = compute_once(
         designs.columns,
@@ -87,19 +94,6 @@ def choose_compiled(
         orders,
     )
     return sums, sizes, orders
-
-
-def _packed(pass_: Pass) -> ArrayTuple:
-    """Operators, shapes and least work in the layout of the loop; remade when shapes are added."""
-    if not pass_.packed:
-        padded = _padded(np.stack([np.asarray(of, np.float64) for of in pass_.operators]))
-        padded[0, len(pass_.table) :] = 0.0  # no instances of what only fills a block
-        pass_.packed = {
-            "operators": _blocks(padded),
-            "shapes": _blocks(_padded(pass_.shape_table.transpose(1, 0, 2))),
-            "least_work": np.ascontiguousarray(pass_.least_work_table.T),
-        }
-    return tuple(pass_.packed.values())
 
 
 def _padded(values: FloatArray) -> FloatArray:

@@ -25,8 +25,6 @@ from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import Banks, LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.npu.cost_metrics import cost_notes, cost_rows, floorplan_rows
 from codesign.evaluators.npu.design_metrics import DesignMetrics
-from codesign.evaluators.npu.npu_options import MATRIX_SHARE
-from codesign.evaluators.npu.prepared_designs import BANDWIDTH_PRIORITIES
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.models.format_mixture import is_mixed, mixture_words
 from codesign.models.hardware.accelerator import (
@@ -345,8 +343,8 @@ def _uncharged(design: DesignMetrics, designs: Columns) -> StringList:
 
 def _sharing(design: DesignMetrics) -> str:
     """Shares of the off-chip bandwidth, in words."""
-    share = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(design.working.bandwidth_priority[0])]]
-    if design.options.bandwidth_sharing == "shared" or share is None:
+    share = design.working.matrix_share[0]
+    if share == 1.0:
         return "weights, KV cache and activations share the off-chip bandwidth freely"
     return (
         f"weights and KV cache get {100 * share:.0f} % of off-chip bandwidth, activations "

@@ -45,14 +45,14 @@ from codesign.models.memtech import Level
 
 Blocking = Literal["capacity", "array"]
 
-MATRIX_SHARE: dict[str, float | None] = {
+MATRIX_SHARE: dict[str, float] = {
     "matrix": 0.75,
     "vector": 0.25,
     "equal": 0.5,
-    "shared": None,
+    "shared": 1.0,
 }
 """Share of the off-chip bandwidth for weights and KV cache; activations have the rest
-(MemExplorer §4.2). ``shared``: no fixed shares, as in a GPU [our addition]."""
+(MemExplorer §4.2). ``shared``: each has all of it in turn, as in a GPU [our addition]."""
 
 _PROFILES: dict[str, JsonObject] = {
     "plain": {

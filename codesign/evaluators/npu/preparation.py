@@ -25,6 +25,7 @@ from codesign.base.columns import (
     n_designs,
     taken,
 )
+from codesign.base.errors import entry_named
 from codesign.evaluators.npu.format_widths import meaning
 from codesign.evaluators.npu.npu_options import (
     MATRIX_SHARE,
@@ -171,10 +172,8 @@ class Preparation:
 
     def matrix_share(self, priority: str) -> float:
         """Share of the off-chip bandwidth that a bandwidth priority gives weights and KV cache."""
-        share = None if self.options.bandwidth_sharing == "shared" else MATRIX_SHARE[priority]
-        if share is None:
-            return 1.0
-        return share
+        share = entry_named("bandwidth_priority", priority, MATRIX_SHARE)
+        return 1.0 if self.options.bandwidth_sharing == "shared" else share
 
     @property
     def data_share(self) -> float:

@@ -30,7 +30,6 @@ from codesign.evaluators.npu.format_widths import (
     groups_of_weights,
     widths_of_operands,
 )
-from codesign.evaluators.npu.npu_options import MATRIX_SHARE
 from codesign.evaluators.phase_machine import BATCH_SIZE
 from codesign.models.hardware.accelerator import (
     AcceleratorBatch,
@@ -62,8 +61,6 @@ if TYPE_CHECKING:
 
 NOTHING = np.zeros(())
 """No bytes."""
-BANDWIDTH_PRIORITIES = tuple(MATRIX_SHARE)
-"""Bandwidth priorities; a code is the position here."""
 
 if TYPE_CHECKING:
     hardware_property = cached_property
@@ -247,11 +244,6 @@ class PreparedDesigns:
         return positions_of(self.columns, "dataflow", DATAFLOWS)
 
     @hardware_property
-    def bandwidth_priority(self) -> IntArray:
-        """Positions in ``BANDWIDTH_PRIORITIES``."""
-        return positions_of(self.columns, "bandwidth_priority", BANDWIDTH_PRIORITIES)
-
-    @hardware_property
     def organization(self) -> IntArray:
         """Positions in ``ORGANIZATIONS``; a space may state it, else the option holds."""
         if "array_organization" in self.columns:
@@ -262,8 +254,7 @@ class PreparedDesigns:
     @hardware_property
     def is_shared_freely(self) -> BoolArray:
         """Whether weights, KV cache and activations have no fixed shares of bandwidth."""
-        by_design = self.bandwidth_priority == BANDWIDTH_PRIORITIES.index("shared")
-        return np.asarray(by_design | (self.preparation.options.bandwidth_sharing == "shared"))
+        return np.asarray(self.matrix_share == 1.0)
 
     @property
     def matrix_share(self) -> FloatArray:

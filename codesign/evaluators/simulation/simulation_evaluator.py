@@ -36,9 +36,9 @@ from codesign.base.metrics import FOR_POOLS, chosen_metrics
 from codesign.evaluators.npu.choice import Chosen
 from codesign.evaluators.npu.design_metrics import DesignMetrics
 from codesign.evaluators.npu.npu_evaluator import NpuEvaluator
-from codesign.evaluators.npu.npu_options import MATRIX_SHARE, NpuOptions
+from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.evaluators.npu.operator_times import Pass, sum_over_operators
-from codesign.evaluators.npu.prepared_designs import BANDWIDTH_PRIORITIES, PreparedDesigns
+from codesign.evaluators.npu.prepared_designs import PreparedDesigns
 from codesign.evaluators.npu.variants import variants
 from codesign.evaluators.phase_machine import PhaseMachine
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
@@ -237,13 +237,13 @@ class Simulator:
         if not self.pass_.table.is_routed[operator]:
             slowdowns[0] = 1.0
         tails = designs.tails[:, : n_levels - 1, design]
-        matrix = MATRIX_SHARE[BANDWIDTH_PRIORITIES[int(designs.bandwidth_priority[design])]] or 1.0
+        matrix = float(designs.matrix_share[design])
         is_shared = bool(designs.is_shared_freely[design])
         return SimulatedNpu(
             clock_hz=float(designs.accelerators.clock_hz[design]),
             bandwidth_bytes_per_s=bandwidth.tolist(),
             latency_s=latency,
-            stream_share=(1.0, 1.0) if is_shared else (matrix, 1.0 - matrix),
+            stream_share=(matrix, 1.0 if is_shared else 1.0 - matrix),
             has_one_port=is_shared,
             is_staged=designs.preparation.modelling.is_staged,
             own=tails - np.concatenate([tails[:, 1:], np.zeros((len(tails), 1))], axis=1),

@@ -1,9 +1,10 @@
 """Charts of what is built: the die to scale with its memories, and a system of machines.
 
-The blocks of a die lie where the account of costs places them. What no block covers is the uncore.
-Memories stand outside, along the length of their interfaces. On an interposer they cover the area
-of the account; how far memories of a board reach outward is not to scale. An interposer is drawn
-as an equal margin around all that stands on it, with the area of the account.
+The blocks of a die lie where the account of costs places them. What no block covers is uncore,
+links between dies, and filler. Memories stand outside, along the length of their interfaces. On an
+interposer they cover the area of the account; how far memories of a board reach outward is not to
+scale. An interposer is drawn as an equal margin around all that stands on it, with the area of the
+account.
 """
 
 from __future__ import annotations
@@ -227,9 +228,15 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
     die = f"{plan.width_mm / columns:.3g} × {plan.height_mm / rows:.3g}\u00a0mm"
     die = f"die {die}" if n_dies == 1 else f"{n_dies} dies, each {die}"
     marks: list[Mark] = [Box(x.x, x.y, "rule", 1, edge="", text=x.title) for x in plan.interposer]
-    words = f"{die}, {plan.width_mm * plan.height_mm:.4g} mm²; gray: uncore"
+    words = (
+        f"{die}, {plan.width_mm * plan.height_mm:.4g} mm²; gray: uncore, links between dies, filler"
+    )
     marks.append(Box((0.0, plan.width_mm), (0.0, plan.height_mm), "gray", 0.3, text=words,
-                     name="uncore"))  # fmt: skip
+                     name="rest of the die"))  # fmt: skip
+    # Below the blocks, so that no line crosses a label.
+    cuts = [([0.0, plan.width_mm], [k * plan.height_mm / rows] * 2) for k in range(1, rows)]
+    cuts += [([k * plan.width_mm / columns] * 2, [0.0, plan.height_mm]) for k in range(1, columns)]
+    marks += [Line(*cut, width=1.6) for cut in cuts]
     largest = {block.name: block for block in sorted(plan.blocks, key=lambda x: x.area_mm2)}
     for block in plan.blocks:
         name = block.name.removesuffix(" interface")
@@ -242,9 +249,6 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "")
             "x" if block.name != name else "", label=block.title if is_labelled else "",
             text=words, name=block.title if is_labelled else "interfaces" * (name != block.name),
         ))  # fmt: skip
-    cuts = [([0.0, plan.width_mm], [k * plan.height_mm / rows] * 2) for k in range(1, rows)]
-    cuts += [([k * plan.width_mm / columns] * 2, [0.0, plan.height_mm]) for k in range(1, columns)]
-    marks += [Line(*cut, width=1.6) for cut in cuts]
     for stack in plan.memories:
         level = levels[stack.name]
         marks.append(Box(

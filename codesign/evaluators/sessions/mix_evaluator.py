@@ -100,7 +100,11 @@ class MixWorkload(Record):
 
 
 def _named(limits: Mapping[str, Arrays]) -> Arrays:
-    return {f"{name}_{key}": x[key] for name, x in limits.items() for key in x}
+    return {
+        key if key == "shoreline" else f"{name}_{key}": x[key]  # all have the machine's edge
+        for name, x in limits.items()
+        for key in x
+    }
 
 
 def _name(entry: MixedWorkload) -> str:
@@ -147,7 +151,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         }
 
     def known_violations(self, designs: Columns) -> Arrays:
-        """The limits of the machine in every workload, with the workload's name in front."""
+        """The limits of the machine in every workload, with its name in front, and the die edge."""
         return _named({name: x.known_violations(designs) for name, x in self.members.items()})
 
     def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:

@@ -69,20 +69,14 @@ class KeyedValueError(ValueError):
 
     def __init__(self, key: str, message: str, named: tuple[str, ...] = ()) -> None:
         self.mistake = Mistake(message, (key,) if key else (), named=named)
-        self.errors = [self]
         super().__init__(str(self.mistake))
 
 
 class ContradictionsError(ValueError):
-    """Fields of a record contradict one another in several ways.
+    """Fields of a record contradict one another; its arguments are an error for each way."""
 
-    Attributes:
-        errors: One for each contradiction.
-    """
-
-    def __init__(self, errors: Sequence[KeyedValueError]) -> None:
-        self.errors = errors
-        super().__init__("; ".join(map(str, errors)))
+    def __str__(self) -> str:
+        return "; ".join(map(str, self.args))
 
 
 class InputError(CodesignError):

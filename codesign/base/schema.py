@@ -75,7 +75,7 @@ class Record(BaseModel):
     @model_validator(mode="after")
     def _checked(self) -> Self:
         if errors := list(self.check_fields() or ()):
-            raise ContradictionsError(errors)
+            raise ContradictionsError(*errors)
         return self
 
 
@@ -489,11 +489,12 @@ def parse_record(document: Document, record: type[R], data: object = None, path:
     """
     try:
         return record.model_validate(document.data if data is None else data)
-    except ValidationError as error:
+    except ValidationError as problem:
         errors = [
             each | {"ctx": {**each.get("ctx", {}), "error": cause}}
-            for each in error.errors()
-            for cause in getattr(each.get("ctx", {}).get("error"), "errors", [None])
+            for each in problem.errors()
+            for error in [each.get("ctx", {}).get("error")]
+            for cause in (error.args if isinstance(error, ContradictionsError) else [error])
         ]
         problems = [
             _mistake(document, record, path, error)

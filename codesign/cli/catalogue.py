@@ -118,7 +118,7 @@ def _kind_of(name: str) -> str:
 
     path = Path(name)
     if path.suffix in (".yaml", ".yml"):
-        kinds = {"hidden_size": "models", "num_hidden_layers": "models"}  # some have "parameters"
+        kinds = {"hidden_size": "models"}  # some have "parameters"
         kinds |= dict.fromkeys(("based_on", "parameters", "repeated", "pools"), "spaces")
         kinds |= {"peak": "devices", "read_energy": "memories", "turns": "workloads"}
         keys = read_document(path).data.keys()

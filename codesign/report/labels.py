@@ -186,8 +186,7 @@ def is_share(metric: Metric) -> bool:
 def format_metric(value: float | None, metric: Metric, digits: int = 4) -> str:
     """A metric's value in its unit, for people; a share in percent."""
     if is_share(metric) and value is not None:
-        form = ",.0f" if value >= 0.9995 else ".3g"
-        return "–" if math.isnan(value) else f"{100 * value:{form}} %"
+        return "–" if math.isnan(value) else percent(value)
     return format_value(value, metric.unit, digits)
 
 

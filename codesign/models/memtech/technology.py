@@ -160,10 +160,14 @@ class MemoryTechnology(Record):
     @field_validator("sources")
     @classmethod
     def _check_sources(cls, sources: StringDict, info: ValidationInfo) -> StringDict:
-        needed = [n for n in NUMBERS if n != "shoreline" or info.data.get("place") == "off-chip"]
         optional = (*ACCOUNT_NUMBERS, *EFFICIENCIES, "data_pins", "status", "available")
-        needed += [number for number in optional if info.data.get(number) is not None]
-        missing = [number for number in needed if not sources.get(number, "").strip()]
+        missing = [
+            number
+            for number in (*NUMBERS, *optional)
+            if (number in NUMBERS or info.data.get(number) is not None)
+            and (number != "shoreline" or info.data.get("place") == "off-chip")
+            and not sources.get(number, "").strip()
+        ]
         if missing:
             raise ValueError(f"every number needs a source; missing for {', '.join(missing)}")
         return sources

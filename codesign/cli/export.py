@@ -80,7 +80,7 @@ def export(
     # Of every observation the searched ones; of a front, the one whose numbers name designs.
     results = campaign.results() if scope == "all" else campaign.front_results()
     where = "csv has no place to say so" if chosen_format == "csv" else "the file says so too"
-    notes = check_ended(results, name, selection.partial, "export", where)
+    notes = check_ended(results, selection.partial, "export", where)
     if chosen_format in design_formats:
         subject = api.choose_design(results, str(design))
         write_design: Callable[[ChosenDesign, Path], Written]
@@ -157,9 +157,7 @@ def check_evaluated(results: Results, has_front: bool, hint: str = "") -> None:
         raise InfeasibleError(f"{problem}, so there is no front{hint}", name)
 
 
-def check_ended(
-    results: Results, asked_as: str, is_wanted: bool, do: str, where: str
-) -> StringList:
+def check_ended(results: Results, is_wanted: bool, do: str, where: str) -> StringList:
     """Refuse what is not the whole of a campaign; where it is wanted, what to note of it.
 
     Raises:
@@ -175,7 +173,7 @@ def check_ended(
         finish = (
             "wait until it has ended"
             if results.state == "running"
-            else f"finish it by 'codesign run {asked_as}'"
+            else f"finish it by 'codesign run {results.definition.asked_as}'"
         )
         raise InputError(f"is {state}; {finish}, or {do} what is stored by --partial", name)
     return [f"{name} is {state}; {where}"]

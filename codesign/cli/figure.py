@@ -103,7 +103,7 @@ def figure(
         results = campaign.front_results()  # of an enumeration alone
     else:
         results = campaign.results()
-    notes = check_ended(results, name, drawing.partial, "draw", "the figure says so too")
+    notes = check_ended(results, drawing.partial, "draw", "the figure says so too")
     if design_shown is not None:
         notes += place_notes(design_shown)
     file = figure_name if design is None else f"{figure_name}-{design.replace(' ', '-')}"

@@ -45,7 +45,7 @@ def watch(
         silence()  # the frames say it
         frame = _live(look, interval)
     if frame.status.state == "stopped":
-        say(f"note: nobody runs this campaign; 'codesign run {name}' goes on")
+        say(f"note: nobody runs this campaign; '{campaign.command}' goes on")
 
 
 class _Look:

@@ -120,9 +120,9 @@ def write_sheet(
     top = max(64.0, title.drawn()[1] + 26.0)
     if first is not None:
         if not flips and explainer is not None and explainer.vary:
-            flips = [f"“codesign explain decide {results.definition.name}” finds them."]
+            flips = [f"“codesign explain decide {results.definition.asked_as}” finds them."]
         prices = list(_shadow_prices(results, judge is not None)) or [
-            f"“codesign enumerate {results.definition.name}” finds them."
+            f"“codesign enumerate {results.definition.asked_as}” finds them."
         ]
         prices *= bool(results.problem.constraints)
         words = [*_reasons(results, answer, first, account, flips)]

@@ -153,6 +153,7 @@ def test_a_slide_without_its_writer_is_refused_in_one_line_before_anything_is_wo
     [
         (["smalll"], "Did you mean 'small'"),
         (["smoke"], "has no results yet; 'codesign run smoke' starts it"),
+        (["smoke", "--folder", "no"], "'codesign run smoke --folder no' starts it"),
         (["small", "--output", "runs"], "is a folder, expected a file to write"),
         (["small", "--every", "0"], "'--every': expected at least 1"),
         (["small", "--evry", "3"], "no such option: --evry"),
@@ -173,9 +174,9 @@ def test_a_campaign_broken_off_gives_a_page_that_says_so(folder, break_off):
     text = _CAMPAIGN.replace("budget: 30", "budget: 60")
     (folder / "runs/broken.yaml").write_text(text, encoding="utf-8")
     break_off(api.load_campaign("broken"))
-    assert main(["report", "broken", "--samples", "0", "--json"]) == 0
+    assert main(["report", "broken", "--samples", "0", "--json", "--folder", "runs"]) == 0
     page = (folder / "runs/broken/report.html").read_text(encoding="utf-8")
-    assert "Not finished: " in page and "“codesign run broken” goes on from there." in page
+    assert "Not finished: " in page and "“codesign run broken --folder runs” goes on" in page
 
 
 def test_a_page_is_written_anew_until_the_campaign_ends(folder, break_off, monkeypatch, capsys):

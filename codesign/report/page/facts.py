@@ -39,7 +39,7 @@ def state_text(results: Results, status: CampaignStatus) -> str:
     if status.state == "running":
         return f"Still running: {done}. The page shows what was stored when it was written."
     if status.state in ("stopped", "not started"):
-        again = f"codesign run {results.definition.name}"
+        again = f"codesign run {results.definition.asked_as}"
         return f"Not finished: {done}. “{again}” goes on from there."
     return ""
 
@@ -226,5 +226,5 @@ def summary_text(results: Results, carried: Carried, folded: FoldedFront) -> str
         return f"Exact front of {results.exact.n_designs:,} designs: {n_points:,} points{choose}"
     return (
         f"Best of {len(results):,} evaluated designs: {n:,} on the front{choose} Better ones may "
-        f"exist; “codesign enumerate {results.definition.name}” finds the exact front."
+        f"exist; “codesign enumerate {results.definition.asked_as}” finds the exact front."
     )

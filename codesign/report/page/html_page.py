@@ -149,7 +149,7 @@ def page_document(
         "missing": "The evaluator explains no designs, or the inputs of the campaign have changed."
         if not results.problem.evaluator.offers("explain")
         else f"The charts of this design are not on this page; “codesign report "
-        f"{results.definition.name} --design NUMBER” adds them.",
+        f"{results.definition.asked_as} --design NUMBER” adds them.",
     }
 
 

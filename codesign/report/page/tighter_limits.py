@@ -338,7 +338,7 @@ def _command(results: Results, design: Fields) -> str:
         for name, value in design.items()
         if name in varying and value is not None
     )
-    return f"codesign evaluate --campaign {results.definition.name}{settings}"
+    return f"codesign evaluate --campaign {results.definition.asked_as}{settings}"
 
 
 def _hint(
@@ -348,7 +348,7 @@ def _hint(
     is_complete: bool = False,
 ) -> str:
     """The command that gives proofs, sliders or more of them, in one line."""
-    name = results.definition.name
+    name = results.definition.asked_as
     if any(x.title == "memories" and len(x.fronts) + 1 < len(x.problems) for x in switches):
         return f"“codesign explain memories {name}” proves the answers without a memory."
     command = f"codesign enumerate {name}"

@@ -90,7 +90,7 @@ class Campaign:
     """The runs of a definition; everything that is kept is in its folder.
 
     Args:
-        asked_as: What the user called it, for messages.
+        asked_as: What the user called it, for messages, and the flag of its folder.
         error: Why the definition cannot be used today; it is that of the store then, which can be
             read, and no more.
     """
@@ -106,8 +106,8 @@ class Campaign:
         if resolved.settings:
             resolved = replace(resolved, path=settings_path(folder).absolute())
         self._resolved = resolved
-        self._asked_as = asked_as
-        self._command = f"codesign run {asked_as}"
+        resolved.definition._asked_as = asked_as
+        self.command = f"codesign run {asked_as}"
         self.folder = folder
         self._inputs = CurrentInputs(resolved, folder / STORE, error)
 
@@ -132,6 +132,7 @@ class Campaign:
         """
         name = Path(name_or_path).name.removesuffix(".yml").removesuffix(".yaml")
         place = results_folder(folder) / name
+        asked_as = str(name_or_path) + (f" --folder {folder}" if folder else "")
         stored_values = stored_settings(place)
         try:
             resolved = load_definition(name_or_path, settings or stored_values)
@@ -143,9 +144,9 @@ class Campaign:
                 definition = Definition.model_validate(store.inputs["definition"])
                 problem = stored_problem(store, None)
             stored = ResolvedDefinition(path, definition, problem, (), None)
-            return cls(stored, place, str(name_or_path), error)
+            return cls(stored, place, asked_as, error)
         check_settings(place, settings, stored_values)
-        return cls(resolved, place, str(name_or_path))
+        return cls(resolved, place, asked_as)
 
     @property
     def definition(self) -> Definition:
@@ -284,15 +285,15 @@ class Campaign:
         """
         if not self.store_path.exists():
             name = self.definition.name
-            message = f"campaign {name!r} has no results yet; '{self._command}' starts it"
+            message = f"campaign {name!r} has no results yet; '{self.command}' starts it"
             if stored_front(self.problem, self.folder) is not None:
-                message = f"only the exact front of {name!r} is here; '{self._command}' searches"
+                message = f"only the exact front of {name!r} is here; '{self.command}' searches"
             elif any(self.folder.glob("exact-*.npz")):
                 # Asked for where no front in the folder fits: the definition or our code changed.
                 message = (
                     f"the exact front in the folder is of another definition of {name!r} or of "
-                    f"another version of codesign; 'codesign enumerate {self._asked_as}' finds "
-                    f"it anew, and '{self._command}' searches"
+                    f"another version of codesign; 'codesign enumerate "
+                    f"{self.definition.asked_as}' finds it anew, and '{self.command}' searches"
                 )
             raise InputError(message, str(self.folder))
         with open_store(self.store_path) as store:
@@ -307,7 +308,9 @@ class Campaign:
                     "%s: read with its stored inputs; today's differ: %s%s",
                     self.definition.name,
                     first,
-                    f" and {more} more ('codesign status {self._asked_as}')" if more else "",
+                    f" and {more} more ('codesign status {self.definition.asked_as}')"
+                    if more
+                    else "",
                 )
                 problem = stored_problem(store, None if self._inputs.error else self.problem)
                 definition = Definition.model_validate(store.inputs["definition"])
@@ -435,7 +438,7 @@ class Campaign:
         except KeyboardInterrupt:
             raise Interrupted(
                 f"stopped; what was settled is stored in {self.folder}; the same command, "
-                f"or 'codesign enumerate {self._asked_as}{flags}', goes on from there"
+                f"or 'codesign enumerate {self.definition.asked_as}{flags}', goes on from there"
             ) from None
 
     def _listed(self) -> Collection[str]:

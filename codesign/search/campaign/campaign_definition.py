@@ -176,6 +176,7 @@ class SearchSettings(Record):
 class Definition(SearchSettings):
     """The keys of a campaign file."""
 
+    _asked_as: str = ""
     name: Label
     """Name of the campaign and of its folder; the file's name if not given."""
     description: str = ""
@@ -202,6 +203,11 @@ class Definition(SearchSettings):
     reference_sample: DesignCount | None = None
     """Designs evaluated, outside every budget, to find the reference point. If not given, 512 for
     evaluators of this package, and for others the initial designs of the first seed."""
+
+    @property
+    def asked_as(self) -> str:
+        """Words by which commands find the campaign: its name or path, and its folder."""
+        return self._asked_as or self.name
 
 
 @frozen
@@ -545,7 +551,7 @@ def _evaluator(
             records.append(parse_record(document, record, data, (key,)))
         except InputError as error:
             problems += error.problems
-            wrong = [mistake.key[1] for mistake in error.mistakes if mistake.key[1:]]
+            wrong = [key for mistake in error.mistakes for key in mistake.key[1:2]]
             with suppress(InputError):
                 records.append(parse_record(document, record, drop_keys(data, wrong), (key,)))
     if len(records) < 2:

@@ -144,12 +144,11 @@ def run(
         os.environ[UNTRUSTED] = "1"  # for workers, too
     # A campaign that is refused needs nothing else imported.
     campaign = load_with(settings, name, folder)
-    from codesign import api
     from codesign.answers.campaigns import RunAnswer
     from codesign.base import plugins
     from codesign.base.errors import MissingExtraError
     from codesign.report import exports
-    from codesign.report.campaign_charts import convergence_chart, front_chart, front_picture
+    from codesign.report.campaign_charts import convergence_chart
     from codesign.report.paper import save_chart
 
     execution = flags.override(campaign.definition.execution, in_flight=in_flight)
@@ -170,11 +169,7 @@ def run(
     try:
         convergence = convergence_chart(results)
         written.append(save_chart(convergence, campaign.folder / "convergence.png", results))
-        drawn = front_to_draw(results, front)
-        picture = front_picture(drawn, marked=api.evaluate_named(results.problem))
-        written.append(
-            save_chart(front_chart(picture, False), campaign.folder / "front.png", drawn)
-        )
+        written.append(save_front(results, front, campaign.folder / "front.png"))
     except MissingExtraError as error:
         say(f"no figures: {error}")
     campaign.list_files(written)
@@ -184,6 +179,17 @@ def run(
 def front_to_draw(results: Results, front: Results) -> Results:
     """The exact front where it is known; a single objective is drawn as it was searched."""
     return front if len(results.problem.objectives) > 1 else results
+
+
+def save_front(results: Results, front: Results, path: Path, width_mm: float | None = None) -> Path:
+    """Draw a campaign's front with the designs that its space names."""
+    from codesign import api
+    from codesign.report.campaign_charts import front_chart, front_picture
+    from codesign.report.paper import save_chart, width_of
+
+    drawn = front_to_draw(results, front)
+    picture = front_picture(drawn, marked=api.evaluate_named(results.problem))
+    return save_chart(front_chart(picture, width_of(width_mm)[1]), path, drawn, width_mm)
 
 
 def _report_results(

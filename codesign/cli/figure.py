@@ -13,7 +13,7 @@ from codesign.base.errors import InputError, check_known, mistakes_at
 from codesign.base.files import ending_of
 from codesign.base.records import drop_none, frozen
 from codesign.cli import completion
-from codesign.cli.campaigns import Folder, front_to_draw
+from codesign.cli.campaigns import Folder, front_to_draw, save_front
 from codesign.cli.export import check_ended, check_evaluated, place_notes
 from codesign.cli.flag_records import flag
 from codesign.cli.flags import quantity
@@ -140,7 +140,7 @@ def _draw_both(name: str, form: str, output: Path | None, folder: Path | None) -
     place = output or campaign.folder
     written = [
         save_chart(convergence_chart(results), place / f"convergence.{form}", results),
-        _save_front(campaign, results, place / f"front.{form}", None),
+        save_front(results, campaign.front_results(results), place / f"front.{form}"),
     ]
     report_files(FigureAnswer, campaign, written)
 
@@ -179,17 +179,7 @@ def _draw_campaign(
     check_evaluated(results, figure_name == "front")
     if figure_name == "convergence":
         return save_chart(convergence_chart(results), path, results, width_mm)
-    return _save_front(campaign, results, path, width_mm)
-
-
-def _save_front(campaign: Campaign, results: Results, path: Path, width_mm: float | None) -> Path:
-    from codesign import api
-    from codesign.report.campaign_charts import front_chart, front_picture
-    from codesign.report.paper import save_chart, width_of
-
-    front = front_to_draw(results, campaign.front_results(results))
-    picture = front_picture(front, marked=api.evaluate_named(results.problem))
-    return save_chart(front_chart(picture, width_of(width_mm)[1]), path, front, width_mm)
+    return save_front(results, campaign.front_results(results), path, width_mm)
 
 
 def _draw_all(

@@ -63,8 +63,8 @@ def test_flags_that_are_left_out_have_the_defaults_of_the_record():
 
 def test_flags_stand_in_the_help_where_their_record_stood():
     text = _run("--help")[0].output
-    flags = ["--first", "--size", "--prompt", "--cost", "--open", "--model"]
-    places = [text.index(name) for name in flags]
+    names = ("--first", "--size", "--prompt", "--cost", "--open", "--model")
+    places = list(map(text.index, names))
     assert places == sorted(places)
     assert "N|32K" in text
     assert "What comes first." in text

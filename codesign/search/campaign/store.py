@@ -15,9 +15,6 @@ Tables
 ``design`` holds d little-endian int32 level indices, ``numbers`` the float64 metrics and
 violations named in the layout; ``checksum`` is the CRC-32 of a row, for SQLite does not notice
 when a value changes on the disk. A batch is one transaction with ``synchronous=FULL``.
-
-Version 2 had no epochs and checksums of observations alone. It is read as it is, and made a store
-of version 3 when a campaign goes on.
 """
 
 from __future__ import annotations

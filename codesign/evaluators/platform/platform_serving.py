@@ -157,8 +157,8 @@ class PlatformServing:
     def _amortized(self, verification: FloatArray, drafted: Floats) -> FloatArray:
         """Sum of a verification and of the drafting before it, per token that they yield."""
         request = self.request
-        both = verification + request.n_drafted * drafted
-        return both * request.steps_per_token / request.tokens_per_verification
+        total_s = verification + request.n_drafted * drafted
+        return total_s * request.steps_per_token / request.tokens_per_verification
 
     @cached_property
     def sustained_time_to_first_token_s(self) -> FloatArray:

@@ -34,7 +34,7 @@ from codesign.base.columns import (
 )
 from codesign.base.errors import InputError
 from codesign.base.files import replacing
-from codesign.base.loop_progress import LoopProgress, OutOfTimeError, counted
+from codesign.base.loop_progress import OutOfTimeError, counted
 from codesign.base.records import frozen
 from codesign.insight.decisions.recommendation import burdens_of, is_positive
 from codesign.insight.uncertainty.sweep import Sweep
@@ -50,8 +50,8 @@ _MOST_BOUNDED = 20_000_000
 """Number of partial designs after which no further box is searched: minutes. [ours]"""
 _LEAST_SHARE, _SMALLEST_SHARE = 1 / 16, 1e-3
 """Share of the ranges that is searched first, and share below which none is. [ours]"""
-_MOST_ALONG = 2_000_000
-"""Number of partial designs after which constants are searched in two halves. [ours]"""
+_MOST_ALONG = 5_000_000
+"""Number of partial designs after which no further constant is searched alone. [ours]"""
 _GROUPED = 0.02
 """Change of products by constants that are searched together. [ours]"""
 _MOST_SPLITS = 3
@@ -412,7 +412,7 @@ def _alone(
 ) -> Iterator[tuple[IntArray, IntArray]]:
     """Constants with the designs that are better as they move, if one is by a lead.
 
-    Those with small effects move together first, in a box that often has no rival.
+    The largest effects come first; small ones move together, in a box that often has no rival.
 
     Args:
         rows: (n, d) designs that tell the effects.
@@ -421,19 +421,18 @@ def _alone(
     order = np.argsort(swings)
     places = np.floor(np.cumsum(swings[order]) / _GROUPED)
     pending = np.split(order, np.flatnonzero(np.diff(places)) + 1)
-    with LoopProgress("constants", len(box)) as loop:
-        while pending:
-            group = pending.pop(0)
-            moving = box.shrunk(np.isin(np.arange(len(box)), group).astype(float))
-            within = search(moving, _MOST_ALONG, [EVERY], lead)
-            if within.alive[0] and len(within.rows):
-                within = search(moving, _MOST_ALONG, [EVERY])
-            if within.alive[0]:
-                yield group, within.rows
-            elif len(group) > 1:
-                pending += np.array_split(group, 2)
-                continue
-            loop.advance(len(group))
+    budget = _MOST_ALONG
+    while pending and budget > 0:
+        group = pending.pop()
+        moving = box.shrunk(np.isin(np.arange(len(box)), group).astype(float))
+        within = search(moving, budget // 4, [EVERY], lead)
+        if within.alive[0] and len(within.rows):
+            within = search(moving, budget // 4, [EVERY])
+        budget -= within.n_bounded
+        if within.alive[0]:
+            yield group, within.rows
+        elif len(group) > 1:
+            pending += np.array_split(group, 2)
 
 
 def _searched(

@@ -262,6 +262,12 @@ def test_stored_parts_of_the_box_give_the_same_rivals(tmp_path):
     assert list(tmp_path.glob("within-*.npz"))
 
 
+def test_constants_beyond_a_limit_of_work_are_named(monkeypatch):
+    monkeypatch.setattr("codesign.insight.decisions.box._MOST_ALONG", 0)
+    rivals = _decided(_planted()).rivals
+    assert (rivals.unlisted, rivals.is_partial) == (tuple(rivals.box.numbers), False)
+
+
 @pytest.mark.parametrize("stop", [OutOfTimeError, KeyboardInterrupt])
 def test_a_stopped_search_tells_what_is_proven_so_far(stop, monkeypatch):
     def interrupted(*_):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from codesign.base.errors import InputError, mistakes_at
-from codesign.base.records import drop_none, frozen
+from codesign.base.records import drop_keys, drop_none, frozen
 from codesign.cli import completion
 from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import filled_keys, flag, set_flags
@@ -429,9 +429,7 @@ def _pool_row(machine: ServingMachine, role: Any, n_machines: int) -> PoolInputs
     watts = machine.power_watts
     return PoolInputs(
         role=role,
-        design={
-            name: value for name, value in drop_none(machine.design).items() if name != "batch_size"
-        },
+        design=drop_keys(drop_none(machine.design), ["batch_size"]),
         machines=n_machines,
         devices=n_machines * machine.n_devices,
         cache_tokens=machine.limits.cache_tokens,

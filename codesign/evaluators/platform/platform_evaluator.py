@@ -283,8 +283,5 @@ def _published_formats(designs: Columns, model: LanguageModel) -> Columns:
 
 
 def _all_devices(options: PlatformOptions) -> dict[str, Device]:
-    devices = {name: load_device(name) for name in list_devices()}
-    for path in options.device_files:
-        device = load_device(path)
-        devices[device.key] = device
-    return devices
+    devices = [load_device(name) for name in (*list_devices(), *options.device_files)]
+    return {device.key: device for device in devices}

@@ -8,6 +8,7 @@ import numpy as np
 
 from codesign.base.columns import ArrayDict, Arrays, FloatArray, Floats, FloatSequence
 from codesign.base.errors import Mistake
+from codesign.base.records import drop_keys
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.device_memory import excess
 from codesign.evaluators.platform.platform_serving import PlatformServing
@@ -45,7 +46,7 @@ def limits(serving: PlatformServing) -> Arrays:
         "links": np.where(is_joined, 0.0, 1.0),
     }
     unchecked = serving.rules.unchecked_limits.union(_OF_OTHERS[serving.request.layers])
-    return {name: values for name, values in violations.items() if name not in unchecked}
+    return drop_keys(violations, unchecked)
 
 
 def _uneven(amount: Floats, ranks: FloatArray) -> FloatArray:

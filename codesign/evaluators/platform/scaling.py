@@ -114,7 +114,11 @@ def scale(
         factors: Factors to use instead of the paper's.
     """
     factors_of_axis = np.asarray(axis.factors if factors is None else factors, np.float64)
-    values = factors_of_axis * _base(evaluator, design, axis)
+    base = 1.0
+    if axis.field:
+        platform = evaluator.platform(design_columns(design))
+        base = float(np.asarray(attrgetter(axis.field)(platform))[0])
+    values = factors_of_axis * base
     varied = [round(value) if axis.parameter == "batch_size" else float(value) for value in values]
     columns = {
         name: column_of([value] * len(values))
@@ -123,10 +127,3 @@ def scale(
     }
     result = evaluator.evaluate({**columns, axis.parameter: column_of(list(varied))})
     return Scaling(axis, factors_of_axis, values, result.metrics, result.violations)
-
-
-def _base(evaluator: PlatformEvaluator, design: Fields, axis: ScalingAxis) -> float:
-    if not axis.field:
-        return 1.0
-    platform = evaluator.platform(design_columns(design))
-    return float(np.asarray(attrgetter(axis.field)(platform))[0])

@@ -188,15 +188,6 @@ class SystemFlow:
         most = self.tdp_watts + sent * self.requests_per_s
         return np.fmin(self.energy_joules_per_token * self.throughput_tokens_per_s, most)
 
-    def _cost_of_tokens(self, unit: str) -> FloatArray:
-        """(n,) dollars or CO2 equivalents of a million tokens."""
-        summands = [pool.cost_per_request(unit, self.requests_per_s) for pool in self.pools]
-        summands += [
-            link.joules_per_request * link.sending_pool.prices.joule_price(unit)
-            for link in self._crossings
-        ]
-        return _total(summands) / self.tokens * 1e6
-
     @property
     def lifetime_years(self) -> FloatArray:
         years = [pool.lifetime_years(self.requests_per_s) for pool in self.pools]
@@ -242,7 +233,13 @@ class SystemFlow:
             sums = [getattr(link, of_link) for link in self.links for of_link in _OF_LINKS[name]]
             return sum(sums, nothing)
         if name.endswith("_per_million_tokens"):
-            return self._cost_of_tokens(name.split("_")[0])
+            unit = name.split("_")[0]
+            summands = [pool.cost_per_request(unit, self.requests_per_s) for pool in self.pools]
+            summands += [
+                link.joules_per_request * link.sending_pool.prices.joule_price(unit)
+                for link in self._crossings
+            ]
+            return _total(summands) / self.tokens * 1e6
         values: FloatArray = getattr(self, name)
         return values
 

@@ -30,7 +30,8 @@ class HandOverBytes:
         tokens = stage.cached_tokens
         if workload.session is not None and stage.phase == "prefill":
             tokens += stage.generated_tokens  # answers come back, to be contexts of later turns
-        stored = [(kv_elements(x, tokens), state_bytes(x, tokens)) for x in workload.models]
+        models = workload.drafting.models
+        stored = [(kv_elements(x, tokens), state_bytes(x, tokens)) for x in models]
         self._elements, self._state_bytes = map(float, np.sum(stored, axis=0))
 
     def bytes_of(self, format_: object) -> float:

@@ -88,13 +88,14 @@ def pool_tasks(workload: SystemWorkload, pools: Sequence[PoolDescription]) -> di
     """
     prompt = workload.tokens.prompt_tokens
     generated = workload.tokens.generated_tokens
-    n = workload.drafting.n_drafted
-    rounds = 1.0 / workload.drafting.tokens_per_verification
+    drafting = workload.drafting
+    n = drafting.n_drafted
+    rounds = 1.0 / drafting.tokens_per_verification
     drafted: dict[str, Fields] = {
         "decode": {"layers": "all", "checked_tokens": n + 1, "steps_per_token": rounds},
         "draft": {"layers": "all", "model": workload.draft, "steps_per_token": n * rounds},
     }
-    active = [active_parameter_count(model) for model in workload.models]
+    active = [active_parameter_count(model) for model in drafting.models]
     early = min(max(round(generated * workload.early_share), 1), generated - 1)
     stages = {
         "prefill": StageRequest("prefill", "prefill", prompt, generated, sum(active) / active[0]),

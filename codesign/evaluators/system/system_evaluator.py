@@ -413,10 +413,9 @@ class SystemEvaluator(Evaluator):
                 return {}
             pools[name] = machine.best_case(self.pool_columns(designs, name), {}, needed[name])
         shared = self.shared_values(designs)
-        hints = self.compose(pools, shared, hinted)
-        return {f"best_{name}": values for name, values in hints.items()} | {
-            f"best_{pool.name}_requests_per_s": pool.requests_per_s
-            for pool in self.flow(pools, shared).pools
+        flow = self.flow(pools, shared)
+        return {f"best_{name}": flow.value(name) for name in hinted} | {
+            f"best_{pool.name}_requests_per_s": pool.requests_per_s for pool in flow.pools
         }
 
     def predict(self, designs: Columns, metrics: Strings) -> Arrays:

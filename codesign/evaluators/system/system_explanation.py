@@ -44,13 +44,20 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
     accounts = {
         name: machine.explain(columns[name]) for name, machine in evaluator.machines.items()
     }
+    notes: dict[str, StringList] = {}
+    for name, account in accounts.items():
+        for note in account.notes:
+            notes.setdefault(note, []).append(name)
     return Explanation(
         metrics=first_values(evaluation.metrics),
         violations=first_values(evaluation.violations),
         operators=_named_rows({name: account.operators for name, account in accounts.items()}),
         levels=_named_rows({name: account.levels for name, account in accounts.items()}),
         power=_named_rows({name: account.power for name, account in accounts.items()}),
-        notes=[*_assumptions(evaluator, flow, designs), *_notes_of_pools(accounts)],
+        notes=[
+            *_assumptions(evaluator, flow, designs),
+            *(f"{' and '.join(names)}: {note}" for note, names in notes.items()),
+        ],
         timeline=timeline(flow),
     )
 
@@ -78,16 +85,6 @@ def _named_rows(rows: Mapping[str, Sequence[Any]]) -> list[Any]:
     ]
 
 
-def _notes_of_pools(accounts: Mapping[str, Explanation]) -> Iterator[str]:
-    """Each note once, after the pools that it is about."""
-    notes: dict[str, StringList] = {}
-    for name, account in accounts.items():
-        for note in account.notes:
-            notes.setdefault(note, []).append(name)
-    for note, names in notes.items():
-        yield f"{' and '.join(names)}: {note}"
-
-
 def timeline(flow: SystemFlow) -> JsonRows:
     """The way of one request that waits for nobody: a row for each pool and each hand-over."""
     rows = []
@@ -95,24 +92,22 @@ def timeline(flow: SystemFlow) -> JsonRows:
     for position, stage in enumerate(flow.stages):
         end_s = clock_s + _first(stage.stage_s)
         rows += [
-            {
-                **_row(flow, pool, pool.stage.phase, [pool], (clock_s, end_s)),
-                "joules_per_request": _first(pool.joules_per_request(flow.requests_per_s)),
-                "bytes": 0.0,
-            }
+            _row(
+                flow, pool, pool.stage.phase, [pool], (clock_s, end_s),
+                pool.joules_per_request(flow.requests_per_s), np.zeros(1),
+            )
             for pool in stage.pools
-        ]
+        ]  # fmt: skip
         if stage.exchange is not None:
             # The messages of all layers in one pass, there and back.
             exchange = stage.exchange
             pools = [exchange.attention, exchange.ffn]
             rows.append(
-                {
-                    **_row(flow, exchange, "exchange", pools, (clock_s, end_s)),
-                    "joules_per_request": _first(exchange.joules_per_request),
-                    "bytes": _first(exchange.pass_bytes),
-                }
-            )
+                _row(
+                    flow, exchange, "exchange", pools, (clock_s, end_s),
+                    exchange.joules_per_request, exchange.pass_bytes,
+                )
+            )  # fmt: skip
         clock_s = end_s
         if position < len(flow.links):
             # It begins when the sender has something to send, a prefill after its first layer.
@@ -122,12 +117,11 @@ def timeline(flow: SystemFlow) -> JsonRows:
             ends_s = clock_s - share * _first(stage.stage_s), clock_s + _first(link.exposed_s)
             pools = [link.sender.first, link.receiver.first]
             rows.append(
-                {
-                    **_row(flow, link, "hand-over", pools, ends_s),
-                    "joules_per_request": _first(link.joules_per_request),
-                    "bytes": _first(link.request_bytes),
-                }
-            )
+                _row(
+                    flow, link, "hand-over", pools, ends_s,
+                    link.joules_per_request, link.request_bytes,
+                )
+            )  # fmt: skip
             clock_s = rows[-1]["end_s"]
     slowest = max(rows, key=lambda row: row["utilization"])
     return [{**row, "sets_rate": row is slowest} for row in rows]
@@ -139,8 +133,10 @@ def _row(
     member_kind: str,
     pools: Sequence[PoolFlow],
     ends_s: FloatPair,
+    joules_per_request: FloatArray,
+    sent_bytes: FloatArray,
 ) -> JsonObject:
-    """Keys that rows of pools and of links share."""
+    """A row of a pool or of a link."""
     if isinstance(member, HandOverFlow):
         step_s = member.exposed_s
         batch_size = np.ones(1)
@@ -157,6 +153,8 @@ def _row(
         "batch_size": _first(batch_size),
         "requests_per_s": _first(member.requests_per_s),
         "utilization": _first(flow.utilization(member.name)),
+        "joules_per_request": _first(joules_per_request),
+        "bytes": _first(sent_bytes),
     }
 
 

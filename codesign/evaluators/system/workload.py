@@ -14,7 +14,6 @@ from codesign.evaluators.platform.platform_request import (
     DraftTokens,
     PlatformRequest,
 )
-from codesign.models.workload import LanguageModel, load_model
 from codesign.models.workload.request import (
     BOTH_COUNTS,
     TOKEN_KEYS,
@@ -83,11 +82,6 @@ class SystemWorkload(SequenceRecord):
     def drafting(self) -> PlatformRequest:
         """The keys of speculative decoding, as requests to one machine have them."""
         return PlatformRequest.model_construct(**dict(self))
-
-    @property
-    def models(self) -> list[LanguageModel]:
-        """The model, and its draft if there is one."""
-        return [load_model(name) for name in (self.model, self.draft) if name]
 
     @cached_property
     def tokens(self) -> Trace:

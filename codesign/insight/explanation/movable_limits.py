@@ -15,7 +15,7 @@ import numpy as np
 
 from codesign.base.columns import ArrayDict, FloatArray, IntArray, StringPair, StringTuple
 from codesign.base.metrics import Metric
-from codesign.base.records import frozen
+from codesign.base.records import drop_keys, frozen
 from codesign.base.units import parse_unit
 from codesign.insight.explanation.variation import Variation
 from codesign.search.observations import Observations
@@ -192,7 +192,7 @@ def _evaluator_limits(problem: Problem, rows: IntArray, observed: Observations) 
     """(n,) relative excess by limit of the evaluator."""
     written = {constraint.text for constraint in problem.constraints}
     violations = {**observed.violations_by_name, **problem.known_violations(rows)}
-    return {name: values for name, values in violations.items() if name not in written}
+    return drop_keys(violations, written)
 
 
 def _is_same(relative_excess: FloatArray, excess: FloatArray) -> bool:

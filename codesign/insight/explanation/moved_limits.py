@@ -27,7 +27,7 @@ from codesign.base.columns import (
 )
 from codesign.base.loop_progress import counted
 from codesign.base.metrics import Metric
-from codesign.base.records import frozen
+from codesign.base.records import drop_keys, frozen
 from codesign.base.units import round_step
 from codesign.insight.explanation.movable_limits import Limit, limits_of, metric_amount
 from codesign.insight.explanation.variation import Variation
@@ -176,8 +176,7 @@ class LimitPoints:
             stored &= {*self.problem.objective_names[: self.n_objectives]}
         others = {i for i in places if self.handles[i].metric.name not in stored}
         if others and self.is_proven.any():
-            rest = {i: p for i, p in places.items() if i not in others}
-            before, _ = self.select(rest | dict(switched))
+            before, _ = self.select(drop_keys(places, others) | dict(switched))
             points = self.equal[self.front(np.flatnonzero(before & self.is_proven))]
             others = set() if np.isin(points, self.equal[proven]).all() else others
         is_setting = (self.setting == (switched or [(-1, -1)])[0]).all(axis=1)

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from types import MappingProxyType
 
@@ -47,11 +47,14 @@ def ranged_numbers(
     well. Energies of reads and writes that both have a range are one number, ``ACCESS_ENERGY``.
     """
     numbers = NUMBERS + (ACCOUNT_NUMBERS if set(constants) - set(ENERGIES) else ())
-    ranges = [
-        (key, number, uncertain_number)
-        for key, technology in technologies.items()
-        for number, uncertain_number in _ranges_of(technology, numbers)
-    ]
+    reads, writes = ACCESS_ENERGIES
+    ranges: list[tuple[str, str, Range | None]] = []
+    for key, technology in technologies.items():
+        is_joint = all(energy.low < energy.high for energy in _access_energies(technology))
+        for number in numbers:
+            if not (is_joint and number == writes):
+                name = ACCESS_ENERGY if is_joint and number == reads else number
+                ranges.append((key, name, getattr(technology, number)))
     ranges += [(CONSTANTS, name, uncertain_number) for name, uncertain_number in constants.items()]
     return tuple(
         RangedNumber(
@@ -60,21 +63,6 @@ def ranged_numbers(
         for key, number, uncertain_number in ranges
         if uncertain_number is not None and uncertain_number.low < uncertain_number.high
     )
-
-
-def _ranges_of(
-    technology: MemoryTechnology, numbers: Strings
-) -> Iterator[tuple[str, Range | None]]:
-    """The quantities of a technology by name, those that vary together once."""
-    reads, writes = ACCESS_ENERGIES
-    is_joint = all(
-        uncertain_number.low < uncertain_number.high
-        for uncertain_number in _access_energies(technology)
-    )
-    for number in numbers:
-        if not (is_joint and number == writes):
-            name = ACCESS_ENERGY if is_joint and number == reads else number
-            yield name, getattr(technology, number)
 
 
 def _access_energies(technology: MemoryTechnology) -> tuple[Range, Range]:

@@ -15,7 +15,7 @@ from codesign.answers.json_values import json_text
 from codesign.base.columns import Fields, IntegerList, IntegerSequence, StringDict, Strings, evenly
 from codesign.base.errors import InputError, JobError, UnknownNameError
 from codesign.base.loop_progress import counted
-from codesign.base.records import frozen
+from codesign.base.records import drop_keys, drop_none, frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report.design_charts import scales_of
@@ -93,8 +93,8 @@ class Explained:
         }
         for marked_number, design in enumerate(self.marked.designs if self.marked else ()):
             if marked_number < _MOST_NAMED or n + marked_number in self.requested_numbers:
-                designs[n + marked_number] = {key: x for key, x in design.items() if x is not None}
-        self._explain({k: v for k, v in designs.items() if k not in self._accounts})
+                designs[n + marked_number] = drop_none(design)
+        self._explain(drop_keys(designs, self._accounts))
         accounts = ((number, self._accounts[number]) for number in designs)
         return {number: account for number, account in accounts if account is not None}
 

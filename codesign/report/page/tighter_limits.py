@@ -31,7 +31,7 @@ from codesign.insight.explanation.moved_limits import (
     searched_limit_points,
     stored_limit_points,
 )
-from codesign.report.exchange import changed_settings
+from codesign.report.decisions import moved_words
 from codesign.report.labels import (
     format_metric,
     format_setting,
@@ -324,9 +324,8 @@ class _Answers:
             count += " Not proven: the best of the designs that were evaluated."
         if values[0] == values[1]:
             return f"The front's best {title} stays {values[1]}. {count}"
-        changes = changed_settings(self.results.problem.space, *self.limits.designs([old, new]))
-        listed = "; ".join(f"{name} {before} → {after}" for name, before, after in changes)
-        listed = listed or "the same design"
+        designs = self.limits.designs([old, new])
+        listed = moved_words(self.results.problem.space, *designs) or "the same design"
         return f"The front's best {title} is {values[1]} instead of {values[0]} ({listed}). {count}"
 
 

@@ -36,7 +36,9 @@ def launch_lines(
             for line in (
                 f"# {name}, untested: {pool.role}, {pool.instances} of these, each on "
                 f"{pool.devices // pool.instances} x {pool.device}",
-                " ".join(ENGINES[name](model, formats, pool)),
+                "# no engine starts it with options of its own"
+                if pool.role in ("attention", "ffn")
+                else " ".join(ENGINES[name](model, formats, pool)),
             )
         ]
         for name in names

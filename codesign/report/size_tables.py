@@ -191,7 +191,7 @@ def _pool_words(pool: Pool) -> str:
     split = " ".join(f"{name} {n}" for name, n in degrees.items() if n > 1)
     how = [
         *([f"chunks of {pool.chunk_tokens:,} tokens"] if pool.chunk_tokens else []),
-        *(["two batches overlap"] if pool.overlapped_batches > 1 else []),
+        *([f"{pool.overlapped_batches} batches overlap"] if pool.overlapped_batches > 1 else []),
         *([f"{pool.expert_copies} copies of experts"] if pool.expert_copies else []),
         *([f"{pool.draft} drafts {pool.draft_tokens} tokens"] if pool.draft else []),
     ]
@@ -230,6 +230,11 @@ def fleet_notes(
         notes.append(
             "All experts have equal loads here. The loads of real requests made SGLang's pools 15 "
             "to 20 % slower; --option engine=sglang counts them."
+        )
+    if any(pool.role == "ffn" for pool in entries[0].pools):
+        notes.append(
+            "Attention and feed-forward layers on devices of their own: links run at their full "
+            "rate, and no published deployment was met."
         )
     if evaluator.workload.draft:
         notes.append(

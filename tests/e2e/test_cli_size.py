@@ -34,7 +34,8 @@ def test_a_demand_is_answered_by_deployments_the_best_first(capsys):
     deployments = found["deployments"]
     counts = [each["devices"] for each in deployments]
     assert counts == sorted(counts)
-    assert {each["policy"] for each in deployments} == {"co-located", "chunked", "disaggregated"}
+    policies = {"co-located", "chunked", "disaggregated", "attention-ffn"}
+    assert {each["policy"] for each in deployments} == policies
     for each in deployments:
         assert each["devices"] == sum(pool["devices"] for pool in each["pools"])
         assert each["usd_per_hour"] == pytest.approx(3.0 * each["devices"])

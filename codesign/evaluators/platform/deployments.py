@@ -8,6 +8,8 @@ Policies:
   group of devices, in as many steps as the prompts need;
 * ``disaggregated``: instances that only prefill hand the cache over to instances that only decode,
   which may be other devices. A prompt waits for the running pass and for its own;
+* ``attention-ffn``: the same, with attention and feed-forward layers of the decode on devices of
+  their own (:mod:`.attention_ffn`);
 * ``together``: requests arrive at once, and all prompts are prefilled before the first step.
 
 Where groups of devices share experts, an instance may overlap two micro-batches, each of which
@@ -32,10 +34,26 @@ from dataclasses import replace
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, FloatPair, IntArray, IntegerMap, StringMap
+from codesign.base.columns import (
+    BoolArray,
+    Fields,
+    FloatArray,
+    FloatMap,
+    FloatPair,
+    IntArray,
+    IntegerMap,
+    StringMap,
+)
 from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.units import format_engineering
+from codesign.evaluators.platform.attention_ffn import (
+    MICRO_BATCHES,
+    MOST_DEVICE_TYPES,
+    ExchangeTimes,
+    devices_of,
+    exchange_ways,
+)
 from codesign.evaluators.platform.instances import (
     Demand,
     Instances,
@@ -54,8 +72,9 @@ from codesign.evaluators.platform.platform_request import UNDRAFTED
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.models.accounts.rents import rent_usd_per_hour
 from codesign.models.deployments.parallelism import REPLICA_DEGREES, SEARCHED_DEGREES
+from codesign.models.hardware.device import Device
 
-POLICIES: tuple[Policy, ...] = ("co-located", "chunked", "disaggregated")
+POLICIES: tuple[Policy, ...] = ("co-located", "chunked", "disaggregated", "attention-ffn")
 """Policies that serve requests which begin one by one."""
 UNIFIED_POLICIES: tuple[Policy, ...] = ("together", "co-located", "chunked")
 """Policies of instances that both prefill and decode."""
@@ -183,9 +202,16 @@ class DeploymentSearch:
         options = evaluator.options
         is_mixture = self._request.language_model.is_mixture
         self._waves = (1, 2) if overlaps and is_mixture and options.has_data_attention else (1,)
-        self._policies = [
-            policy for policy in policies if policy != "chunked" or rules.has_mixed_passes
-        ]
+        excluded = set() if rules.has_mixed_passes else {"chunked"}
+        # Attention and experts apart have degrees of their own, and no simulation.
+        if not has_stages or self._fixed or len(evaluator.devices) > MOST_DEVICE_TYPES:
+            excluded.add("attention-ffn")
+        self._policies = [policy for policy in policies if policy not in excluded]
+        if not self._policies:
+            raise InputError(
+                f"{', '.join(policies)}: expected --users without degrees, on at most "
+                f"{MOST_DEVICE_TYPES} devices, and a convention with chunks"
+            )
         if self._request.generated < 1 and demand.burst is None:
             raise InputError("expected at least 1 where requests are served", "generated_tokens")
         self.variants = list(self._list_variants())
@@ -212,11 +238,17 @@ class DeploymentSearch:
         Raises:
             InputError: No deployment keeps the limits; the message names the nearest one.
         """
-        rents = [rent_usd_per_hour(variant.device.key, usd) for variant in self.variants]
-        # Devices without a rent come last, the fewest first.
-        weights = np.nan_to_num(np.array(rents if is_priced else np.ones(len(rents))), nan=1e9)
         devices = self.evaluator.devices
-        pairs = [self._pair(weights, first, second) for first in devices for second in devices]
+        rents = {key: rent_usd_per_hour(key, usd) if is_priced else 1.0 for key in devices}
+        # Devices without a rent come last, the fewest first.
+        weights = {key: 1e9 if np.isnan(rent) else rent for key, rent in rents.items()}
+        pairs = [
+            self._pair(weights, first, second, policy)
+            for policy in ("disaggregated", "attention-ffn")
+            if policy in self._policies
+            for first in devices
+            for second in devices
+        ]
         deployments = [*self._joint(weights), *(pair for pair in pairs if pair is not None)]
         if not deployments:
             raise InputError(f"no deployment keeps the limits; {self._why_none()}")
@@ -231,7 +263,6 @@ class DeploymentSearch:
     # Instances.
 
     def _list_variants(self) -> Iterator[Variant]:
-        is_mixture = self._request.language_model.is_mixture
         for key, device in self.evaluator.devices.items():
             plain = self._evaluator(key, UNDRAFTED)
             drafting = [self._evaluator(key, {})] if self._request.draft else []
@@ -243,16 +274,27 @@ class DeploymentSearch:
                     chunks = {"mixed": True, "chunk_tokens": chunk}
                     mixed = self._evaluator(key, chunks | UNDRAFTED)
                     yield Variant("serve", "chunked", device, plain, mixed=mixed)
-            if "disaggregated" not in self._policies:
-                continue
-            for evaluator in drafting:
-                yield Variant("decode", "disaggregated", device, evaluator)
-            for waves in self._waves:
-                for copies in COPIES if waves > 1 and is_mixture else (0,):
-                    update = {"expert_copies": copies, **UNDRAFTED}
-                    pool = plain if waves == 1 else self._evaluator(key, update, overlap=True)
-                    for role in ("prefill", "decode"):
-                        yield Variant(role, "disaggregated", device, pool, waves, copies=copies)
+            if "attention-ffn" in self._policies:
+                attention = self._evaluator(key, {"layers": "attention", **UNDRAFTED})
+                for ffn, waves in itertools.product(self.evaluator.devices.values(), MICRO_BATCHES):
+                    yield Variant("decode", "attention-ffn", device, attention, waves, ffn=ffn)
+            if "disaggregated" in self._policies:
+                yield from (Variant("decode", "disaggregated", device, x) for x in drafting)
+                yield from self._list_pools(device, plain, ("prefill", "decode"))
+            elif "attention-ffn" in self._policies:
+                yield from self._list_pools(device, plain, ("prefill",))
+
+    def _list_pools(
+        self, device: Device, plain: PlatformEvaluator, roles: Sequence[Role]
+    ) -> Iterator[Variant]:
+        """Instances that only prefill or only decode, with and without overlap."""
+        is_mixture = self._request.language_model.is_mixture
+        for waves in self._waves:
+            for copies in COPIES if waves > 1 and is_mixture else (0,):
+                update = {"expert_copies": copies, **UNDRAFTED}
+                pool = plain if waves == 1 else self._evaluator(device.key, update, overlap=True)
+                for role in roles:
+                    yield Variant(role, "disaggregated", device, pool, waves, copies=copies)
 
     def _evaluator(
         self, device: str, update: Fields, *, overlap: bool = False
@@ -275,41 +317,50 @@ class DeploymentSearch:
     def _table(self, position: int) -> Instances:
         """The instances of a variant: a grid of batches, then those where limits are met."""
         variant = self.variants[position]
-        request = self._request
-        # Copies let more devices share the experts.
-        degrees = self._splits(variant.evaluator)
-        for name, degree in self._fixed.items():
-            degrees = degrees[degrees[:, SEARCHED_DEGREES.index(name)] == degree]
-        if variant.copies:
-            n_experts = request.language_model.moe_dims.n_routed_experts
-            groups = degrees[:, 2]
-            degrees = degrees[(n_experts % groups != 0) & (groups >= _COPIED_GROUPS)]
-        groups = np.where(variant.evaluator.options.has_data_attention, degrees[:, 2], 1)
-        units = (degrees[:, 1] * groups * variant.waves).astype(np.float64)
         others = self.formats | {"device": variant.device.key}
-        alone = variant.evaluator.serving(columns_of(degrees, others, units / variant.waves))
-        has_room = fitting(alone) if len(degrees) else np.zeros(0, np.bool_)
-        prefill = fastest_prefill(variant, others, degrees, units, self.demand.limits)
-        evaluate = InstanceTimes(variant, position, others, degrees, units, prefill, self.demand)
+        evaluate: InstanceTimes | ExchangeTimes
+        if variant.ffn is not None:
+            ffn = self._evaluator(variant.ffn.key, {"layers": "ffn", **UNDRAFTED})
+            ways = exchange_ways(ffn, self._most_devices)
+            units = (ways[:, 3] * variant.waves).astype(np.float64)
+            evaluate = ExchangeTimes(variant, ffn, position, others, ways, self.demand)
+            has_room = evaluate(np.arange(len(ways)), np.ones(len(ways), np.int64)).keeps
+        else:
+            evaluate, units, has_room = self._splits_of(variant, position, others)
         at_once = self.demand.users or self.demand.burst or MOST_REQUESTS
         most = np.maximum(np.ceil(at_once / units), 1)
         if variant.role == "prefill":
-            most = np.minimum(most, np.maximum(65536 // request.prompt, 1))
-        owner = []
-        count = []
-        for i in np.flatnonzero(has_room).tolist():
-            counts = np.unique(np.round(np.geomspace(1.0, most[i], _COUNTS))).astype(np.int64)
-            owner.append(np.full(len(counts), i))
-            count.append(counts)
-        if not owner:
-            return evaluate(np.zeros(0, np.int64), np.zeros(0, np.int64))
-        table = evaluate(np.concatenate(owner), np.concatenate(count))
+            most = np.minimum(most, np.maximum(65536 // self._request.prompt, 1))
+        owners = np.flatnonzero(has_room)
+        grids = [np.unique(np.geomspace(1, most[i], _COUNTS).round().astype(int)) for i in owners]
+        owner = np.repeat(owners, [len(grid) for grid in grids])
+        table = evaluate(owner, np.concatenate([np.zeros(0, np.int64), *grids]))
         while variant.role != "prefill":
             between = batches_between(table)
             if between is None:
                 break
             table = Instances.joined([table, evaluate(*between)])
         return table
+
+    def _splits_of(
+        self, variant: Variant, position: int, others: Fields
+    ) -> tuple[InstanceTimes, FloatArray, BoolArray]:
+        """Times of the splits of a variant; of each split its smallest batch, and if it fits."""
+        # Copies let more devices share the experts.
+        degrees = self._splits(variant.evaluator)
+        for name, degree in self._fixed.items():
+            degrees = degrees[degrees[:, SEARCHED_DEGREES.index(name)] == degree]
+        if variant.copies:
+            n_experts = self._request.language_model.moe_dims.n_routed_experts
+            groups = degrees[:, 2]
+            degrees = degrees[(n_experts % groups != 0) & (groups >= _COPIED_GROUPS)]
+        groups = np.where(variant.evaluator.options.has_data_attention, degrees[:, 2], 1)
+        units = (degrees[:, 1] * groups * variant.waves).astype(np.float64)
+        alone = variant.evaluator.serving(columns_of(degrees, others, units / variant.waves))
+        has_room = fitting(alone) if len(degrees) else np.zeros(0, np.bool_)
+        prefill = fastest_prefill(variant, others, degrees, units, self.demand.limits)
+        times = InstanceTimes(variant, position, others, degrees, units, prefill, self.demand)
+        return times, units, has_room
 
     # The best use of instances.
 
@@ -325,7 +376,7 @@ class DeploymentSearch:
             self.instances.keeps & np.isin(self.instances.variant, positions)
         )
 
-    def _joint(self, weights: FloatArray) -> Iterator[Deployment]:
+    def _joint(self, weights: FloatMap) -> Iterator[Deployment]:
         """The best instances that both prefill and decode, of each policy and device."""
         demand = self.demand
         generated = self._request.generated
@@ -345,26 +396,40 @@ class DeploymentSearch:
                     at_once = np.full(len(rows), float(users))
                     rate = users / latency
                 n = np.ceil(at_once / rows.batch - 1e-9)
-                order = np.lexsort((latency, n * rows.n_devices * weights[rows.variant]))
+                order = np.lexsort((latency, n * self._costs(rows, weights)))
                 # Groups that prefill apart keep each other waiting, which only a simulation sees:
                 # it gets the best of the fewest groups, too.
                 fewest = int(np.argmin(rows.degrees[order, 2]))
                 places = [0] if demand.requests_per_s is None else np.unique([0, fewest])
                 for best in order[places].tolist():
-                    pool = self._pool(rows, best, int(n[best]))
+                    pools = self._pools(rows, best, int(n[best]))
                     times = float(rows.first_s[best]), float(rows.pace_s[best])
                     joules = float(rows.joules[best])
-                    yield Deployment(policy, (pool,), float(rate[best]), *times, joules)
+                    yield Deployment(policy, pools, float(rate[best]), *times, joules)
 
-    def _pair(self, weights: FloatArray, prefill: str, decode: str) -> Deployment | None:
+    def _costs(self, rows: Instances, weights: FloatMap) -> FloatArray:
+        """(k,) rent, or number, of the devices of instances."""
+        pairs = [(each.device, each.ffn or each.device) for each in self.variants]
+        each_device = np.array([[weights[device.key] for device in pair] for pair in pairs])
+        first, ffn = each_device[rows.variant].T
+        # Without devices of their own for feed-forward layers, both rents are the same.
+        n_ffn = devices_of(rows.degrees)[1]
+        return np.asarray((rows.n_devices - n_ffn) * first + n_ffn * ffn)
+
+    def _pair(
+        self, weights: FloatMap, prefill: str, decode: str, policy: Policy
+    ) -> Deployment | None:
         """The best pools of two devices; None if there are none."""
         demand = self.demand
         generated = self._request.generated
-        rows = [self._rows(prefill, role="prefill"), self._rows(decode, role="decode")]
+        rows = [
+            self._rows(prefill, role="prefill"),
+            self._rows(decode, role="decode", policy=policy),
+        ]
         first, second = rows
         if not len(first) or not len(second):
             return None
-        costs = [table.n_devices * weights[table.variant] for table in rows]
+        costs = [self._costs(table, weights) for table in rows]
         units = costs[0] / first.prompts_per_s, costs[1] / second.batch
         most = int(np.sqrt(_MOST_PAIRS))
         keep = [np.argsort(unit, kind="stable")[:most] for unit in units]
@@ -384,10 +449,10 @@ class DeploymentSearch:
         cost = n_p * cost_p + n_d * cost_d
         i, j = np.unravel_index(int(np.argmin(cost + 1e-9 * pace_s)), cost.shape)
         return Deployment(
-            "disaggregated",
+            policy,
             (
-                self._pool(first, int(i), int(n_p[i, j])),
-                self._pool(second, int(j), int(n_d[i, j])),
+                *self._pools(first, int(i), int(n_p[i, j])),
+                *self._pools(second, int(j), int(n_d[i, j])),
             ),
             float(rate[i, j]),
             float(first.first_s[i]),
@@ -395,10 +460,10 @@ class DeploymentSearch:
             float(first.joules[i] + second.joules[j]),
         )
 
-    def _pool(self, rows: Instances, i: int, n_instances: int) -> Pool:
+    def _pools(self, rows: Instances, i: int, n_instances: int) -> tuple[Pool, ...]:
         variant = self.variants[int(rows.variant[i])]
         mixed = variant.mixed
-        return Pool(
+        pool = Pool(
             variant.role,
             variant.device.key,
             n_instances,
@@ -412,6 +477,19 @@ class DeploymentSearch:
             draft_tokens=variant.evaluator.workload.n_drafted,
             limited_by=self._limited_by(rows, i),
         )
+        if variant.ffn is None:
+            return (pool,)
+        tensor, ffn_tensor, groups, n_attention = rows.degrees[i].tolist()
+        attention = replace(
+            pool, role="attention", instances=n_instances * n_attention,
+            devices=n_instances * n_attention * tensor, pipeline_parallel=1, expert_parallel=1,
+            batch_size=pool.batch_size // n_attention,
+        )  # fmt: skip
+        ffn = replace(
+            pool, role="ffn", device=variant.ffn.key, devices=n_instances * ffn_tensor * groups,
+            tensor_parallel=ffn_tensor, pipeline_parallel=1,
+        )  # fmt: skip
+        return attention, ffn
 
     def _limited_by(self, rows: Instances, i: int) -> str:
         """The limit that the next larger batch of the same instance breaks."""

@@ -11,7 +11,7 @@ import numpy as np
 from codesign.base.columns import IntegerList, JsonObject, StringMap
 from codesign.base.errors import InputError
 from codesign.evaluators.platform.deployments import Deployment
-from codesign.evaluators.platform.instances import Demand
+from codesign.evaluators.platform.instances import LINK_LATENCY_S, Demand
 from codesign.evaluators.platform.machine_pools import cache_link, serving_machine
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_request import UNDRAFTED
@@ -32,8 +32,6 @@ LATENCIES = 4
 """Arrivals last at least so many latencies at the limits [ours], so that a steady state counts."""
 MOST_TIMES = 64
 """Largest multiple of the instances of a steady state that the search tries [ours]."""
-LINK_LATENCY_S = 5e-6
-"""Latency of the link from prefilling machines, as ``codesign serve-model`` has it."""
 PERCENTILE = 90
 """Percentile of the times that are reported beside a fleet; DistServe counts 90 % of requests."""
 

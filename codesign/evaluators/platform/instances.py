@@ -33,15 +33,19 @@ from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.precision import bits_per_element
 from codesign.models.workload.storage import kv_elements_per_token, state_bytes_per_token
 
-Policy = Literal["co-located", "chunked", "disaggregated", "together"]
-Role = Literal["serve", "prefill", "decode"]
+Policy = Literal["co-located", "chunked", "disaggregated", "attention-ffn", "together"]
+Role = Literal["serve", "prefill", "decode", "attention", "ffn"]
 
 PASS_TOKENS = 8192
 """Tokens of a pass that prefills, of each group: what vLLM and TensorRT-LLM take by default."""
 MOST_TENSOR = 64
 """Devices that share a layer at most: beyond it links no longer join them [ours]."""
+LINK_LATENCY_S = 5e-6
+"""Latency of the links between pools, as ``codesign serve-model`` has it."""
 _BETWEEN = 14
 """Batches that a refinement tries of each instance [ours]."""
+_UNTRIED = 2**62
+"""A batch beyond all that are tried."""
 _Columns = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """Time between tokens, time to the first, prompts per second, joules of a request."""
 _Rates = tuple[FloatArray, FloatArray, FloatArray]
@@ -78,6 +82,7 @@ class Variant:
         waves: Micro-batches that overlap; 1 if none do.
         mixed: Evaluator of passes with a chunk, under ``chunked``.
         copies: Copies of experts.
+        ffn: Devices of the feed-forward layers, if they have their own.
     """
 
     role: Role
@@ -87,6 +92,7 @@ class Variant:
     waves: int = 1
     mixed: PlatformEvaluator | None = None
     copies: int = 0
+    ffn: Device | None = None
 
     @property
     def draft(self) -> str | None:
@@ -208,22 +214,19 @@ def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
     Returns:
         The instance and the count of each; None if there are none.
     """
-    owners = []
-    counts = []
-    for owner in np.unique(table.owner).tolist():
-        is_own = table.owner == owner
-        allowed = table.count[is_own & table.keeps]
-        all_counts = table.count[is_own]
-        low = int(allowed.max()) if len(allowed) else 0
-        larger = all_counts[all_counts > low]
-        if not low or not len(larger) or larger.min() - low <= 1:
-            continue
-        high = int(larger.min())
-        grid = np.unique(np.linspace(low, high, _BETWEEN + 2).round().astype(np.int64))
-        new = grid[(grid > low) & (grid < high)]
-        owners.append(np.full(len(new), owner))
-        counts.append(new)
-    return (np.concatenate(owners), np.concatenate(counts)) if owners else None
+    owners, places = np.unique(table.owner, return_inverse=True)
+    count = table.count
+    low, high = np.zeros(len(owners), np.int64), np.full(len(owners), _UNTRIED)
+    np.maximum.at(low, places[table.keeps], count[table.keeps])
+    is_larger = count > low[places]
+    np.minimum.at(high, places[is_larger], count[is_larger])
+    is_open = (low > 0) & (high < _UNTRIED) & (high - low > 1)
+    ends = zip(low[is_open].tolist(), high[is_open].tolist(), strict=True)
+    grids = [np.unique(np.linspace(*pair, _BETWEEN + 2).round().astype(np.int64)) for pair in ends]
+    if not grids:
+        return None
+    new = [grid[1:-1] for grid in grids]
+    return np.repeat(owners[is_open], [len(grid) for grid in new]), np.concatenate(new)
 
 
 @frozen

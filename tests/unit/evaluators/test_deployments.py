@@ -8,10 +8,16 @@ import pytest
 
 from codesign.base.columns import design_columns
 from codesign.base.errors import InputError
-from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
+from codesign.evaluators.platform import (
+    PlatformEvaluator,
+    PlatformOptions,
+    PlatformRequest,
+    attention_ffn,
+)
+from codesign.evaluators.platform.attention_ffn import ExchangeTimes, exchange_ways
 from codesign.evaluators.platform.deployments import DeploymentSearch
 from codesign.evaluators.platform.fleet_sizing import simulated_fleet
-from codesign.evaluators.platform.instances import Demand, columns_of, fitting, splits
+from codesign.evaluators.platform.instances import Demand, Variant, columns_of, fitting, splits
 from codesign.evaluators.platform.serving_steps import DeviceStepTimes
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
 from codesign.models.deployments.queueing import EngineLimits, EngineStep
@@ -106,9 +112,74 @@ def test_more_users_and_tighter_limits_never_take_fewer_devices():
         return {name: each.n_devices for name, each in best(evaluator_of(), demand).items()}
 
     base = devices(200, 0.02)
-    assert set(base) == {"co-located", "chunked", "disaggregated"}
+    assert set(base) == {"co-located", "chunked", "disaggregated", "attention-ffn"}
     for harder in (devices(400, 0.02), devices(200, 0.012)):
         assert all(harder[name] >= base[name] for name in harder)
+
+
+def exchange_of(evaluator, link=450e9, waves=1, limits=LIMITS):
+    """Instances of attention and feed-forward devices of one sort, whose links are so fast."""
+    ((key, device),) = evaluator.devices.items()
+    rates = dict.fromkeys(("link_bandwidth", "network_bandwidth"), link)
+    devices = {key: device.model_copy(update=rates)}
+    sides = [
+        PlatformEvaluator(evaluator.workload.updated({"layers": side}), evaluator.options,
+                          devices=devices)
+        for side in ("attention", "ffn")
+    ]  # fmt: skip
+    variant = Variant("decode", "attention-ffn", devices[key], sides[0], waves, ffn=devices[key])
+    ways = exchange_ways(evaluator, 4)
+    return ExchangeTimes(variant, sides[1], 0, {**FP8, "device": key}, ways, Demand(limits, 400))
+
+
+def test_one_micro_batch_behind_a_free_link_takes_the_time_of_both_parts(monkeypatch):
+    """Up to the clock: devices that compute less attention sustain another one."""
+    monkeypatch.setattr(attention_ffn, "LINK_LATENCY_S", 0.0)
+    evaluator = evaluator_of()
+    for batch in (1, 16, 128):
+        one = np.zeros(1, np.int64), np.array([batch])
+        steps = [exchange_of(evaluator, 1e30, waves)(*one).pace_s[0] for waves in (1, 2, 3)]
+        degrees = np.ones((1, 4), np.int64)
+        joint = evaluator.serving(columns_of(degrees, {**FP8, "device": "h100-sxm"}, one[1]))
+        assert steps[0] == pytest.approx(float(joint.time_per_output_token_s[0]), rel=0.03)
+        # Micro-batches hide at most half of a way: both parts work at once.
+        assert steps[0] <= steps[1] <= 2 * steps[0] and steps[1] <= steps[2] <= 1.5 * steps[1]
+        slow = exchange_of(evaluator, 1e8)(*one).pace_s[0]
+        sent = 2 * 32 * batch * 4096 * 2 / 1e8
+        assert slow == pytest.approx(steps[0] + sent)
+
+
+def test_attention_devices_hold_the_cache_of_all_micro_batches():
+    evaluator = evaluator_of(prompt_tokens=7900)
+    grid = np.zeros(2000, np.int64), np.arange(1, 2001)
+    most = [exchange_of(evaluator, waves=waves)(*grid).fits.sum() for waves in (1, 2, 3)]
+    assert most[1] == most[0] // 2 and most[2] == most[0] // 3
+    weights = load_model("llama-3-8b")
+    cached = 8100 * weights.num_hidden_layers * 2 * 8 * 128 * 2
+    assert most[0] == pytest.approx(80e9 / cached, rel=0.1)
+
+
+def test_parts_on_devices_of_their_own_are_the_fewest_of_all_splits_and_batches():
+    evaluator, users = evaluator_of(), 120
+    search = DeploymentSearch(evaluator, FP8, Demand(LIMITS, users), ["attention-ffn"], 4)
+    (answer,) = search.best()
+    fewest = math.inf
+    prefill = search.instances.rows(search.instances.prompts_per_s < np.inf)
+    prefill = prefill.rows(prefill.keeps)
+    for waves in (1, 2, 3):
+        times = exchange_of(evaluator, load_device("h100-sxm").network_bandwidth, waves)
+        for way in range(len(times.ways)):
+            rows = times(np.full(users, way), np.arange(1, users + 1))
+            for k in np.flatnonzero(rows.keeps):
+                rate = users / (prefill.first_s + 200 * rows.pace_s[k])
+                n = np.ceil(rate * 200 * rows.pace_s[k] / rows.batch[k] - 1e-9)
+                n_first = np.ceil(rate / prefill.prompts_per_s - 1e-9)
+                counts = n * rows.n_devices[k] + n_first * prefill.n_devices
+                fewest = min(fewest, counts.min())
+    assert answer.n_devices == fewest
+    first, attention, ffn = answer.pools
+    assert [first.role, attention.role, ffn.role] == ["prefill", "attention", "ffn"]
+    assert ffn.batch_size * ffn.instances == attention.batch_size * attention.instances
 
 
 def test_rented_devices_are_ranked_by_what_they_cost():

@@ -1,0 +1,181 @@
+"""Decode instances whose attention and feed-forward layers run on devices of their own (AFD).
+
+Attention instances hold the cache, the embedding and the LM head. One feed-forward instance holds
+the experts or the dense layers. It serves several attention instances, which may be other devices.
+In every layer a micro-batch visits attention, link, feed-forward, and the link again
+[MegaScaleInfer]_, [Step3]_. Each of the four works on one micro-batch at a time, so a step of ``m``
+micro-batches takes the longer of ``m`` visits of the slowest and one whole way. With one
+micro-batch it is the sum of the times; three fill the pipeline of [Step3]_.
+
+Limiting assumptions: activations cross in 16 bits, by the network unless one node holds all
+devices, at its full rate after a latency. Tokens reach each group of their experts once, and the
+router is with the experts. Clocks are those of devices that never wait. The numbers of attention
+instances are powers of two.
+
+.. [MegaScaleInfer] R. Zhu et al., MegaScale-Infer, arXiv:2504.02263, 2025, section 4.1.
+.. [Step3] StepFun, Step-3 is Large yet Affordable, arXiv:2507.19427, 2025, section 5.
+"""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+
+from codesign.base.columns import Fields, FloatArray, IntArray
+from codesign.base.records import frozen
+from codesign.evaluators.platform.fitted_messages import ROW_BITS
+from codesign.evaluators.platform.instances import (
+    LINK_LATENCY_S,
+    Demand,
+    Instances,
+    Variant,
+    columns_of,
+    fitting,
+    splits,
+)
+from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.models.workload.expert_routing import partners
+
+MOST_DEVICE_TYPES = 4
+"""Types of devices with which the search is tried [ours]: it takes every pair of them."""
+MICRO_BATCHES = (1, 2, 3)
+"""Micro-batches that are tried; with three, each of the stages of Step-3 has one."""
+ATTENTION_INSTANCES = (1, 2, 4, 8, 16, 32, 64, 128)
+"""Attention instances of one feed-forward instance that are tried [ours]."""
+
+
+def step_of_micro_batches(
+    waves: int, attention_s: FloatArray, ffn_s: FloatArray, sent_s: FloatArray
+) -> FloatArray:
+    """Time of a decode step of all micro-batches, from the times of one in all layers.
+
+    Args:
+        waves: Micro-batches.
+        sent_s: Time of the messages of one direction.
+
+    Examples:
+        >>> times = np.array([3.0]), np.array([2.0]), np.array([1.0])
+        >>> [float(step_of_micro_batches(waves, *times)[0]) for waves in (1, 2, 3)]
+        [7.0, 7.0, 9.0]
+    """
+    slowest_s = np.maximum(np.maximum(attention_s, ffn_s), sent_s)
+    return np.asarray(np.maximum(waves * slowest_s, attention_s + ffn_s + 2.0 * sent_s))
+
+
+_BETWEEN = ("expert_dispatch", "expert_combine", "token_gather")
+"""Messages of groups of experts, in place of which tokens come from and go to attention."""
+
+
+@frozen
+class ExchangeTimes:
+    """Attention instances that share a feed-forward instance, by their split and batch.
+
+    Attributes:
+        ffn: Evaluator of the feed-forward devices.
+        ways: (w, 4) tensor parallelism of attention and of feed-forward layers, groups of
+            experts, attention instances.
+    """
+
+    variant: Variant
+    ffn: PlatformEvaluator
+    position: int
+    others: Fields
+    ways: IntArray
+    demand: Demand
+
+    def __call__(self, owner: IntArray, count: IntArray) -> Instances:
+        waves = self.variant.waves
+        ways = self.ways[owner]
+        ones = np.ones_like(count)
+        requests = ways[:, 3] * count
+        sides = (
+            (self.variant.evaluator, np.column_stack([ways[:, 0], ones, ones, ones, count])),
+            (self.ffn, np.column_stack([ways[:, 1], ones, ways[:, 2], ones, requests])),
+        )
+        attention, ffn = (self._passes(*side) for side in sides)
+        sent_s = self.sent_s(ways, requests)
+        step_s = step_of_micro_batches(waves, attention[0], ffn[0], sent_s)
+        # Both sides draw idle power while they wait for each other.
+        attention_j, ffn_j = (
+            joules + idle_watts * (step_s / waves - time_s)
+            for time_s, joules, idle_watts, _ in (attention, ffn)
+        )
+        fits = (attention[3] * ffn[3] > 0) & np.isfinite(step_s)
+        zero = np.zeros_like(step_s)
+        joules = (ways[:, 3] * attention_j + ffn_j) / requests
+        return Instances(
+            variant=np.full(len(owner), self.position),
+            degrees=ways,
+            owner=owner,
+            count=count,
+            batch=(waves * requests).astype(np.float64),
+            n_devices=np.sum(devices_of(ways), axis=0).astype(np.float64),
+            pace_s=step_s,
+            first_s=zero,
+            prompts_per_s=zero + np.inf,
+            joules=joules * self.ffn.workload.generated,
+            fits=fits,
+            keeps=fits & (step_s <= self.demand.limits.time_per_output_token_s),
+        )
+
+    def _passes(self, evaluator: PlatformEvaluator, rows: IntArray) -> FloatArray:
+        """(4, k) time of a pass, its energy, idle power, and whether memory suffices.
+
+        Args:
+            rows: (k, 5) four degrees of parallelism, and the requests of a micro-batch.
+        """
+        if not len(rows):
+            return np.zeros((4, 0))
+        rows, places = np.unique(rows, axis=0, return_inverse=True)
+        others = {**self.others, "device": next(iter(evaluator.devices))}
+        serving, held = (
+            evaluator.serving(
+                columns_of(rows[:, :4], others, np.asarray(n_batches * rows[:, 4], np.float64))
+            )
+            for n_batches in (1.0, float(self.variant.waves))
+        )
+        timed = serving.decode_pass
+        n = serving.n_devices
+        between = [item.time_s for item in timed.operators if item.name in _BETWEEN]
+        between_s = np.sum([0.0 * n, *between], axis=0)
+        idle_watts = n * timed.idle_watts
+        joules = timed.energy_joules(n, 1.0 + 0.0 * n, timed.total_s) - idle_watts * between_s
+        columns = [timed.total_s - between_s, joules, idle_watts, fitting(held)]
+        return np.array(columns)[:, places.reshape(-1)]
+
+    def sent_s(self, ways: IntArray, requests: IntArray) -> FloatArray:
+        """(k,) time in which the devices of the smaller side send the tokens of all layers."""
+        model = self.ffn.workload.language_model
+        groups = ways[:, 2].astype(np.float64)
+        mixture = model.moe_dims
+        elsewhere = partners(
+            groups, mixture.n_routed_experts or 1, mixture.num_experts_per_tok or 1
+        )
+        # A layer of experts is reached in one group more than those besides a token's own.
+        more = elsewhere * groups / np.maximum(groups - 1.0, 1.0) - (groups > 1)
+        copies = model.num_hidden_layers + more * model.n_moe_layers
+        sides = self.variant.device, self.variant.ffn or self.variant.device
+        is_near = devices_of(ways)[0] + devices_of(ways)[1] <= min(side.n_linked for side in sides)
+        is_near &= sides[0] is sides[1]
+        far, near = (
+            min(getattr(side, name) or np.nan for side in sides)
+            for name in ("network_bandwidth", "link_bandwidth")
+        )
+        rate = np.where(is_near, near, far) * np.minimum(*devices_of(ways))
+        latency_s = model.num_hidden_layers * LINK_LATENCY_S
+        sent_bytes = copies * requests * model.hidden_size * ROW_BITS / 8.0
+        return np.asarray(latency_s + sent_bytes / rate)
+
+
+def devices_of(ways: IntArray) -> tuple[IntArray, IntArray]:
+    """(k,) devices with the attention and devices with the feed-forward layers of each way."""
+    return ways[:, 0] * ways[:, 3], ways[:, 1] * ways[:, 2]
+
+
+def exchange_ways(evaluator: PlatformEvaluator, most_devices: int) -> IntArray:
+    """(w, 4) ways to split a model, see :class:`ExchangeTimes`, on so many devices at most."""
+    degrees = splits(evaluator.workload.language_model, [1], most_devices)
+    products = itertools.product(np.unique(degrees[:, 0]), degrees, ATTENTION_INSTANCES)
+    ways = np.array([(tensor, *degree[[0, 2]], n) for tensor, degree, n in products], np.int64)
+    return np.asarray(ways[np.sum(devices_of(ways), axis=0) <= most_devices])

@@ -188,7 +188,7 @@ def _measured_entries(
 def _compared(
     choice: FormatChoice | None, model: str, n_parameters: float, measure: Measure, ratio: Number
 ) -> dict[str, Number]:
-    """The rule's ratio, and its error against another one; null where the rule says nothing."""
+    """The rule's ratio, and its error against a given ratio; null where the rule does not apply."""
     by_rule = error = None
     if choice is not None and choice.algorithm in algorithms():
         by_rule = estimate_by_rule(choice, model, n_parameters, measure).ratio

@@ -121,10 +121,10 @@ class DecideAnswer(Answer):
     """Constants in which the comparison is not linear: proofs take the best value for a rival, and
     the worst for a design that matches it."""
     unlisted: Strings
-    """Constants along whose ranges, all others typical, not all rivals are listed: too many, or the
-    search was stopped. Along all others, flips by one constant are those of the whole space."""
+    """Constants along whose ranges some rivals are not listed: too many, or the search was stopped.
+    Along all other constants, flips by one constant are those of the whole space."""
     is_partial: bool
-    """True if the time was up: the same command goes on."""
+    """True if the time limit was reached: the same command continues the search."""
     n_searches: int
     """Number of boxes of constants that were searched for rivals."""
     n_rivals: int

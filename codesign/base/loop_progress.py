@@ -24,12 +24,12 @@ _deadlines: list[float] = []
 
 
 class OutOfTimeError(JobError):
-    """The time of a command is up."""
+    """The time limit of a command is reached."""
 
 
 @contextmanager
 def limited_time(minutes: float | None) -> Iterator[None]:
-    """Raise OutOfTimeError once, as a loop advances after this time."""
+    """Raise OutOfTimeError once, when a loop advances after this time."""
     if minutes is not None:
         _deadlines.append(time.monotonic() + 60.0 * minutes)
     try:
@@ -70,7 +70,7 @@ class LoopProgress:
             self._latest.popleft()
         if _deadlines and now > _deadlines[-1]:
             _deadlines.pop()
-            raise OutOfTimeError("the time is up: the same command goes on from here")
+            raise OutOfTimeError("the time limit is reached; run the same command to continue")
 
     @property
     def left_s(self) -> float | None:

@@ -34,7 +34,7 @@ def decide(
     ] = 5.0,
     minutes: Annotated[
         float | None,
-        typer.Option(min=0.0, help="Then show what is proven so far; run again for more. [none]"),
+        typer.Option(min=0.0, help="Stop then and show what is proven; run again for more. [none]"),
     ] = None,
     workers: Workers = None,
     folder: Folder = None,

@@ -46,10 +46,10 @@ def quantize(
     The table is written after each combination; interrupted, it goes on when run again.
 
     Args:
-        formats: Formats, by commas; WEIGHTS/ACTIVATIONS/KV_CACHE or one for all.
+        formats: Formats, separated by commas; WEIGHTS/ACTIVATIONS/KV_CACHE or one for all.
         algorithms: By commas: rtn, gptq, clipping, quarot, smoothquant, or joined by +, such as
             quarot+gptq.
-        seed: Of rotations and resamples.
+        seed: Seed of rotations and resamples.
         output: Table; accuracy-MODEL.json if not given.
     """
     with needing_extra("measuring a model", "accuracy"):
@@ -93,10 +93,10 @@ def mix_formats(
     The table is written after each measurement; interrupted, it goes on when run again.
 
     Args:
-        formats: Formats to mix, by commas.
-        average_bits: Bits of a weight on average, by commas, such as 4.5,5,6.
-        divergence: Or: the largest divergence, nats per token.
-        algorithm: As of codesign accuracy quantize.
+        formats: Formats to mix, separated by commas.
+        average_bits: Average bits of a weight, separated by commas, such as 4.5,5,6.
+        divergence: Largest divergence in nats per token, in place of average bits.
+        algorithm: Quantization algorithm, as in codesign accuracy quantize.
         output: Table; mixtures-MODEL.json if not given.
     """
     with needing_extra("measuring a model", "accuracy"):

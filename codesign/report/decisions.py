@@ -291,7 +291,7 @@ def _notes(decided: DecidedDesign, seconds: float) -> Iterator[str]:
         yield f"The design breaks {limit.limit} with {words}."
     yield "The proofs hold wherever the design keeps its limits."
     if rivals.is_partial:
-        yield "The time was up: larger ranges are open. Run the same command again to go on."
+        yield "The time limit was reached before larger ranges. Run the command again to continue."
     if rivals.share < 1.0:
         yield (
             f"All constants at once: all rivals are compared over {100 * rivals.share:g} % of all "

@@ -234,7 +234,7 @@ def fleet_notes(
     if any(pool.role == "ffn" for pool in entries[0].pools):
         notes.append(
             "Attention and feed-forward layers on devices of their own: links run at their full "
-            "rate, and no published deployment was met."
+            "rate, and no published deployment was reproduced."
         )
     if evaluator.workload.draft:
         notes.append(

@@ -4,12 +4,12 @@ Attention instances hold the cache, the embedding and the LM head. One feed-forw
 the experts or the dense layers. It serves several attention instances, which may be other devices.
 In every layer a micro-batch visits attention, link, feed-forward, and the link again
 [MegaScaleInfer]_, [Step3]_. Each of the four works on one micro-batch at a time, so a step of ``m``
-micro-batches takes the longer of ``m`` visits of the slowest and one whole way. With one
+micro-batches takes the longer of ``m`` visits of the slowest and one round of all four. With one
 micro-batch it is the sum of the times; three fill the pipeline of [Step3]_.
 
 Limiting assumptions: activations cross in 16 bits, by the network unless one node holds all
 devices, at its full rate after a latency. Tokens reach each group of their experts once, and the
-router is with the experts. Clocks are those of devices that never wait. The numbers of attention
+router is with the experts. Clocks are those of devices without idle time. The numbers of attention
 instances are powers of two.
 
 .. [MegaScaleInfer] R. Zhu et al., MegaScale-Infer, arXiv:2504.02263, 2025, section 4.1.
@@ -38,7 +38,7 @@ from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.models.workload.expert_routing import partners
 
 MOST_DEVICE_TYPES = 4
-"""Types of devices with which the search is tried [ours]: it takes every pair of them."""
+"""Most types of devices for this search, which tries every pair of them [ours]."""
 MICRO_BATCHES = (1, 2, 3)
 """Micro-batches that are tried; with three, each of the stages of Step-3 has one."""
 ATTENTION_INSTANCES = (1, 2, 4, 8, 16, 32, 64, 128)
@@ -48,7 +48,7 @@ ATTENTION_INSTANCES = (1, 2, 4, 8, 16, 32, 64, 128)
 def step_of_micro_batches(
     waves: int, attention_s: FloatArray, ffn_s: FloatArray, sent_s: FloatArray
 ) -> FloatArray:
-    """Time of a decode step of all micro-batches, from the times of one in all layers.
+    """Time of a decode step of all micro-batches, from the times of one micro-batch in all layers.
 
     Args:
         waves: Micro-batches.
@@ -64,7 +64,7 @@ def step_of_micro_batches(
 
 
 _BETWEEN = ("expert_dispatch", "expert_combine", "token_gather")
-"""Messages of groups of experts, in place of which tokens come from and go to attention."""
+"""Messages between groups of experts, which the link to and from attention replaces."""
 
 
 @frozen

@@ -209,8 +209,8 @@ class DeploymentSearch:
         self._policies = [policy for policy in policies if policy not in excluded]
         if not self._policies:
             raise InputError(
-                f"{', '.join(policies)}: expected --users without degrees, on at most "
-                f"{MOST_DEVICE_TYPES} devices, and a convention with chunks"
+                f"{', '.join(policies)}: expected --users without degrees, at most "
+                f"{MOST_DEVICE_TYPES} types of devices, and a convention with chunks"
             )
         if self._request.generated < 1 and demand.burst is None:
             raise InputError("expected at least 1 where requests are served", "generated_tokens")

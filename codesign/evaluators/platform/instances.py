@@ -45,7 +45,7 @@ LINK_LATENCY_S = 5e-6
 _BETWEEN = 14
 """Batches that a refinement tries of each instance [ours]."""
 _UNTRIED = 2**62
-"""A batch beyond all that are tried."""
+"""A batch larger than every batch of the search."""
 _Columns = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
 """Time between tokens, time to the first, prompts per second, joules of a request."""
 _Rates = tuple[FloatArray, FloatArray, FloatArray]

@@ -165,8 +165,8 @@ class StageFlow:
     """A part of every request's way: one pool, or two that share its layers or draft and check.
 
     Attributes:
-        pools: That with the KV cache first.
-        exchange: What joins the two.
+        pools: The pools; the one with the KV cache comes first.
+        exchange: Link between two pools; None for a single pool.
     """
 
     pools: Sequence[PoolFlow]

@@ -24,8 +24,8 @@ class StageRequest:
         phase: Whether its machines prefill or decode.
         prompt_tokens: Tokens that stand in the cache before its first one.
         generated_tokens: Tokens that a decode stage generates; in a prefill, those of the answer.
-        prompt_work: Work of a prompt over that of the model; more with a draft, whose prompt takes
-            as much as its active weights are of the model's.
+        prompt_work: Work of a prompt, as a multiple of the model's. A draft model adds the ratio of
+            its active weights to the model's.
     """
 
     name: StageName
@@ -52,7 +52,7 @@ class PoolTask:
 
     Attributes:
         stage: The part of every request's way.
-        keys: Keys of a request to the machines beside its tokens.
+        keys: Keys of a request to the machines, except numbers of tokens.
         layers: The part of every layer, or of a decode with drafted tokens: ``attention`` checks
             them and has the KV cache, ``ffn`` drafts.
     """

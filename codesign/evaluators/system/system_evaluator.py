@@ -484,6 +484,6 @@ def _parameters_of(pool: str, values: Mapping[str, _Entry]) -> dict[str, _Entry]
 def _latencies(limits: FloatMap, task: PoolTask) -> FloatDict:
     """Limits on what a request waits for in a pool; of a part of the steps, on none."""
     time = TIME_METRIC[task.stage.phase]
-    # Of parts only the mean is limited; a draft's steps are more than tokens.
+    # Only the mean over early and late is limited. A draft takes more steps than tokens.
     is_part = task.stage.name in ("early", "late", "draft")
     return {time: limits[time]} if time in limits and not is_part else {}

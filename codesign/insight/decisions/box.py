@@ -318,12 +318,12 @@ class RivalList:
     Attributes:
         box: The box of the stated ranges.
         share: Share of these ranges; below 1 if the stated ranges left too many designs.
-        rows: (n, d) distinct designs, the design itself first: also those that are better as one
-            constant moves over its stated range, if one is by more than the tolerance.
+        rows: (n, d) distinct designs, the design itself first. They include the designs that are
+            better along one constant, if one of these is by more than the tolerance.
         n_searches: Searches of the space, for this share and others.
         wider: Larger boxes: the share, positions of decisions, and every rival without one of
             these.
-        unlisted: Constants along which these are too many, or not searched yet.
+        unlisted: Constants along which designs are too many, or not searched yet.
         is_partial: True if the search was stopped before all constants and larger boxes.
     """
 

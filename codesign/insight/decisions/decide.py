@@ -361,7 +361,7 @@ class _Leads:
     def products(self, way: Way, shares: FloatArray, is_exact: bool = True) -> FloatArray:
         """(s, g) products at shares of a way; infinite where a limit is broken.
 
-        Not so the recommended design's: designs with larger products are not listed.
+        The recommended design keeps its product: designs with larger products are not listed.
 
         Args:
             is_exact: False if changes by constants shall be linear and add up.

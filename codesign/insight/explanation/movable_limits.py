@@ -66,7 +66,7 @@ class Limit:
     def bound_loosened_by(self, step: float) -> float:
         """The bound, looser by a share ``step`` of itself; tighter if that is negative.
 
-        A least share, without a unit, is at most 1: no design has more than all.
+        A lower limit on a share, which has no unit, is at most 1.
         """
         if self.is_upper:
             return self.number * (1.0 + step)

@@ -218,8 +218,9 @@ def systems_within(
     """The systems in a region that count wherever constants are in a range.
 
     A design of a pool is left out if another one with the constants at their bad ends dominates it
-    at their good ends. In every system, the other one is then as good over the whole range. Others
-    are those of the pool's front at the typical constants, which is the same for all ranges.
+    at their good ends. In every system, the dominating design is then as good over the whole range.
+    Dominating designs are those of the pool's front at the typical constants, which is the same
+    for all ranges.
 
     Args:
         region: A single problem, with the constants at their good ends, and the region.

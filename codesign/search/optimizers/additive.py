@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 MOST_GROUPS = 200
-"""Groups of features with length scales and warps of their own [ours]: with 1,100, one proposal
-took over 100 s of processor time."""
+"""Most groups of features with length scales and warps of their own [ours]. With 1,100 groups, one
+proposal took over 100 s of processor time."""
 
 
 def distance(first: Tensor, second: Tensor) -> Tensor:

@@ -73,4 +73,4 @@ def test_decisions_without_any_time_are_refused_in_one_line(capsys, tmp_path):
     folder = str(tmp_path)
     assert main(["explain", "decide", "smoke", "--minutes", "0", "--folder", folder]) == 1
     *_, line = capsys.readouterr().err.splitlines()
-    assert line == "error: the time is up: the same command goes on from here"
+    assert line == "error: the time limit is reached; run the same command to continue"

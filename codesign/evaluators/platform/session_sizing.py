@@ -54,7 +54,7 @@ def session_rate(
     limits: LatencyLimits,
     n_layers: int,
     *,
-    has_caches: bool = True,
+    has_caches: bool,
 ) -> SessionRate:
     """The largest rate of one machine.
 

@@ -214,7 +214,7 @@ def _memories(
     return stacks
 
 
-def die_panel(evaluated: EvaluatedDesign, span_mm: float, title: str) -> Panel | None:
+def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "") -> Panel | None:
     """The die with its memories, to scale; None if the evaluator gives no areas.
 
     Args:

@@ -80,7 +80,7 @@ def write_sheet(
     explainer: Explainer | None,
     tolerance: float,
     judge: Judge | None,
-    flips: Strings,
+    flips: Strings = (),
 ) -> Path:
     """Write the sheet of a campaign as PDF, SVG, PNG or PPTX.
 

@@ -354,7 +354,7 @@ _NEEDED = {
 
 
 def save_design_chart(
-    chart_name: str, drawn: ChosenDesign, path: Path, width_mm: float | None
+    chart_name: str, drawn: ChosenDesign, path: Path, width_mm: float | None = None
 ) -> Path:
     """Write a chart of a design; see :func:`design_chart` and :func:`save_chart`."""
     chart, notes = design_chart(chart_name, drawn, width_of(width_mm)[1])

@@ -101,7 +101,7 @@ class Points:
         """Position of the point with most tokens per second; the cheapest of equal ones."""
         return int(np.lexsort((self.usd_per_million_tokens, self.token_time_s))[0])
 
-    def most_valued(self, alpha: float) -> int:
+    def most_valued(self, alpha: float = ALPHA) -> int:
         """Position of the point with the most ``tokens_per_s ** alpha / price`` (Eq. 45)."""
         value = -alpha * np.log(self.token_time_s) - np.log(self.usd_per_million_tokens)
         return int(np.argmax(value))
@@ -127,7 +127,7 @@ def price_per_million_tokens(
 def feasible_points(
     decoding: Decoding,
     usd_per_hour: float,
-    grid: Grid | None,
+    grid: Grid | None = None,
     context_tokens: float = 0.0,
     demand_tokens_per_s: float | None = None,
 ) -> Points:

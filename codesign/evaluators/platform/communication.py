@@ -60,14 +60,20 @@ def expert_messages(
     model: LanguageModel, platform: Platform, tokens: FloatArray, has_data_attention: bool
 ) -> list[Message]:
     """Messages of layers with experts, whose groups serve requests of their own or not."""
+    if has_data_attention:
+        return _exchanged(model, platform, tokens)
+    # All devices have all tokens; each adds what its part of its experts gives.
+    ranks = platform.attention_ranks
     sparse = float(model.n_moe_layers)
     elements = tokens * float(model.hidden_size)
     adjacent = np.ones_like(tokens)
-    if not has_data_attention:
-        # All devices have all tokens; each adds what its part of its experts gives.
-        ranks = platform.attention_ranks
-        return [Message("expert_output", "all_reduce", True, sparse, elements, ranks, adjacent)]
-    # Groups exchange tokens; where there is a single group, it adds them up once.
+    return [Message("expert_output", "all_reduce", True, sparse, elements, ranks, adjacent)]
+
+
+def _exchanged(model: LanguageModel, platform: Platform, tokens: FloatArray) -> list[Message]:
+    """The exchange of tokens between groups, or one sum where there is a single group."""
+    sparse = float(model.n_moe_layers)
+    adjacent = np.ones_like(tokens)
     tp = platform.tp
     is_alone = platform.ep <= 1
     messages = []
@@ -79,6 +85,7 @@ def expert_messages(
                     is_dispatched=step.is_dispatched)
         )  # fmt: skip
     dispatched = np.where(is_alone, sparse, 0.0)
+    elements = tokens * float(model.hidden_size)
     return [
         *messages,
         Message("expert_output", "all_reduce", True, dispatched, elements, tp, adjacent),

@@ -29,7 +29,7 @@ def serving_machine(
     design: Fields,
     limits: EngineLimits,
     arrivals: Arrivals,
-    memory_fraction: float,
+    memory_fraction: float = MEMORY_FRACTION,
 ) -> ServingMachine:
     """A machine for requests that arrive.
 

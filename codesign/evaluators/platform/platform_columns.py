@@ -18,7 +18,7 @@ from codesign.models.deployments.parallelism import DEGREES
 from codesign.models.hardware.collective_times import Link
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.energy import burst_under, shipped_energy
-from codesign.models.machines.device.rates import device_rates
+from codesign.models.machines.device.rates import DeviceRates, device_rates
 from codesign.models.workload.precision import DEFAULT_FORMAT, FORMAT_KEYS, bits_per_element
 
 OVERRIDES = (
@@ -59,11 +59,7 @@ def build_platform(
         slow = np.full(machines.n, options.slow_bandwidth)
     rates = device_rates(machines.lookup)
     if options.power_limit is not None:
-        for name in dict.fromkeys(machines.column.decoded()):
-            machines.find(str(name)).check_power_limit(options.power_limit)
-        watts = np.full(machines.n, options.power_limit)
-        rates = replace(rates, power_limit_watts=watts)
-        rates = replace(rates, burst_fraction=burst_under(rates, shipped_energy()))
+        rates = _limited(rates, machines, options.power_limit)
     near = machines.number("link_bandwidth", "link_bandwidth_bytes_per_s")
     latency = machines.number("link_latency", "link_latency_s", options.link_latency)
     far = machines.number("network_bandwidth", None)
@@ -112,6 +108,18 @@ def build_platform(
             degrees["expert_parallel"] if options.has_data_attention else np.ones(machines.n)
         ),
     )
+
+
+def _limited(rates: DeviceRates, machines: _Chosen, watts: float) -> DeviceRates:
+    """Rates of devices under a power limit of the user's.
+
+    Raises:
+        InputError: A device has no such limit.
+    """
+    for name in dict.fromkeys(machines.column.decoded()):
+        machines.find(str(name)).check_power_limit(watts)
+    limited = replace(rates, power_limit_watts=np.full(machines.n, watts))
+    return replace(limited, burst_fraction=burst_under(limited, shipped_energy()))
 
 
 class _Chosen:

@@ -54,7 +54,7 @@ def session_rate(
     limits: LatencyLimits,
     n_layers: int,
     *,
-    has_caches: bool,
+    has_caches: bool = True,
 ) -> SessionRate:
     """The largest rate of one machine.
 

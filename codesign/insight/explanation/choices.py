@@ -98,40 +98,46 @@ def choices_of(
     mask = np.ones(len(front), bool) if is_kept is None else np.zeros(len(front), bool)
     if is_kept is not None:
         mask[is_kept] = True
-    listed = [
+    columns = [
         *((x.name, np.array([column]), x.part) for column, x in enumerate(space.parameters)),
         *((f"{x.name} {member}", x.columns[:, place], x.name)
           for x in space.structure.parts for place, member in enumerate(x.members)),
     ]  # fmt: skip
+    choices = [_choice(space, front, mask, *named) for named in columns]
+    return [choice for choice in choices if len(choice.values) > 1]
+
+
+def _choice(
+    space: DesignSpace,
+    front: ExactFront,
+    is_kept: BoolArray,
+    name: str,
+    columns: IntArray,
+    part: str,
+) -> FrontChoice:
+    parameter = space.parameters[columns[0]]
+    codes = sorted(
+        {code for column in columns.tolist() for code in possible_codes(space, column)},
+        key=lambda code: (code < 0, code),
+    )
+    if len(columns) > 1:  # anywhere in a part: that a repetition is absent says nothing
+        codes = [code for code in codes if code >= 0]
+    values = (*parameter.values, None)
     numbers = np.arange(len(front))
-    choices = []
-    for name, columns, part_name in listed:
-        codes = sorted(
-            {code for column in columns.tolist() for code in possible_codes(space, column)},
-            key=lambda code: (code < 0, code),
-        )
-        if len(columns) > 1:  # anywhere in a part: that a repetition is absent says nothing
-            codes = [code for code in codes if code >= 0]
-        if len(codes) < 2:
-            continue
-        values = (*space.parameters[columns[0]].values, None)
-        points_with = [
-            np.isin(numbers, front.point[(front.rows[:, columns] == code).any(axis=1)])
-            for code in codes
-        ]
-        of_kept = front.rows[mask[front.point], columns[0]]
-        choices.append(
-            FrontChoice(
-                name=name,
-                columns=columns,
-                values=tuple(values[code] for code in codes),
-                points_with=tuple(points_with),
-                kept=mask,
-                part=part_name,
-                is_constant=len(columns) == 1 and bool(np.ptp(of_kept) == 0),
-            )
-        )
-    return choices
+    points_with = (
+        np.isin(numbers, front.point[(front.rows[:, columns] == code).any(axis=1)])
+        for code in codes
+    )
+    of_kept = front.rows[is_kept[front.point], columns[0]]
+    return FrontChoice(
+        name=name,
+        columns=columns,
+        values=tuple(values[code] for code in codes),
+        points_with=tuple(points_with),
+        kept=is_kept,
+        part=part,
+        is_constant=len(columns) == 1 and bool(np.ptp(of_kept) == 0),
+    )
 
 
 def possible_codes(space: DesignSpace, column: int) -> IntegerList:

@@ -256,7 +256,7 @@ def _recoded(rows: IntArray, space: DesignSpace, varied: DesignSpace) -> IntArra
     return recoded[(recoded > -2).all(axis=1)]
 
 
-def stored_limit_points(front: KeptFront, switches: Sequence[Switch]) -> LimitPoints:
+def stored_limit_points(front: KeptFront, switches: Sequence[Switch] = ()) -> LimitPoints:
     """Points of a front that keeps metrics, for tighter limits on these."""
     points = front.front.objectives
     names = front.problem.objective_names

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pickle
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass, field, replace
@@ -60,22 +60,7 @@ class Variation:
         """The problem varied."""
         space = problem.space.fix(dict(self.fixed)) if self.fixed else problem.space
         if self.space_constraints:
-            rewritten = dict(self.space_constraints)
-            rules = []
-            for rule in space.constraints:
-                text = rewritten.get(rule.text, rule.text)
-                if text == rule.text:
-                    rules.append(rule)
-                elif text is not None:
-                    rules.append(SpaceConstraint(space.parse(text), rule.description))
-            space = DesignSpace(
-                replace(space.structure, constraints=tuple(rules)),
-                name=space.name,
-                source=space.source,
-                description=space.description,
-                refix=_refuse_to_fix,
-                definition={**space.provenance(), "constraints": [rule.text for rule in rules]},
-            )
+            space = _constrained(space, dict(self.space_constraints))
         evaluator = problem.evaluator
         if self.slack:
             evaluator = Slackened(evaluator, dict(self.slack), self.is_only_new)
@@ -89,6 +74,24 @@ class Variation:
             [text for text in texts if text is not None], problem.evaluator_name,
             metrics=definitions_of(problem.derived),
         )  # fmt: skip
+
+
+def _constrained(space: DesignSpace, changed: Mapping[str, str | None]) -> DesignSpace:
+    rules = []
+    for rule in space.constraints:
+        text = changed.get(rule.text, rule.text)
+        if text == rule.text:
+            rules.append(rule)
+        elif text is not None:
+            rules.append(SpaceConstraint(space.parse(text), rule.description))
+    return DesignSpace(
+        replace(space.structure, constraints=tuple(rules)),
+        name=space.name,
+        source=space.source,
+        description=space.description,
+        refix=_refuse_to_fix,
+        definition={**space.provenance(), "constraints": [rule.text for rule in rules]},
+    )
 
 
 def _refuse_to_fix(overrides: Fields, where: str | None) -> DesignSpace:

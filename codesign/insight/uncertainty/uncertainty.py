@@ -100,7 +100,7 @@ def design_uncertainty(
     )
 
 
-def design_intervals(evaluated: EvaluatedDesign, samples: int) -> Arrays:
+def design_intervals(evaluated: EvaluatedDesign, samples: int = SAMPLES) -> Arrays:
     """(2,) by metric: 5 % of the draws are below the first, 5 % above the second.
 
     A metric has none that no number with a range moves, or that lacks a value in some draw.
@@ -273,7 +273,7 @@ def front_spread(
     problem: Problem,
     rows: IntArray,
     metrics: Strings,
-    samples: int,
+    samples: int = SAMPLES,
     seed: int = 0,
 ) -> FrontSpread:
     """Effect of the ranges on designs of one problem, in the same draws for all of them.

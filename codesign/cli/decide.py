@@ -16,8 +16,10 @@ from codesign.cli.tolerance import Tolerance, share
 
 if TYPE_CHECKING:
     from codesign.answers.decisions import MapAnswer, MapsAnswer
-    from codesign.base.columns import JsonObject
+    from codesign.base.columns import JsonObject, StringList
+    from codesign.insight.decisions.plane import DecisionPlane
     from codesign.search.campaign import Campaign
+    from codesign.search.enumeration import ExactFront
 
 
 def decide(
@@ -163,13 +165,10 @@ def map_(
     from functools import partial
 
     from codesign import api
-    from codesign.answers.decisions import MapAnswer, MapsAnswer
     from codesign.base.files import ending_of
     from codesign.insight.decisions.decide import check_decidable, decide_front
     from codesign.insight.decisions.plane import leading_planes, plane_of
-    from codesign.report import decision_map, decisions
     from codesign.report.drawing import FORMATS
-    from codesign.report.paper import save_chart
     from codesign.search.enumeration import exact_front
 
     began = time.perf_counter()
@@ -191,36 +190,7 @@ def map_(
     else:
         planes = [plane_of(problem, front, (str(x), str(y)), find)]
         notes = []
-    more = _context(campaign, began)
-    seconds = more["seconds"]
-    for path in output or ():
-        if is_page:
-            decision_map.write_page(planes, path, campaign.exact_results(front))
-        elif ending_of(path) == "csv":
-            decision_map.write_csv(planes[0], path)
-        else:
-            save_chart(decision_map.plane_chart(planes[0]), path, campaign.exact_results(front))
-    files = [shown_path(path) for path in output or ()]
-    written = {"files": files} if files else {}
-
-    def answer() -> MapAnswer | MapsAnswer:
-        if not is_page:
-            return MapAnswer.describe(planes[0], **more, **written)
-        maps = [MapAnswer.describe(plane, **more) for plane in planes]
-        return MapsAnswer(campaign=more["campaign"], maps=maps, files=files, notes=notes)
-
-    report(
-        answer,
-        lambda: [
-            *(
-                table
-                for plane in planes
-                for table in decisions.plane_tables(plane, more["campaign"], seconds)
-            ),
-            *notes,
-            *(f"wrote {file}" for file in files),
-        ],
-    )
+    _report_maps(campaign, front, planes, notes, output or [], is_page, began)
 
 
 def _context(campaign: Campaign, began: float) -> JsonObject:
@@ -230,6 +200,49 @@ def _context(campaign: Campaign, began: float) -> JsonObject:
         "seconds": time.perf_counter() - began,
         "evaluator": campaign.reading,
     }
+
+
+def _report_maps(
+    campaign: Campaign,
+    front: ExactFront,
+    planes: list[DecisionPlane],
+    notes: StringList,
+    output: list[Path],
+    is_page: bool,
+    began: float,
+) -> None:
+    from codesign.answers.decisions import MapAnswer, MapsAnswer
+    from codesign.base.files import ending_of
+    from codesign.report import decision_map, decisions
+    from codesign.report.paper import save_chart
+
+    more = _context(campaign, began)
+    name = more["campaign"]
+    seconds = more["seconds"]
+    for path in output:
+        if is_page:
+            decision_map.write_page(planes, path, campaign.exact_results(front))
+        elif ending_of(path) == "csv":
+            decision_map.write_csv(planes[0], path)
+        else:
+            save_chart(decision_map.plane_chart(planes[0]), path, campaign.exact_results(front))
+    files = [shown_path(path) for path in output]
+    written = {"files": files} if files else {}
+
+    def answer() -> MapAnswer | MapsAnswer:
+        if not is_page:
+            return MapAnswer.describe(planes[0], **more, **written)
+        maps = [MapAnswer.describe(plane, **more) for plane in planes]
+        return MapsAnswer(campaign=name, maps=maps, files=files, notes=notes)
+
+    report(
+        answer,
+        lambda: [
+            *(table for plane in planes for table in decisions.plane_tables(plane, name, seconds)),
+            *notes,
+            *(f"wrote {file}" for file in files),
+        ],
+    )
 
 
 map_.__name__ = "map"

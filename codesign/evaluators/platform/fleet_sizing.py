@@ -24,6 +24,7 @@ from codesign.models.deployments.queueing import (
     poisson_arrivals,
     simulate,
 )
+from codesign.models.deployments.queueing.serving_machine import ServingMachine
 
 LEAST_REQUESTS = 500
 """Requests that are simulated at least [ours]: 1 % of them are five requests."""
@@ -69,20 +70,7 @@ def simulated_fleet(
     last = deployment.pools[-1]
     if last.draft is None:
         evaluator = evaluator.replace_request(request.updated(UNDRAFTED))
-    machines = []
-    for pool in deployment.pools:
-        degrees = {name: getattr(pool, name) for name in ("tensor_parallel", "expert_parallel")}
-        tokens = pool.expert_parallel * (pool.chunk_tokens or EngineLimits.max_batched_tokens)
-        engine = EngineLimits(
-            plans_ahead=True,
-            max_sequences=max(pool.batch_size, EngineLimits.max_sequences),
-            max_batched_tokens=pool.batch_size + tokens,
-        )
-        design = {**formats, "device": pool.device, **degrees}
-        machines.append(serving_machine(evaluator, design, engine, arrivals, 1.0))
-    link = CacheLink()
-    if len(machines) > 1:
-        link = cache_link(evaluator, machines[0], None, LINK_LATENCY_S)
+    machines, link = _machines(evaluator, deployment, formats, arrivals)
 
     def counts(n_last: int) -> IntegerList:
         """Instances of each pool, for so many of the last."""
@@ -126,6 +114,29 @@ def simulated_fleet(
             np.mean(np.concatenate([result.utilization(pool) for pool in result.pools]))
         ),
     }
+
+
+def _machines(
+    evaluator: PlatformEvaluator,
+    deployment: Deployment,
+    formats: StringMap,
+    arrivals: Arrivals,
+) -> tuple[list[ServingMachine], CacheLink]:
+    """A machine of each pool, and the link between them."""
+    machines = []
+    for pool in deployment.pools:
+        degrees = {name: getattr(pool, name) for name in ("tensor_parallel", "expert_parallel")}
+        tokens = pool.expert_parallel * (pool.chunk_tokens or EngineLimits.max_batched_tokens)
+        limits = EngineLimits(
+            plans_ahead=True,
+            max_sequences=max(pool.batch_size, EngineLimits.max_sequences),
+            max_batched_tokens=pool.batch_size + tokens,
+        )
+        design = {**formats, "device": pool.device, **degrees}
+        machines.append(serving_machine(evaluator, design, limits, arrivals, 1.0))
+    if len(machines) == 1:
+        return machines, CacheLink()
+    return machines, cache_link(evaluator, machines[0], None, LINK_LATENCY_S)
 
 
 def fewest(keeps: Callable[[int], bool], first_guess: int, most: int) -> int | None:

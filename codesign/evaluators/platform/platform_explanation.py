@@ -9,6 +9,7 @@ import numpy as np
 from codesign.base.columns import Strings, first_values
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
+from codesign.evaluators.platform.operator_time import OperatorTime
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_serving import PRICES, PlatformServing
 from codesign.models.accounts.rents import listed_rent, rent_words
@@ -73,27 +74,32 @@ def _operators(serving: PlatformServing) -> Iterator[OperatorRow]:
     for phase, passes in phases:
         total = sum(n * float(timed_pass.total_s[0]) for n, timed_pass in passes)
         for i, first in enumerate(passes[0][1].operators):
-            if not first.count[0] > 0:
-                continue
-            times = [(n, timed_pass.operators[i]) for n, timed_pass in passes]
-            count, time_s, compute_s, memory_s, mac, traffic_bytes = (
-                sum(n * float(getattr(operator, name)[0]) for n, operator in times)
-                for name in ("count", "time_s", "compute_s", "memory_s", "mac", "bytes")
-            )
-            bound = "compute" if compute_s >= memory_s else "memory"
-            yield {
-                "phase": phase,
-                "name": first.name,
-                "part": first.part,
-                "count": count,
-                "time_s": time_s,
-                "time_share": time_s / total,
-                "bound": bound if first.part in ("linear", "attention") else "links",
-                "compute_s": compute_s,
-                "memory_s": memory_s,
-                "work_flop": 2.0 * mac,
-                "traffic_bytes": traffic_bytes,
-            }
+            if first.count[0] > 0:
+                yield _row(phase, [(n, timed_pass.operators[i]) for n, timed_pass in passes], total)
+
+
+def _row(phase: str, times: list[tuple[int, OperatorTime]], total_s: float) -> OperatorRow:
+    def added(name: str) -> float:
+        return sum(n * float(getattr(operator, name)[0]) for n, operator in times)
+
+    operator_time = times[0][1]
+    if operator_time.part in ("linear", "attention"):
+        bound = "compute" if added("compute_s") >= added("memory_s") else "memory"
+    else:
+        bound = "links"
+    return {
+        "phase": phase,
+        "name": operator_time.name,
+        "part": operator_time.part,
+        "count": added("count"),
+        "time_s": added("time_s"),
+        "time_share": added("time_s") / total_s,
+        "bound": bound,
+        "compute_s": added("compute_s"),
+        "memory_s": added("memory_s"),
+        "work_flop": 2.0 * added("mac"),
+        "traffic_bytes": added("bytes"),
+    }
 
 
 def _levels(serving: PlatformServing) -> Iterator[LevelRow]:
@@ -101,17 +107,24 @@ def _levels(serving: PlatformServing) -> Iterator[LevelRow]:
     footprint = serving.decode_footprint
     share = float(serving.residence(footprint).offloaded_share[0])
     need = float(serving.memory_used_per_device_bytes[0])
-    levels = [("fast memory", platform.fast_capacity, platform.fast_bandwidth, 1.0 - share)]
-    if serving.options.offload and not np.isnan(platform.slow_bandwidth[0]):
-        levels.append(("slow memory", platform.slow_capacity, platform.slow_bandwidth, share))
-    for name, capacity, bandwidth, share_held in levels:
+    yield {
+        "name": "fast memory",
+        "capacity_bytes": float(platform.fast_capacity[0]),
+        "bandwidth_bytes_per_s": float(platform.fast_bandwidth[0]),
+        "holds_bytes": need * (1.0 - share),
+        "weight_bytes": float(footprint.weight_bytes[0]) * (1.0 - share),
+        "kv_bytes": float(footprint.kv_bytes[0]) * (1.0 - share),
+    }
+    slow = float(platform.slow_bandwidth[0])
+    if serving.options.offload and not np.isnan(slow):
+        capacity = float(platform.slow_capacity[0])
         yield {
-            "name": name,
-            "capacity_bytes": None if np.isinf(capacity[0]) else float(capacity[0]),
-            "bandwidth_bytes_per_s": float(bandwidth[0]),
-            "holds_bytes": need * share_held,
-            "weight_bytes": float(footprint.weight_bytes[0]) * share_held,
-            "kv_bytes": float(footprint.kv_bytes[0]) * share_held,
+            "name": "slow memory",
+            "capacity_bytes": None if np.isinf(capacity) else capacity,
+            "bandwidth_bytes_per_s": slow,
+            "holds_bytes": need * share,
+            "weight_bytes": float(footprint.weight_bytes[0]) * share,
+            "kv_bytes": float(footprint.kv_bytes[0]) * share,
         }
 
 

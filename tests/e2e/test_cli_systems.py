@@ -243,7 +243,7 @@ def test_the_sheet_of_a_system_has_a_bill_for_each_pool(capsys):
     run(capsys, "report", "pair-run.yaml", "--samples", "0", "--output", "out/sheet.svg")
     text = Path("out/sheet.svg").read_text(encoding="utf-8")
     for words in ("Bill of materials of one prefill machine", "one decode machine", "bar: 5 mm",
-                  "“codesign enumerate pair-run” finds them"):  # fmt: skip
+                  "“codesign enumerate pair-run.yaml” finds them"):  # fmt: skip
         assert words in text, words
     assert not re.findall(r">[^<]*[a-z]_[a-z][^<]*<", text)  # a code name
 

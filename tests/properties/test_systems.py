@@ -221,6 +221,10 @@ def test_devices_that_prefill_keep_no_contexts_yet():
     pools = [PoolDescription("prefill", "prefill", ("device",), {})]
     with pytest.raises(InputError, match="needs a prefill pool of designs with all layers"):
         SystemEvaluator(workload).join_pools(pools, [])
+    workload = SystemWorkload(model="llama-3-8b", trace="gsm8k", phases=("prefill",))
+    pools = [PoolDescription(name, name, ("device",), {}) for name in ("prefill", "decode")]
+    with pytest.raises(InputError, match="the workload has nothing for the role 'decode'"):
+        SystemEvaluator(workload).join_pools(pools, [])
     with pytest.raises(ValueError, match="expected trace, session, or both"):
         SystemWorkload(model="llama-3.3-70b", session="chat", trace="osworld")
     with pytest.raises(ValueError, match=r"session: expected at most the 8,192 tokens"):

@@ -50,7 +50,7 @@ def test_no_rest_of_less_than_half_a_second_is_told(monkeypatch):
 
 def test_a_loop_stops_once_when_the_time_is_up():
     with limited_time(0.0):
-        with pytest.raises(OutOfTimeError, match="the same command goes on"):
+        with pytest.raises(OutOfTimeError, match="run the same command to continue"):
             list(counted("ab", "letters"))
         assert list(counted("ab", "letters")) == ["a", "b"]
     with limited_time(None), limited_time(60.0):

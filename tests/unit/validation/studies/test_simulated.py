@@ -100,7 +100,7 @@ def test_no_resource_does_two_things_at_once(timeline):
 
 
 def test_occupancy_adds_up_to_the_busy_time(timeline):
-    shown = occupancy(timeline, 50)
+    shown = occupancy(timeline)
     for resource, share in shown.busy.items():
         busy = sum(i.end_s - i.start_s for i in timeline.transactions if i.resource == resource)
         assert float(share @ np.diff(shown.edges_s)) == pytest.approx(busy, rel=1e-9)
@@ -127,7 +127,7 @@ def test_the_trace_has_what_a_viewer_needs(timeline, tmp_path):
 
 
 def test_the_chart_is_the_same_file_every_time(timeline, tmp_path):
-    shown = occupancy(timeline, 50)
+    shown = occupancy(timeline)
     files = [
         save_plain(occupancy_chart(timeline, shown), tmp_path / name, "One layer").read_bytes()
         for name in ("a.png", "b.png")

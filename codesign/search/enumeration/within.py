@@ -240,8 +240,8 @@ def systems_within(
         for name in problem.evaluator.pool_evaluators():
             machines = pool_problem(problem, name)
             rows = find(pool_problem(typical, name)).representatives()
-            known = pool_problem(worst, name).evaluate(rows, machines.deciding_metrics)
-            barriers = np.unique(known.objectives[known.front], axis=0)
+            worst_results = pool_problem(worst, name).evaluate(rows, machines.deciding_metrics)
+            barriers = np.unique(worst_results.objectives[worst_results.front], axis=0)
             reaches = partial(_is_undominated, barriers + slack * np.abs(barriers))
             best = [(machines, machines.deciding_metrics)]
             first = row[: len(machines.space.names)]

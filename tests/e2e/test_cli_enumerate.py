@@ -115,6 +115,20 @@ def test_a_table_for_people_and_the_designs_for_the_next_tool(capsys):
         rows = list(csv.DictReader(file))
     front = _json(capsys, "enumerate", "trial")
     assert len(rows) == front["n_front_designs"]
+    assert front["evaluated"] == "the exact front, by enumeration"
+
+
+def test_the_file_has_every_design_that_ties_with_a_point(capsys):
+    text = Path("runs/trial.yaml").read_text(encoding="utf-8")
+    # The accuracy is no objective, so formats of equal width have equal numbers.
+    text = text.replace("weight_format: mxint8, ", "").replace(
+        _SMALL, ", tier2_technology: none, vector_length: 2048, pe_array: [2048, 256], dataflow: ws"
+    )
+    Path("runs/tied.yaml").write_text(text.replace("name: trial", "name: tied"), encoding="utf-8")
+    front = _json(capsys, "enumerate", "tied", "--output", "tied.csv")
+    with Path("tied.csv").open(encoding="utf-8") as file:
+        designs = {tuple(row.items()) for row in csv.DictReader(file)}
+    assert len(designs) == front["n_front_designs"] > front["n_points"] == len(front["points"])
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,18 @@ def test_the_same_with_three_pools(seed, roles):
     assert_composition_is_exact(seed, roles)
 
 
+@pytest.mark.parametrize(
+    ("roles", "limited"),
+    [(("prefill", "decode"), {"prefill", "decode"}), (("prefill", "early", "late"), {"prefill"})],
+)
+def test_pools_of_some_steps_have_no_limit_on_latency(roles, limited):
+    space = random_system(np.random.default_rng(0), roles)
+    problem = build_problem(space, evaluator(), OBJECTIVES[0], (), "system")
+    limits = {"time_to_first_token_s": 1.0, "time_per_output_token_s": 0.05}
+    pools = problem.evaluator.pool_limits(limits)
+    assert {name for name, bounds in pools.items() if bounds} == limited
+
+
 def session_problem(objectives, session="coding-agent"):
     """Systems whose machines that prefill keep contexts, in caches of several kinds."""
     machine = {

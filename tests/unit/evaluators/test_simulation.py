@@ -163,7 +163,13 @@ def test_streams_of_fixed_shares_overlap_and_those_of_one_port_take_turns():
     moved = only(100, weight_reads=300.0, activation_reads=50.0)
     assert simulate(moved, shares, True).time_s == pytest.approx(300.0 / 3.0)
     turns = replace(shares, has_one_port=True)
-    assert simulate(moved, turns, True).time_s == pytest.approx(300.0 / 3.0 + 50.0 / 1.0)
+    run = simulate(moved, turns, True, keeps_transactions=True)
+    assert run.time_s == pytest.approx(300.0 / 3.0 + 50.0 / 1.0)
+    named = [
+        {item.resource for item in each.transactions if "tier" in item.resource}
+        for each in (simulate(moved, shares, True, keeps_transactions=True), run)
+    ]
+    assert named == [{"tier1 matrix", "tier1 vector"}, {"tier1"}]
 
 
 # Conservation.

@@ -219,6 +219,9 @@ def test_the_designs_of_a_random_grammar_are_those_of_brute_force(access, first)
         assert space.contains(spread).all()
         for row in rows[:: max(len(rows) // 3, 1)]:
             assert space.contains(space.neighbors(row)).all()
+        for component in space.components:
+            for column in component.columns.tolist():
+                assert (component.possible_codes(column) == np.unique(rows[:, column])).all()
     assert n_feasible > 12
 
 

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from inspect import getdoc
 from pkgutil import iter_modules
-from typing import Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import ConfigDict
+from pydantic import AfterValidator, ConfigDict
 from pydantic.json_schema import GenerateJsonSchema
 
 from codesign.base.columns import Fields, JsonObject
@@ -20,6 +21,8 @@ Design = Fields
 """Values by parameter of the design space; absent parameters are left out."""
 Number = float | None
 """A number; null where it is undefined, infinite or not stated."""
+Finite = Annotated[Number, AfterValidator(lambda x: x if x and math.isfinite(x) else None)]
+"""The same, where a number that is none may be read."""
 Numbers = Mapping[str, Number]
 """Numbers by name, which ends in the unit."""
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import SkipValidation
 from typing_extensions import TypedDict
 
-from codesign.answers.answer import Answer, Design, Entry, Number, Numbers
+from codesign.answers.answer import Answer, Design, Entry, Finite, Number, Numbers
 from codesign.answers.economics import PriceFrontier
 from codesign.base.columns import Fields, FloatSequence, IntegerPair, IntegerSequence, Strings
 from codesign.base.evaluator import Explanation
@@ -46,9 +46,9 @@ class DemandEntry(Entry):
     """Share of these requests that must keep both limits."""
     burst: int | None = None
     """Requests that arrive together."""
-    time_to_first_token_s: Number
+    time_to_first_token_s: Finite
     """Limit; null for none."""
-    time_per_output_token_s: Number
+    time_per_output_token_s: Finite
     """Limit; null for none."""
 
 
@@ -64,15 +64,15 @@ class DeploymentEntry(Entry):
     """Machines of as many devices as links join."""
     racks: int
     """Racks of 41 kW, hosts included."""
-    board_power_watts: Number
+    board_power_watts: Finite
     """Board power limits of all devices; null where none is stated."""
-    usd_per_hour: Number
+    usd_per_hour: Finite
     """Rent of all devices; null where none is listed."""
-    usd_per_million_tokens: Number
+    usd_per_million_tokens: Finite
     """Rent over all served tokens."""
-    usd_per_million_output_tokens: Number
+    usd_per_million_output_tokens: Finite
     """Rent over the generated tokens alone."""
-    tokens_per_joule: Number
+    tokens_per_joule: Finite
     """Served tokens per joule of the devices; null where no power is stated."""
     tokens_per_s: float
     """Served tokens."""
@@ -106,7 +106,6 @@ class DeploymentEntry(Entry):
         """
         prompt, generated = tokens
         rate = deployment.requests_per_s
-        n_devices = deployment.n_devices
         machines = 0
         watts = 0.0
         racks = 0.0
@@ -118,32 +117,21 @@ class DeploymentEntry(Entry):
             watts += pool.devices * power
             racks += n_machines / max(1, RACK_WATTS // (device.n_linked * power * HOST_FACTOR))
         rent = deployment.usd_per_hour(usd)
-        joules = deployment.joules_per_request
         per_hour = rate * 3600.0 / 1e6
-        return cls(
-            policy=deployment.policy,
-            devices=n_devices,
+        return cls.read(
+            deployment,
+            devices=deployment.n_devices,
             machines=machines,
             racks=math.ceil(racks - 1e-9),
-            board_power_watts=_finite(watts),
-            usd_per_hour=_finite(rent),
-            usd_per_million_tokens=_finite(rent / (per_hour * (prompt + generated))),
-            usd_per_million_output_tokens=_finite(rent / (per_hour * (generated or math.nan))),
-            tokens_per_joule=_finite((prompt + generated) / joules),
+            board_power_watts=watts,
+            usd_per_hour=rent,
+            usd_per_million_tokens=rent / (per_hour * (prompt + generated)),
+            usd_per_million_output_tokens=rent / (per_hour * (generated or math.nan)),
+            tokens_per_joule=(prompt + generated) / deployment.joules_per_request,
             tokens_per_s=rate * (prompt + generated),
             output_tokens_per_s=rate * generated,
-            requests_per_s=rate,
-            **{
-                "time_to_first_token_s": deployment.time_to_first_token_s,
-                "time_per_output_token_s": deployment.time_per_output_token_s,
-                **simulated,
-            },
-            pools=deployment.pools,
+            **simulated,
         )
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None
 
 
 class LatencyLimitEntry(Entry):
@@ -246,9 +234,9 @@ class SessionEntry(Entry):
     mean_machines: Number
     peak_machines: int | None
     peak_devices: int | None
-    usd_per_hour: Number
+    usd_per_hour: Finite
     """Mean rent of all devices, hosts included; null where none is listed."""
-    usd_per_million_tokens: Number
+    usd_per_million_tokens: Finite
     """Rent over the tokens of prompts and answers."""
 
     @classmethod
@@ -285,8 +273,8 @@ class SessionEntry(Entry):
             mean_machines=mean,
             peak_machines=max(machines),
             peak_devices=max(machines) * machine["tensor_parallel"],
-            usd_per_hour=_finite(rent),
-            usd_per_million_tokens=_finite(rent / served * 1e6),
+            usd_per_hour=rent,
+            usd_per_million_tokens=rent / served * 1e6,
         )
 
 

@@ -40,7 +40,6 @@ from codesign.cli.serving_flags import (
 )
 
 if TYPE_CHECKING:
-    from codesign.answers.serving import PoolInputs
     from codesign.base.columns import Fields, IntegerMap, JsonObject, StringDict, StringMap
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.deployments.queueing import (
@@ -75,14 +74,27 @@ class StreamFlags:
 
 
 @frozen
-class PrefillFlags:
-    """Machines that only prefill."""
+class PoolFlags:
+    """Machines that only prefill; layers or a draft model on devices of their own."""
 
     prefill_machines: int | None = flag(
-        "Machines that only prefill; all other machines only decode."
+        "Machines that only prefill; all other machines only decode.", min=1
     )
     prefill_on: str | None = flag("Device of the prefilling machines. [as --on]")
-    prefill_tp: int | None = flag("Tensor parallelism of the prefilling machines. [as --tp]")
+    prefill_tp: int | None = flag("Tensor parallelism of the prefilling machines. [as --tp]", min=1)
+    prefill_ep: int | None = flag("Expert parallelism of the prefilling machines. [as --ep]", min=1)
+    ffn_on: str | None = flag(
+        "Device of the decoding machines' feed-forward layers; --on has their attention."
+    )
+    ffn_tp: int | None = flag("Tensor parallelism of the feed-forward layers. [as --tp]", min=1)
+    ffn_ep: int | None = flag("Expert parallelism of the feed-forward layers. [as --ep]", min=1)
+    attention_instances: int = flag(
+        "Instances of --tp devices with the attention of a decoding machine.", 1, min=1
+    )
+    overlapped_batches: int = flag(
+        "Micro-batches that alternate between attention and feed-forward layers.", 1, min=1
+    )
+    draft_on: str | None = flag("A device of the draft model alone. [the model's own devices]")
 
 
 CampaignName = Annotated[
@@ -110,7 +122,7 @@ def serve_model(
     pick: Pick = None,
     split: GroupFlags,
     machines: Annotated[int, typer.Option(help="Machines, each of --tp x --ep devices.")] = 1,
-    prefill: PrefillFlags,
+    pools: PoolFlags,
     cache: Stores = None,
     requests: StreamFlags,
     request: RequestFlags,
@@ -123,9 +135,12 @@ def serve_model(
     folder: Folder = None,
 ) -> None:
     """Replay requests on a deployment: waiting, first token, output token, goodput, overload."""
-    from codesign.answers.serving import ServeModelAnswer
+    from codesign.answers.serving import PoolInputs, ServeModelAnswer
     from codesign.evaluators.platform import PlatformOptions
     from codesign.evaluators.platform.engine_settings import EngineSettings
+    from codesign.evaluators.platform.machine_pools import prompt_stores
+    from codesign.models.deployments.queueing import Fleet, simulate
+    from codesign.models.workload import load_model
     from codesign.report.arrival_tables import arrivals_tables
 
     stated, more, lengths = settings_by_record(option, EngineSettings, PlatformOptions, _LENGTHS)
@@ -142,10 +157,10 @@ def serve_model(
         if len(on) > 1 or on == ["all"]:
             raise InputError("expected one device", "--on")
         machine = {"device": on[0], **formats.formats(model), **degrees_of(split)}
-        fleet = _devices(machine, n_machines, more, prefill, workload, stream, settings)
+        fleet = _devices(machine, n_machines, more, pools, workload, stream, settings)
     else:
         flags = {"MODEL": model, "--on": on, "--power-limit": power_limit}
-        strays = [name for x in (split, formats, prefill, draft, link) for name in set_flags(x)]
+        strays = [name for x in (split, formats, pools, draft, link) for name in set_flags(x)]
         strays += [f"--option {name}" for name in more]
         flags |= {"--convention": convention, **dict.fromkeys(strays, "")}
         _refuse(flags, "no --campaign")
@@ -155,13 +170,31 @@ def serve_model(
         )  # fmt: skip
         stores = stores or cached
     level = _service_level(request)
-    fleet = _fleet_with_stores(fleet, model, settings, stores)
-    served = _simulated(fleet, settings, stream, requests)
+    if stores:  # behind the machines that prefill
+        first, first_role, n_first = fleet.members[0]
+        with mistakes_at("--cache"):
+            behind = prompt_stores(load_model(model), first.design, settings, stores)
+        fleet.members[0] = (replace(first, stores=behind), first_role, n_first)
+    stream = stream if settings.caches_prompts else replace(stream, blocks=None)
+    machine_pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
+    drawn = "--at-once" if requests.at_once else "--requests-per-s"
+    with mistakes_at(str(requests.trace or requests.session or drawn)):
+        served = simulate(Fleet(machine_pools, fleet.link, settings.routing), stream)
     if level is not None:
         level.check_that_any_meets(served)
     has_rate = requests.requests_per_s is not None or requests.session is not None
     needed = _machines_needed(served, n_machines) if has_rate else None
-    rows = [_pool_row(machine, role, n) for machine, role, n in fleet.members]
+    rows: list[Any] = [
+        PoolInputs(
+            role=role,
+            design=drop_keys(drop_none(machine.design), ["batch_size"]),
+            machines=n,
+            devices=n * machine.n_devices,
+            cache_tokens=machine.limits.cache_tokens,
+            board_power_watts=n * machine.power_watts,
+        )
+        for machine, role, n in fleet.members
+    ]
     inputs = {
         "model": model,
         "convention": fleet.convention,
@@ -188,19 +221,6 @@ _LENGTHS = ["beyond_context"]
 _ENGINE_KEYS = (
     "policy", "max_sequences", "max_batched_tokens", "plans_ahead", "reserves_answers", "routing",
 )  # fmt: skip
-
-
-def _simulated(
-    fleet: _Members, settings: EngineSettings, stream: Arrivals, requests: StreamFlags
-) -> ServedRequests:
-    """The requests, each served by the machine of its route."""
-    from codesign.models.deployments.queueing import Fleet, simulate
-
-    stream = stream if settings.caches_prompts else replace(stream, blocks=None)
-    pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
-    drawn = "--at-once" if requests.at_once else "--requests-per-s"
-    with mistakes_at(str(requests.trace or requests.session or drawn)):
-        return simulate(Fleet(pools, fleet.link, settings.routing), stream)
 
 
 _LEAST_REQUESTS = 32
@@ -238,56 +258,82 @@ class _Members:
     source: StringMap = field(default_factory=dict)
 
 
-def _fleet_with_stores(
-    fleet: _Members, model: str, settings: EngineSettings, units: IntegerMap
-) -> _Members:
-    """The machines that prefill, with stores behind them."""
-    from codesign.evaluators.platform.machine_pools import prompt_stores
-    from codesign.models.workload import load_model
-
-    if not units:
-        return fleet
-    machine, role, n_machines = fleet.members[0]
-    with mistakes_at("--cache"):
-        stores = prompt_stores(load_model(model), machine.design, settings, units)
-    first = (replace(machine, stores=stores), role, n_machines)
-    return replace(fleet, members=[first, *fleet.members[1:]])
-
-
 def _devices(
     design: Fields,
     n_machines: int,
     options: Fields,
-    prefill: PrefillFlags,
+    pools: PoolFlags,
     workload: Fields,
     stream: Arrivals,
     settings: EngineSettings,
 ) -> _Members:
     """Groups of devices; with machines that only prefill, two pools."""
-    from codesign.evaluators.platform.machine_pools import cache_link, serving_machine
+    from codesign.evaluators.platform.machine_pools import (
+        cache_link,
+        joint_machine,
+        serving_machine,
+    )
+    from codesign.evaluators.platform.platform_request import UNDRAFTED
     from codesign.models.deployments.queueing import CacheLink
+    from codesign.models.hardware.device import load_device
 
-    named = [design["device"], prefill.prefill_on or design["device"]]
-    devices = named_devices(list(dict.fromkeys(named)))
-    evaluator = build(workload, options, devices)
-    limits = settings.limits()
-    fraction = settings.memory_fraction
-    design = {**design, "device": next(iter(devices))}
-    with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):
-        serving = serving_machine(evaluator, design, limits, stream, fraction)
-        if prefill.prefill_machines is None:
-            _refuse(dict.fromkeys(set_flags(prefill), ""), "--prefill-machines")
-            return _Members(
-                evaluator.options.profile, [(serving, "serve", n_machines)], CacheLink()
-            )
-        first_design = design | {"device": list(devices)[-1]}
-        if prefill.prefill_tp is not None:
-            first_design["tensor_parallel"] = count("--prefill-tp", prefill.prefill_tp)
-        first = serving_machine(evaluator, first_design, limits, stream, fraction)
-        link = cache_link(evaluator, first, settings.link_bandwidth, settings.link_latency)
-    n_first = count("--prefill-machines", prefill.prefill_machines)
-    members = [(first, "prefill", n_first), (serving, "decode", n_machines)]
+    stated = [*set_flags(pools), *["--draft"] * ("draft" in workload)]
+    for prefix, needed in _NEEDED_FLAGS.items():
+        if needed not in stated:
+            _refuse({name: "" for name in stated if name.startswith(prefix)}, needed)
+    _refuse({"--ffn-on": pools.ffn_on and workload.get("draft")}, "no --draft")
+    places = {"--on": design["device"], "--prefill-on": pools.prefill_on}
+    places |= {"--ffn-on": pools.ffn_on, "--draft-on": pools.draft_on}
+    keys = {place: load_device(name, place).key for place, name in places.items() if name}
+    evaluator = build(
+        workload, options, named_devices([*dict.fromkeys(drop_none(places).values())])
+    )
+    request = evaluator.workload
+
+    def machine(place: str, updates: Fields, **degrees: int | None) -> ServingMachine:
+        """The devices of a flag, for a request with other keys."""
+        on = {**design, "device": keys.get(place, keys["--on"]), **drop_none(degrees)}
+        part = evaluator.replace_request(request.updated(updates))
+        prefix = place.removesuffix("on")
+        flags = {"tensor_parallel": f"{prefix}tp", "expert_parallel": f"{prefix}ep",
+                 "memory": f"{place}: memory"}  # fmt: skip
+        with naming(flags):
+            return serving_machine(part, on, settings.limits(), stream, settings.memory_fraction)
+
+    pairs = flag_by_key("--option", type(settings).model_fields)
+    with naming({**FLAGS, "ffn_on": "--ffn-on"}, pairs):
+        if pools.ffn_on or pools.draft_on:
+            degrees = {"tensor_parallel": pools.ffn_tp, "expert_parallel": pools.ffn_ep}
+            if pools.draft_on:
+                degrees = {"tensor_parallel": 1, "expert_parallel": 1}
+                first = machine("--on", {**UNDRAFTED, "checked_tokens": request.n_drafted + 1})
+                second = machine("--draft-on", {**UNDRAFTED, "model": request.draft}, **degrees)
+            else:
+                first = machine("--on", {"layers": "attention"}, expert_parallel=1)
+                second = machine("--ffn-on", {"layers": "ffn"}, **degrees)
+            serving = joint_machine(
+                evaluator, first, second, settings.link_latency,
+                pools.attention_instances, pools.overlapped_batches,
+            )  # fmt: skip
+        else:
+            serving = machine("--on", {})
+        members = [(serving, "serve", n_machines)]
+        link = CacheLink()
+        if pools.prefill_machines is not None:
+            degrees = {"tensor_parallel": pools.prefill_tp, "expert_parallel": pools.prefill_ep}
+            first = machine("--prefill-on", {}, **degrees)
+            link = cache_link(evaluator, first, settings.link_bandwidth, settings.link_latency)
+            prefilling = (first, "prefill", pools.prefill_machines)
+            members = [prefilling, (serving, "decode", n_machines)]
     return _Members(evaluator.options.profile, members, link)
+
+
+_NEEDED_FLAGS = {
+    ("--prefill", "--ffn-on"): "--prefill-machines",
+    ("--ffn", "--attention", "--overlapped"): "--ffn-on",
+    ("--draft-on",): "--draft",
+}
+"""Flag that flags with these first letters need."""
 
 
 def _designs(
@@ -421,20 +467,6 @@ def _service_level(request: RequestFlags) -> LatencyLimits | None:
 def _refuse(flags: Mapping[str, object], expected: str) -> None:
     if listed := ", ".join(sorted(drop_none(flags))):
         raise InputError(f"expected {expected} with {listed}")
-
-
-def _pool_row(machine: ServingMachine, role: Any, n_machines: int) -> PoolInputs:
-    from codesign.answers.serving import PoolInputs
-
-    watts = machine.power_watts
-    return PoolInputs(
-        role=role,
-        design=drop_keys(drop_none(machine.design), ["batch_size"]),
-        machines=n_machines,
-        devices=n_machines * machine.n_devices,
-        cache_tokens=machine.limits.cache_tokens,
-        board_power_watts=None if watts is None else n_machines * watts,
-    )
 
 
 def _words(settings: EngineSettings, stream: Arrivals, requests: StreamFlags) -> StringDict:

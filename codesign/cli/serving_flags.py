@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 import typer
 
-from codesign.base.errors import InputError, UnknownNameError
+from codesign.base.errors import InputError, check_known
 from codesign.base.records import drop_none, frozen
 from codesign.cli import completion
 from codesign.cli.evaluation import read_pairs
@@ -242,14 +242,13 @@ def settings_by_record(option: StringList | None, *records: Any) -> JsonRows:
     Raises:
         UnknownNameError: No record has a key.
     """
-    keys = [list(getattr(record, "model_fields", record)) for record in records]
     settings: JsonRows = [{} for _ in records]
+    owners: JsonObject = {}
+    for record, owned in zip(records, settings, strict=True):
+        owners = dict.fromkeys(getattr(record, "model_fields", record), owned) | owners
     for key, value in read_pairs("--option", option, as_yaml=True).items():
-        position = next((i for i, names in enumerate(keys) if key in names), None)
-        if position is None:
-            raise UnknownNameError("key", key, [name for names in keys for name in names],
-                                   "--option")  # fmt: skip
-        settings[position][key] = value
+        check_known("key", key, owners, "--option")
+        owners[key][key] = value
     return settings
 
 

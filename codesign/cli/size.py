@@ -266,15 +266,12 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags) -> None:
     more = {}
     if study.launch is not None:
         more["launch"] = launch_lines(study.launch, evaluator.workload.model, fleet.formats, best)
-    limits = {
-        name: None if math.isinf(value) else value for name, value in vars(demand.limits).items()
-    }
     names = ["users", "requests_per_s", "burst", *["attainment"] * bool(demand.requests_per_s)]
     stated = drop_none({name: getattr(demand, name) for name in names})
     answer = SizeAnswer(
         model=evaluator.workload.model,
         **question_inputs(evaluator, {**fleet.formats, **fleet.fixed}),
-        demand=DemandEntry(**stated, **limits),
+        demand=DemandEntry(**stated, **vars(demand.limits)),
         deployments=entries,
         requirements=needed,
         notes=size_tables.fleet_notes(evaluator, demand.limits, entries),

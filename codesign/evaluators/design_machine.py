@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 from codesign.base.columns import Fields
@@ -66,7 +67,7 @@ def design_machine(
 
 def _room_and_watts(
     evaluator: PhaseMachine, design: Fields, n_sequences: int, memory_fraction: float
-) -> tuple[int, float | None]:
+) -> tuple[int, float]:
     """Tokens whose keys and values fit beside weights and states, and the TDP if it has one."""
     has_power = _POWER in evaluator.metric_names
     metrics = [*_MEMORY, _POWER] if has_power else _MEMORY
@@ -89,5 +90,4 @@ def _room_and_watts(
             f"memory: weights of {format_engineering(float(weights), 'B')} leave no room for a "
             f"cache in {memory_fraction:.0%} of {format_engineering(float(capacity[0]), 'B')}"
         )
-    watts = float(short.metrics[_POWER][0]) if has_power else None
-    return int(free // of_token), watts
+    return int(free // of_token), float(short.metrics.get(_POWER, [math.nan])[0])

@@ -10,6 +10,7 @@ MACHINE = ["llama-3-8b", "--on", "h100-sxm"]
 TOKENS = ["--prompt-tokens", "500", "--generated-tokens", "20"]
 LONG = ["--prompt-tokens", "8000", "--generated-tokens", "1", "--option", "memory_fraction=0.21"]
 DRAWN = [*TOKENS, "--requests-per-s", "5", "--requests", "40"]
+SERVED = ["serve-model", *MACHINE, *DRAWN]
 LIMITS = ["--first-token", "1 s", "--output-token", "50 ms"]
 
 
@@ -19,12 +20,12 @@ def answer(capsys, *words):
 
 
 def test_drawn_requests_are_served_the_same_way_each_time(capsys):
-    results = [answer(capsys, "serve-model", *MACHINE, *DRAWN, *LIMITS) for _ in range(2)]
+    results = [answer(capsys, *SERVED, *LIMITS) for _ in range(2)]
     assert results[0] == results[1]
     times = results[0]["times"]["time_to_first_token_s"]
     assert times["p50"] <= times["p90"] <= times["p99"]
     assert results[0]["service_level"]["attainment"] == 1.0
-    assert main(["serve-model", *MACHINE, *DRAWN, *LIMITS]) == 0
+    assert main([*SERVED, *LIMITS]) == 0
     shown = capsys.readouterr().out
     for words in ("time to first token", "goodput", "busy", "100.0% of the requests"):
         assert words in shown
@@ -39,6 +40,23 @@ def test_a_trace_file_is_served_and_pools_may_be_split(capsys, tmp_path):
     split = answer(capsys, *words, "--prefill-machines", "1", "--option", "link_bandwidth=1 GB/s")
     assert [pool["role"] for pool in split["pools"]] == ["prefill", "decode"]
     assert split["times"]["request_latency_s"]["p99"] > joint["times"]["request_latency_s"]["p50"]
+
+
+def test_attention_and_experts_apart_are_replayed_at_the_pace_of_their_size(capsys):
+    tokens = ["deepseek-v3", "--on", "h200-sxm", *TOKENS[:-1], "40"]
+    demand = "--users 1500 --output-token 30ms --option policies=attention-ffn"
+    search = [*demand.split(), "--option", "most_devices=32"]
+    sized = answer(capsys, "size", *tokens, *search)["deployments"][0]
+    _, attention, ffn = sized["pools"]
+    n = attention["batch_size"]
+    split = (
+        f"--ffn-on h200 --ffn-tp {ffn['tensor_parallel']} --ffn-ep {ffn['expert_parallel']} "
+        f"--overlapped-batches {ffn['overlapped_batches']} --prefill-machines {n} --prefill-tp 8 "
+        f"--at-once --requests {n}"
+    )
+    served = answer(capsys, "serve-model", *tokens, *split.split())
+    pace_s = served["times"]["time_per_output_token_s"]["p99"]
+    assert pace_s == pytest.approx(sized["time_per_output_token_s"], rel=0.001)
 
 
 def test_requests_that_are_all_there_are_those_of_a_trace_without_time(capsys, tmp_path):
@@ -115,7 +133,7 @@ SPLIT = ["--prefill-machines", "1"]
     ("line", "words"),
     [
         (["serve-model", *DRAWN], "error: expected MODEL and --on, or --campaign"),
-        (["serve-model", *MACHINE, *DRAWN, "--design", "D1"], "expected --campaign with --design"),
+        ([*SERVED, "--design", "D1"], "expected --campaign with --design"),
         ([*FOUND, *FEW], "expected --design or --pick with --campaign"),
         ([*FOUND, "--design", "D1", *FEW, "--tp", "2"], "expected no --campaign with --tp"),
         ([*FOUND, "x", "--design", "D1", *FEW], "expected no --campaign with MODEL"),
@@ -131,36 +149,41 @@ SPLIT = ["--prefill-machines", "1"]
         (["serve-model", *MACHINE, "--on", "l4", *DRAWN], "--on: expected one device"),
         (["serve-model", *MACHINE], "expected --trace, --session, or the tokens of a request"),
         (
-            ["serve-model", *MACHINE, *DRAWN, "--trace", "x.csv"],
+            [*SERVED, "--trace", "x.csv"],
             "of --trace alone, got --prompt-tokens",
         ),
         (
-            ["serve-model", *MACHINE, *DRAWN, "--option", "policy=chunk"],
+            [*SERVED, "--option", "policy=chunk"],
             "policy: input should be 'chunked'",
         ),
         (
-            ["serve-model", *MACHINE, *DRAWN, "--machines", "0"],
+            [*SERVED, "--machines", "0"],
             "--machines: expected a whole number",
         ),
         (
-            ["serve-model", *MACHINE, *DRAWN, "--at-once"],
+            [*SERVED, "--at-once"],
             "or the tokens of a request with either --requests-per-s",
         ),
         (["serve-model", *MACHINE, *LONG, "--at-once"], "--at-once: request 1: expected at most"),
         (
-            ["serve-model", *MACHINE, *DRAWN, "--prefill-tp", "2"],
+            [*SERVED, "--prefill-tp", "2"],
             "expected --prefill-machines with",
         ),
+        ([*SERVED, "--ffn-tp", "2"], "expected --ffn-on with --ffn-tp"),
         (
-            ["serve-model", *MACHINE, *DRAWN, *SPLIT, "--option", "link_bandwidth=0 GB/s"],
+            [*SERVED, *SPLIT, "--ffn-on", "l4", "--ffn-tp", "3"],
+            "--ffn-tp: expected a divisor of the MLP's width",
+        ),
+        (
+            [*SERVED, *SPLIT, "--option", "link_bandwidth=0 GB/s"],
             "greater than 0",
         ),
         (
-            ["serve-model", *MACHINE, *DRAWN, "--first-token", "1 s"],
+            [*SERVED, "--first-token", "1 s"],
             "--output-token: expected a time",
         ),
         (
-            ["serve-model", *MACHINE, *DRAWN, "--first-token", "1 ms", "--output-token", "1 s"],
+            [*SERVED, "--first-token", "1 ms", "--output-token", "1 s"],
             "no request keeps both limits; the nearest is request",
         ),
     ],

@@ -19,6 +19,8 @@ instances are powers of two.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Sequence
+from math import ceil
 
 import numpy as np
 
@@ -34,8 +36,13 @@ from codesign.evaluators.platform.instances import (
     fitting,
     splits,
 )
+from codesign.evaluators.platform.pass_messages import BETWEEN_GROUPS
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
+from codesign.models.deployments.queueing import EngineStep
+from codesign.models.deployments.queueing.step_times import StepTimes
+from codesign.models.hardware.device import Device
 from codesign.models.workload.expert_routing import partners
+from codesign.models.workload.model import LanguageModel
 
 MOST_DEVICE_TYPES = 4
 """Most types of devices for this search, which tries every pair of them [ours]."""
@@ -61,10 +68,6 @@ def step_of_micro_batches(
     """
     slowest_s = np.maximum(np.maximum(attention_s, ffn_s), sent_s)
     return np.asarray(np.maximum(waves * slowest_s, attention_s + ffn_s + 2.0 * sent_s))
-
-
-_BETWEEN = ("expert_dispatch", "expert_combine", "token_gather")
-"""Messages between groups of experts, which the link to and from attention replaces."""
 
 
 @frozen
@@ -94,7 +97,8 @@ class ExchangeTimes:
             (self.ffn, np.column_stack([ways[:, 1], ones, ways[:, 2], ones, requests])),
         )
         attention, ffn = (self._passes(*side) for side in sides)
-        sent_s = self.sent_s(ways, requests)
+        ends = self.variant.device, self.variant.ffn or self.variant.device
+        sent_s = exchange_s(self.ffn.workload.language_model, ends, ways, requests)
         step_s = step_of_micro_batches(waves, attention[0], ffn[0], sent_s)
         # Both sides draw idle power while they wait for each other.
         attention_j, ffn_j = (
@@ -137,35 +141,78 @@ class ExchangeTimes:
         )
         timed = serving.decode_pass
         n = serving.n_devices
-        between = [item.time_s for item in timed.operators if item.name in _BETWEEN]
+        between = [item.time_s for item in timed.operators if item.name in BETWEEN_GROUPS]
         between_s = np.sum([0.0 * n, *between], axis=0)
         idle_watts = n * timed.idle_watts
         joules = timed.energy_joules(n, 1.0 + 0.0 * n, timed.total_s) - idle_watts * between_s
         columns = [timed.total_s - between_s, joules, idle_watts, fitting(held)]
         return np.array(columns)[:, places.reshape(-1)]
 
-    def sent_s(self, ways: IntArray, requests: IntArray) -> FloatArray:
-        """(k,) time in which the devices of the smaller side send the tokens of all layers."""
-        model = self.ffn.workload.language_model
-        groups = ways[:, 2].astype(np.float64)
-        mixture = model.moe_dims
-        elsewhere = partners(
-            groups, mixture.n_routed_experts or 1, mixture.num_experts_per_tok or 1
-        )
-        # A layer of experts is reached in one group more than those besides a token's own.
-        more = elsewhere * groups / np.maximum(groups - 1.0, 1.0) - (groups > 1)
-        copies = model.num_hidden_layers + more * model.n_moe_layers
-        sides = self.variant.device, self.variant.ffn or self.variant.device
-        is_near = devices_of(ways)[0] + devices_of(ways)[1] <= min(side.n_linked for side in sides)
-        is_near &= sides[0] is sides[1]
-        far, near = (
-            min(getattr(side, name) or np.nan for side in sides)
-            for name in ("network_bandwidth", "link_bandwidth")
-        )
-        rate = np.where(is_near, near, far) * np.minimum(*devices_of(ways))
-        latency_s = model.num_hidden_layers * LINK_LATENCY_S
-        sent_bytes = copies * requests * model.hidden_size * ROW_BITS / 8.0
-        return np.asarray(latency_s + sent_bytes / rate)
+
+def exchange_s(
+    model: LanguageModel, ends: Sequence[Device], ways: IntArray, tokens: IntArray
+) -> FloatArray:
+    """Time in which the devices of the smaller side send the tokens of a pass, one way.
+
+    Args:
+        ends: Devices of the attention instances and of the feed-forward instance.
+        ways: (k, 4), see :class:`ExchangeTimes`.
+        tokens: (k,) tokens of all attention instances.
+
+    Returns:
+        (k,) seconds of all layers.
+    """
+    groups = ways[:, 2].astype(np.float64)
+    mixture = model.moe_dims
+    elsewhere = partners(groups, mixture.n_routed_experts or 1, mixture.num_experts_per_tok or 1)
+    # A layer of experts is reached in one group more than those besides a token's own.
+    more = elsewhere * groups / np.maximum(groups - 1.0, 1.0) - (groups > 1)
+    copies = model.num_hidden_layers + more * model.n_moe_layers
+    n_devices = devices_of(ways)
+    is_near = (np.add(*n_devices) <= ends[0].n_linked) & (ends[0] is ends[1])
+    far, near = (
+        min(getattr(side, name) or np.nan for side in ends)
+        for name in ("network_bandwidth", "link_bandwidth")
+    )
+    rate = np.where(is_near, near, far) * np.minimum(*n_devices)
+    sent_bytes = copies * tokens * model.hidden_size * ROW_BITS / 8.0
+    return np.asarray(model.num_hidden_layers * LINK_LATENCY_S + sent_bytes / rate)
+
+
+@frozen
+class ExchangedStepTimes:
+    """Step times of attention instances that share a feed-forward instance.
+
+    Limiting assumptions: the requests of a step are spread evenly over its micro-batches, each of
+    which has one for every attention instance, and over the instances. A step with a chunk of a
+    prompt, as after a preemption, is one micro-batch.
+
+    Attributes:
+        attention: Steps of one attention instance.
+        ffn: Steps of the feed-forward instance.
+        waves: Micro-batches at most; see above.
+        n_attention: Attention instances.
+        send_s: Seconds to send so many tokens one way.
+    """
+
+    attention: StepTimes
+    ffn: StepTimes
+    waves: int
+    n_attention: int
+    send_s: Callable[[IntArray], FloatArray]
+
+    def step_s(self, step: EngineStep) -> float:
+        most = 1 if step.chunks else self.waves
+        waves = max(min(most, ceil(step.n_decoding / self.n_attention)), 1)
+        n_requests = ceil(step.n_decoding / waves)
+        n_each = ceil(n_requests / self.n_attention)
+        context = step.context_tokens * n_each // max(step.n_decoding, 1)
+        each = EngineStep(step.chunks, n_each, context)
+        both = EngineStep(step.chunks, n_requests, n_requests)
+        n_tokens = n_requests + sum(chunk.tokens for chunk in step.chunks)
+        attention_s, ffn_s = np.array([[self.attention.step_s(each)], [self.ffn.step_s(both)]])
+        sent_s = self.send_s(np.array([n_tokens]))
+        return float(step_of_micro_batches(waves, attention_s, ffn_s, sent_s)[0])
 
 
 def devices_of(ways: IntArray) -> tuple[IntArray, IntArray]:

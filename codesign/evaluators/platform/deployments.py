@@ -203,7 +203,7 @@ class DeploymentSearch:
         is_mixture = self._request.language_model.is_mixture
         self._waves = (1, 2) if overlaps and is_mixture and options.has_data_attention else (1,)
         excluded = set() if rules.has_mixed_passes else {"chunked"}
-        # Attention and experts apart have degrees of their own, and no simulation.
+        # Attention and experts apart have degrees of their own; serve-model simulates them.
         if not has_stages or self._fixed or len(evaluator.devices) > MOST_DEVICE_TYPES:
             excluded.add("attention-ffn")
         self._policies = [policy for policy in policies if policy not in excluded]
@@ -439,11 +439,10 @@ class DeploymentSearch:
         cost_d = costs[1][keep[1]]
         first_s = first.first_s[:, None]
         pace_s = second.pace_s
+        latency = first_s + generated * pace_s
+        rate = (demand.users or 0) / latency
         if demand.requests_per_s is not None:
-            rate = np.full((len(first), len(second)), demand.requests_per_s)
-        else:
-            assert demand.users is not None
-            rate = demand.users / (first_s + generated * pace_s)
+            rate = np.full_like(latency, demand.requests_per_s)
         n_p = np.ceil(rate / first.prompts_per_s[:, None] - 1e-9)
         n_d = np.maximum(np.ceil(rate * generated * pace_s / second.batch - 1e-9), 1.0)
         cost = n_p * cost_p + n_d * cost_d

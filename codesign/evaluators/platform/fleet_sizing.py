@@ -84,11 +84,9 @@ def simulated_fleet(
         )
         return simulate(Fleet(pools, link), requests)
 
-    first_request = Arrivals(
-        arrivals.arrival_s[:1], arrivals.prompt_tokens[:1], arrivals.generated_tokens[:1]
-    )
-    if (miss := limits.nearest_miss(serve(1, first_request))) is not None:
-        raise InputError(f"a request alone: {miss.words}")
+    alone = poisson_arrivals(rate, 1, request.prompt, request.generated, demand.seed)
+    if (miss := limits.nearest_miss(serve(1, alone))) is not None:
+        raise InputError(f"a request alone: {miss[1]}")
     served = {}
 
     def keeps(n_last: int) -> bool:

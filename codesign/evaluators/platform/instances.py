@@ -46,10 +46,6 @@ _BETWEEN = 14
 """Batches that a refinement tries of each instance [ours]."""
 _UNTRIED = 2**62
 """A batch larger than every batch of the search."""
-_Columns = tuple[FloatArray, FloatArray, FloatArray, FloatArray]
-"""Time between tokens, time to the first, prompts per second, joules of a request."""
-_Rates = tuple[FloatArray, FloatArray, FloatArray]
-"""Prompts per second, time to the first token, joules of a prompt."""
 
 
 @frozen
@@ -266,20 +262,18 @@ def fastest_prefill(
     most_s = limits.time_to_first_token_s - (output_s if output_s < np.inf else 0.0)
     if not len(degrees):
         return Prefill(*np.zeros((3, 1, 0)))
-    rows: list[_Rates] = []
+    rows: list[FloatArray] = []
     for count in range(1, max(PASS_TOKENS // variant.evaluator.workload.prompt, 1) + 1):
         if count & (count - 1):  # powers of two
             continue
         serving = variant.evaluator.serving(columns_of(degrees, others, units * count))
-        rate = serving.prefill_requests_per_s
         first_s = serving.sustained_time_to_first_token_s
         joules = serving.prefill_energy_joules_per_token * variant.evaluator.workload.prompt
+        row = np.array([serving.prefill_requests_per_s, first_s, joules])
         if rows:
-            is_better = (rate > rows[-1][0]) & (first_s <= most_s)
-            pairs = zip((rate, first_s, joules), rows[-1], strict=True)
-            rate, first_s, joules = (np.where(is_better, new, old) for new, old in pairs)
-        rows.append((rate, first_s, joules))
-    return Prefill(*(np.array(column) for column in zip(*rows, strict=True)))
+            row = np.where((row[0] > rows[-1][0]) & (first_s <= most_s), row, rows[-1])
+        rows.append(row)
+    return Prefill(*np.stack(rows, axis=1))
 
 
 @frozen
@@ -298,10 +292,10 @@ class InstanceTimes:
         variant = self.variant
         degrees = self.degrees[owner]
         batch = self.units[owner] * count.astype(np.float64)
-        serving = self._serving(variant.evaluator, degrees, batch / variant.waves)
-        full = serving
+        evaluate = variant.evaluator.serving
+        serving = full = evaluate(columns_of(degrees, self.others, batch / variant.waves))
         if variant.waves > 1:
-            full = self._serving(variant.evaluator, degrees, batch)
+            full = evaluate(columns_of(degrees, self.others, batch))
         nothing = np.zeros(0)
         pace, first, rate, joules = (
             self._times(serving, owner, batch) if len(owner) else (nothing,) * 4
@@ -324,12 +318,9 @@ class InstanceTimes:
             keeps=keeps & (pace <= limits.time_per_output_token_s),
         )
 
-    def _serving(
-        self, evaluator: PlatformEvaluator, degrees: IntArray, batch: FloatArray
-    ) -> PlatformServing:
-        return evaluator.serving(columns_of(degrees, self.others, batch))
-
-    def _times(self, serving: PlatformServing, owner: IntArray, batch: FloatArray) -> _Columns:
+    def _times(
+        self, serving: PlatformServing, owner: IntArray, batch: FloatArray
+    ) -> Sequence[FloatArray]:
         variant = self.variant
         request = self.variant.evaluator.workload
         waves = variant.waves
@@ -365,10 +356,10 @@ class InstanceTimes:
 
     def _chunked(
         self, step: FloatArray, plain_joules: FloatArray, owner: IntArray, batch: FloatArray
-    ) -> _Columns:
+    ) -> Sequence[FloatArray]:
         assert self.variant.mixed is not None
         generated = self.variant.evaluator.workload.generated
-        mixed = self._serving(self.variant.mixed, self.degrees[owner], batch)
+        mixed = self.variant.mixed.serving(columns_of(self.degrees[owner], self.others, batch))
         mixed_s = mixed.time_per_output_token_s
         n_passes = sum(n for n, _ in mixed.prefill_passes)
         groups = mixed.platform.attention_groups

@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
-from codesign.base.columns import Fields, IntegerMap, column_of, design_columns
+from codesign.base.columns import Fields, IntegerMap, JsonObject, column_of, design_columns
 from codesign.base.errors import InputError
+from codesign.evaluators.platform.attention_ffn import ExchangedStepTimes, exchange_s
 from codesign.evaluators.platform.engine_settings import EngineSettings
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
-from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
+from codesign.evaluators.platform.serving_steps import (
+    DeviceStepTimes,
+    DraftedStepTimes,
+    cache_tokens,
+)
 from codesign.models.deployments.queueing import Arrivals, CacheLink, EngineLimits
 from codesign.models.deployments.queueing.prefix_cache import StoreLimits
 from codesign.models.deployments.queueing.serving_machine import ServingMachine
+from codesign.models.deployments.queueing.step_times import StepTimes
 from codesign.models.hardware.accelerator import UnitTables, off_chip_memory
 from codesign.models.memtech import load_technology
 from codesign.models.workload.model import LanguageModel
@@ -46,14 +53,66 @@ def serving_machine(
     limits = replace(limits, cache_tokens=cache_tokens(evaluator, design, limits, memory_fraction))
     longest = int((arrivals.prompt_tokens + arrivals.generated_tokens).max())
     platform = evaluator.platform(design_columns({**design, "batch_size": 1}))
-    n_devices = int(platform.n_devices[0])
-    watts = float(platform.power_watts[0]) * n_devices
+    request = evaluator.workload
+    times: StepTimes = DeviceStepTimes(evaluator, design, limits, longest)
+    if request.draft_request is not None:
+        draft = evaluator.replace_request(request.draft_request)
+        draft_times = DeviceStepTimes(draft, design, limits, longest)
+        times = DraftedStepTimes(times, draft_times, request)
     return ServingMachine(
         design=dict(design),
-        step_times=DeviceStepTimes(evaluator, design, limits, longest),
+        step_times=times,
         limits=limits,
-        n_devices=n_devices,
-        power_watts=None if np.isnan(watts) else watts,
+        n_devices=int(platform.n_devices[0]),
+        power_watts=float((platform.power_watts * platform.n_devices)[0]),
+    )
+
+
+def joint_machine(
+    evaluator: PlatformEvaluator,
+    first: ServingMachine,
+    second: ServingMachine,
+    latency_s: float,
+    n_first: int = 1,
+    waves: int = 1,
+) -> ServingMachine:
+    """A machine of two groups of devices: of model and draft, or of attention and other layers.
+
+    Args:
+        first: Devices that check the tokens of a draft, or one attention instance. They hold the
+            cache of their requests.
+        second: Devices of the draft model, or the feed-forward instance of all attention instances.
+        latency_s: Of a message between model and draft; see :class:`.DraftedStepTimes`.
+        n_first: Attention instances.
+        waves: Micro-batches that alternate; see :class:`.ExchangedStepTimes`.
+
+    Raises:
+        InputError: No network joins the devices of the layers.
+    """
+    request = evaluator.workload
+    role = "draft"
+    parts: JsonObject = {}
+    times: StepTimes = DraftedStepTimes(first.step_times, second.step_times, request, latency_s)
+    if request.draft is None:
+        role = "ffn"
+        ends = [evaluator.devices[str(side.design["device"])] for side in (first, second)]
+        tensor = int(str(second.design.get("tensor_parallel", 1)))
+        ways = np.array([[first.n_devices, tensor, second.n_devices // tensor, n_first]])
+        send_s = partial(exchange_s, request.language_model, ends, ways)
+        if np.isnan(send_s(ways[:, 3])[0]):
+            keys = " and ".join(dict.fromkeys(end.key for end in ends))
+            raise InputError(f"expected a network_bandwidth in the file of {keys}", "ffn_on")
+        times = ExchangedStepTimes(first.step_times, second.step_times, waves, n_first, send_s)
+        parts = {"attention_instances": n_first, "overlapped_batches": waves}
+    names = [name for name in second.design if not name.endswith("_format")]
+    parts |= {f"{role}_{name}": second.design[name] for name in names}
+    tokens = min(n_first * first.limits.cache_tokens, second.limits.cache_tokens)
+    return ServingMachine(
+        design={**first.design, **parts},
+        step_times=times,
+        limits=replace(first.limits, cache_tokens=tokens),
+        n_devices=n_first * first.n_devices + second.n_devices,
+        power_watts=n_first * first.power_watts + second.power_watts,
     )
 
 

@@ -23,6 +23,8 @@ from codesign.models.workload.storage import kv_elements_per_token
 
 _PURPOSES: dict[Collective, str] = {"all_reduce": "sum", "all_gather": "gather"}
 """Suffix of a message's name after the operator whose outputs it sends."""
+BETWEEN_GROUPS = ("expert_dispatch", "expert_combine", "token_gather")
+"""Messages between groups of experts, which a link to and from attention devices replaces."""
 
 
 def list_messages(

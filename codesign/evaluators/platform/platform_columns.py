@@ -65,10 +65,8 @@ def build_platform(
     far = machines.number("network_bandwidth", None)
     far_latency = machines.number("network_latency", None, options.network_latency)
     node_size = np.full(machines.n, np.inf)
-    if options.has_nodes and options.node_size is not None:
-        node_size = np.full(machines.n, float(options.node_size))
-    elif options.has_nodes:
-        node_size = machines.lookup(lambda device: float(device.n_linked))
+    if options.has_nodes:
+        node_size = machines.lookup(lambda device: float(options.node_size or device.n_linked))
     return Platform(
         products=_products(designs, machines, options),
         plain_products=_products(plain, machines, options),

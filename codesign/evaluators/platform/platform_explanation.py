@@ -107,24 +107,19 @@ def _levels(serving: PlatformServing) -> Iterator[LevelRow]:
     footprint = serving.decode_footprint
     share = float(serving.residence(footprint).offloaded_share[0])
     need = float(serving.memory_used_per_device_bytes[0])
-    yield {
-        "name": "fast memory",
-        "capacity_bytes": float(platform.fast_capacity[0]),
-        "bandwidth_bytes_per_s": float(platform.fast_bandwidth[0]),
-        "holds_bytes": need * (1.0 - share),
-        "weight_bytes": float(footprint.weight_bytes[0]) * (1.0 - share),
-        "kv_bytes": float(footprint.kv_bytes[0]) * (1.0 - share),
-    }
-    slow = float(platform.slow_bandwidth[0])
-    if serving.options.offload and not np.isnan(slow):
-        capacity = float(platform.slow_capacity[0])
+    for name in ("fast", "slow"):
+        bandwidth = float(getattr(platform, f"{name}_bandwidth")[0])
+        if name == "slow" and (not serving.options.offload or np.isnan(bandwidth)):
+            return
+        capacity = float(getattr(platform, f"{name}_capacity")[0])
+        held = share if name == "slow" else 1.0 - share
         yield {
-            "name": "slow memory",
+            "name": f"{name} memory",
             "capacity_bytes": None if np.isinf(capacity) else capacity,
-            "bandwidth_bytes_per_s": slow,
-            "holds_bytes": need * share,
-            "weight_bytes": float(footprint.weight_bytes[0]) * share,
-            "kv_bytes": float(footprint.kv_bytes[0]) * share,
+            "bandwidth_bytes_per_s": bandwidth,
+            "holds_bytes": need * held,
+            "weight_bytes": float(footprint.weight_bytes[0]) * held,
+            "kv_bytes": float(footprint.kv_bytes[0]) * held,
         }
 
 

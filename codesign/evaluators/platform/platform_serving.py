@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 
@@ -135,10 +136,13 @@ class PlatformServing:
     @cached_property
     def time_to_first_token_s(self) -> FloatArray:
         """Prefill of a micro-batch through the whole pipeline, the first after idling."""
-        draft_s = (
-            self.draft.time_to_first_token_s if self.draft else np.zeros_like(self.platform.tp)
-        )
-        return sum((n * timed_pass.total_s for n, timed_pass in self.prefill_passes), draft_s)
+        return self._prefill_sum(lambda timed_pass: timed_pass.total_s)
+
+    def _prefill_sum(self, seconds: Callable[[TimedPass], FloatArray]) -> FloatArray:
+        """Sum over the passes of a prefill, those of the draft model too."""
+        passes = self.prefill_passes + (self.draft.prefill_passes if self.draft else [])
+        zero = np.zeros_like(self.platform.tp)
+        return sum((n * seconds(timed_pass) for n, timed_pass in passes), zero)
 
     @cached_property
     def time_per_output_token_s(self) -> FloatArray:
@@ -163,9 +167,7 @@ class PlatformServing:
     @cached_property
     def sustained_time_to_first_token_s(self) -> FloatArray:
         """The first token of requests that follow one another, at the clock of the power limit."""
-        zero = np.zeros_like(self.platform.tp)
-        draft_s = self.draft.sustained_time_to_first_token_s if self.draft else zero
-        return sum((n * timed.sustained.total_s for n, timed in self.prefill_passes), draft_s)
+        return self._prefill_sum(lambda timed_pass: timed_pass.sustained.total_s)
 
     @property
     def request_latency_s(self) -> FloatArray:
@@ -190,10 +192,7 @@ class PlatformServing:
     @property
     def prefill_requests_per_s(self) -> FloatArray:
         """Prompts per second while nothing is generated."""
-        zero = np.zeros_like(self.platform.tp)
-        stages = sum((n * timed.sustained.stage_s for n, timed in self.prefill_passes), zero)
-        if self.draft is not None:
-            stages = stages + sum(n * x.sustained.stage_s for n, x in self.draft.prefill_passes)
+        stages = self._prefill_sum(lambda timed_pass: timed_pass.sustained.stage_s)
         return (
             self._prefilled_together
             * self.platform.dp

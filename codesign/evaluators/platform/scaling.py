@@ -80,7 +80,7 @@ class Scaling:
     def has_messages(self) -> bool:
         """Whether devices send messages to one another."""
         names = ("prefill_collective_s", "decode_collective_s")
-        return any(bool((self.metrics[name] > 0).any()) for name in names)
+        return bool(np.any([self.metrics[name] > 0 for name in names]))
 
     def rows(self) -> JsonRows:
         """One row per value, with the gain over the first."""

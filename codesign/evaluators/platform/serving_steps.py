@@ -34,23 +34,56 @@ from codesign.base.columns import (
     design_columns,
 )
 from codesign.base.errors import InputError
+from codesign.base.records import frozen
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.device_memory import rank_storage
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.operator_time import Rooflines
+from codesign.evaluators.platform.pass_messages import BETWEEN_GROUPS
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_limits import describe_limits
+from codesign.evaluators.platform.platform_request import PlatformRequest
 from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.evaluators.platform.timed_pass import TimedPass
 from codesign.models.deployments.queueing import EngineLimits, EngineStep
 from codesign.models.deployments.queueing.engine_limits import BLOCK_TOKENS
+from codesign.models.deployments.queueing.step_times import StepTimes
 from codesign.models.deployments.queueing.token_grid import interpolated, token_grid
+from codesign.models.workload.request import served_operators
 
 _GRID_RATIO = 2.0**0.5
 """Ratio of neighbouring points of a grid [ours]; :mod:`tests` bound its error."""
 _UNSUPPORTED = ("pipeline_parallel", "sequence_parallel", "data_parallel")
 """Degrees that must be 1: replicas are machines, and stages would overlap steps."""
+
+
+@frozen
+class DraftedStepTimes:
+    """Step times of a machine that checks the tokens of a draft model.
+
+    Limiting assumption: a request's tokens come at the mean pace of its verifications.
+
+    Attributes:
+        checking: Steps in which the model checks drafted tokens.
+        draft: Steps of the draft model.
+        latency_s: Of a message, two of which go with a verification, where the draft model has
+            devices of its own; it then prefills a prompt beside the model. None: on the same ones.
+    """
+
+    checking: StepTimes
+    draft: StepTimes
+    request: PlatformRequest
+    latency_s: float | None = None
+
+    def step_s(self, step: EngineStep) -> float:
+        prompts = EngineStep(step.chunks, 0, 0)
+        prompts_s = self.checking.step_s(prompts), self.draft.step_s(prompts)
+        tokens_s = self.checking.step_s(step) - prompts_s[0]
+        tokens_s += self.request.n_drafted * self.draft.step_s(replace(step, chunks=()))
+        tokens_s += 2.0 * (self.latency_s or 0.0) * (step.n_decoding > 0)
+        prompt_s = sum(prompts_s) if self.latency_s is None else max(prompts_s)
+        return prompt_s + tokens_s / self.request.tokens_per_verification
 
 
 class DeviceStepTimes:
@@ -79,11 +112,8 @@ class DeviceStepTimes:
         self._design = dict(design)
         request = evaluator.workload
         self._model = request.language_model
-        self._n_new = request.n_drafted + 1
-        self._draft: DeviceStepTimes | None = None
-        if request.draft_request is not None:
-            draft = evaluator.replace_request(request.draft_request)
-            self._draft = DeviceStepTimes(draft, design, limits, max_context_tokens)
+        self._layers = request.layers
+        self._n_new = request.n_drafted + request.checked_tokens
         self._rules = rules_of(evaluator.options)
         self._limits = limits
         engine = evaluator.options.engine_record
@@ -96,18 +126,6 @@ class DeviceStepTimes:
         self._chunk_times: dict[IntegerPair, float] = {}
 
     def step_s(self, step: EngineStep) -> float:
-        if self._draft is None:
-            return self._whole_s(step)
-        # A request's tokens come at the mean pace of its verifications.
-        prompts = replace(step, n_decoding=0, context_tokens=0)
-        prompts_s = self._whole_s(prompts)
-        drafts_s = (self._n_new - 1) * self._draft.step_s(replace(step, chunks=()))
-        tokens_s = self._whole_s(step) - prompts_s + drafts_s
-        n_tokens = self._evaluator.workload.tokens_per_verification
-        return prompts_s + self._draft.step_s(prompts) + tokens_s / n_tokens
-
-    def _whole_s(self, step: EngineStep) -> float:
-        """Seconds of a step that verifies, if there is a draft, its tokens."""
         if not step.chunks and not step.n_decoding:
             return 0.0
         n_prefilled = 0
@@ -154,20 +172,22 @@ class DeviceStepTimes:
     def _decoding(self, requests: FloatArray, context: float, n_new: int = 1) -> Stream:
         """Decoding requests whose newest token is the last of a context."""
         table = self._rules.decode_table(self._model, context, 0.0, n_new)
+        table = served_operators(table, self._layers)
         return Stream("", table, max(context - 1.0, 0.0), requests, requests, requests, False)
 
     def _chunk(self, tokens: int, past: int) -> Stream:
         request = np.ones(1)
-        table = self._rules.prefill_table(self._model, tokens, past)
+        table = served_operators(self._rules.prefill_table(self._model, tokens, past), self._layers)
         return Stream("", table, float(past), request, request, request, True)
 
     def _own_s(self, stream: Stream, n: int) -> FloatArray:
         """(n,) seconds of the operators that belong to the requests of a stream alone."""
         work = self._serving(n).work([stream])
         timing = self._timing_of(n)
-        phase_operators = timing.sustained(
-            timing.times([operator for operator in work if operator.rule.scope == "phase"]),
-            np.zeros(n),
+        phase_work = [operator for operator in work if operator.rule.scope == "phase"]
+        # Feed-forward layers have none.
+        phase_operators = (
+            timing.sustained(timing.times(phase_work), np.zeros(n)) if phase_work else []
         )
         return sum((operator.time_s for operator in phase_operators), np.zeros(n))
 
@@ -188,7 +208,9 @@ class DeviceStepTimes:
             times = [
                 operator.time_s
                 for operator in passes[n_groups].sustained.operators
-                if operator.scope == scope and (operator.kernel == "experts") == is_routed
+                if operator.scope == scope
+                and (operator.kernel == "experts") == is_routed
+                and (self._layers == "all" or operator.name not in BETWEEN_GROUPS)
             ]
             return [0.0, *np.sum([np.zeros(n), *times], axis=0).tolist()]
 
@@ -292,13 +314,14 @@ def cache_tokens(
     sequences = -(-limits.max_sequences // groups)
     stored = rank_storage(serving.sharding)
     room -= sequences * float(stored.request_bytes[0])
-    token_bytes = float(stored.token_bytes[0])
+    token_bytes = float(stored.token_bytes[0]) or 1.0  # feed-forward layers keep none
     if serving.draft is not None:
         token_bytes += float(rank_storage(serving.draft.sharding).token_bytes[0])
     tokens = int(room // token_bytes) if room > 0 else 0
     if tokens < BLOCK_TOKENS:
         raise InputError(
-            f"memory: weights of {format_engineering(weights, 'B')} leave no room for a cache in "
-            f"{memory_fraction:.0%} of {format_engineering(float(platform.fast_capacity[0]), 'B')}"
+            f"weights of {format_engineering(weights, 'B')} leave no room for a cache in "
+            f"{memory_fraction:.0%} of {format_engineering(float(platform.fast_capacity[0]), 'B')}",
+            "memory",
         )
     return tokens * groups

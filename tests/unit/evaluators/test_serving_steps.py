@@ -5,7 +5,11 @@ import pytest
 
 from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
-from codesign.evaluators.platform.serving_steps import DeviceStepTimes, cache_tokens
+from codesign.evaluators.platform.serving_steps import (
+    DeviceStepTimes,
+    DraftedStepTimes,
+    cache_tokens,
+)
 from codesign.models.deployments.queueing import EngineLimits, EngineStep, PromptChunk
 from codesign.models.workload import load_model
 from codesign.models.workload.storage import kv_elements_per_token
@@ -17,8 +21,8 @@ CLOCK_ERROR = 0.01
 """Most that a clock of each sort of kernels changes a step that meets the power limit."""
 
 
-def evaluator_of(model, **options):
-    request = PlatformRequest(model=model, prompt_tokens=1, generated_tokens=1)
+def evaluator_of(model, keys=None, **options):
+    request = PlatformRequest(model=model, prompt_tokens=1, generated_tokens=1, **(keys or {}))
     return PlatformEvaluator(request, PlatformOptions.model_validate(options))
 
 
@@ -64,6 +68,21 @@ def test_a_step_from_tables_is_the_pass_of_its_streams(model, options, design):
         step = EngineStep(chunks, n, int(n * draw.integers(2, 8000)))
         exact = whole_pass_s(times, step)
         assert times.step_s(step) == pytest.approx(exact, rel=INTERPOLATION_ERROR + CLOCK_ERROR)
+
+
+def test_a_draft_on_a_device_of_its_own_waits_for_two_messages():
+    keys = {"draft": "llama-3.2-1b", "acceptance": 0.7}
+    request = evaluator_of("llama-3.3-70b", keys).workload
+    steps = [
+        DeviceStepTimes(evaluator_of(name, {"checked_tokens": n}), MACHINES[0][2], LIMITS, 64)
+        for name, n in (("llama-3.3-70b", 5), ("llama-3.2-1b", 1))
+    ]
+    times = DraftedStepTimes(*steps, request, 1e-3)
+    decode, prompt = EngineStep([], 8, 16), EngineStep([PromptChunk(512, 0)], 0, 0)
+    check_s, draft_s = (x.step_s(decode) for x in steps)
+    expected = (check_s + 4 * draft_s + 2e-3) / request.tokens_per_verification
+    assert times.step_s(decode) == pytest.approx(expected)
+    assert times.step_s(prompt) == steps[0].step_s(prompt)  # both models at once
 
 
 def test_two_chunks_take_longer_than_one_and_share_the_products():

@@ -70,7 +70,7 @@ class ServedRequests:
         return np.where(steps > 0, spent / np.maximum(steps, 1.0), np.nan)
 
     @property
-    def latency_s(self) -> FloatArray:
+    def request_latency_s(self) -> FloatArray:
         """(r,) from the arrival to the last token."""
         return self.last_token_s - self.arrivals.arrival_s
 
@@ -87,11 +87,10 @@ class ServedRequests:
         """
         if self.arrivals.blocks is None:
             return []
-        stores = [(store.name, store.tokens) for store in self.pools[0].stores]
-        places = [("machine", cache_tokens), *stores]
-        return [
-            (*place, share) for place, share in zip(places, self.hit_shares.tolist(), strict=True)
-        ]
+        stores = self.pools[0].stores
+        names = ["machine", *(store.name for store in stores)]
+        tokens = [cache_tokens, *(store.tokens for store in stores)]
+        return list(zip(names, tokens, self.hit_shares.tolist(), strict=True))
 
     @property
     def makespan_s(self) -> float:
@@ -120,13 +119,10 @@ class ServedRequests:
 
     def percentiles(self) -> Mapping[str, Mapping[str, float | None]]:
         """Percentiles and mean of each time by the name of its metric; None where none has it."""
-        times = {
-            "queueing_s": self.queueing_s,
-            "time_to_first_token_s": self.time_to_first_token_s,
-            "time_per_output_token_s": self.time_per_output_token_s,
-            "request_latency_s": self.latency_s,
-        }
-        return {name: describe_times(values) for name, values in times.items()}
+        return {name: describe_times(getattr(self, name)) for name in _TIMES}
+
+
+_TIMES = ("queueing_s", "time_to_first_token_s", "time_per_output_token_s", "request_latency_s")
 
 
 def describe_times(values: FloatArray) -> dict[str, float | None]:

@@ -11,19 +11,6 @@ from codesign.models.deployments.queueing.served_requests import ServedRequests
 
 
 @frozen
-class NearestMiss:
-    """The request that comes nearest to limits which none keeps.
-
-    Attributes:
-        number: Of the request, from 1.
-        words: Its times beside the limits, and what held it up.
-    """
-
-    number: int
-    words: str
-
-
-@frozen
 class LatencyLimits:
     """The two times within which a request should be served, in seconds."""
 
@@ -46,13 +33,14 @@ class LatencyLimits:
         """
         miss = self.nearest_miss(served)
         if miss is not None:
+            number, words = miss
             raise InputError(
-                f"no request keeps both limits; the nearest is request {miss.number}: {miss.words}"
+                f"no request keeps both limits; the nearest is request {number}: {words}"
             )
 
-    def nearest_miss(self, served: ServedRequests) -> NearestMiss | None:
-        """Shortfall of the request that is nearest to the limits; None: some request keeps both
-        limits."""
+    def nearest_miss(self, served: ServedRequests) -> tuple[int, str] | None:
+        """Request that is nearest to the limits, its number from 1 and its times beside the limits;
+        None: some request keeps both limits."""
         if self._meets(served).any():
             return None
         first = served.time_to_first_token_s
@@ -70,7 +58,7 @@ class LatencyLimits:
         if not np.isnan(output[nearest]):
             limit = _time(self.time_per_output_token_s)
             words.append(f"output token {_time(output[nearest])} of {limit}")
-        return NearestMiss(nearest + 1, "; ".join(words))
+        return nearest + 1, "; ".join(words)
 
     def _meets(self, served: ServedRequests) -> np.ndarray:
         return served.meets(self.time_to_first_token_s, self.time_per_output_token_s)

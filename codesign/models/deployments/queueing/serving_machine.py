@@ -19,7 +19,7 @@ class ServingMachine:
             evaluator.
         step_times: Seconds of its steps.
         limits: How its engine forms them, with the room for the cache.
-        power_watts: Board power limits of its devices together, of a design its TDP; None where
+        power_watts: Board power limits of its devices together, of a design its TDP; NaN where
             none is stated.
         stores: Stores of prompts behind its cache, the nearest first.
     """
@@ -28,7 +28,7 @@ class ServingMachine:
     step_times: StepTimes
     limits: EngineLimits
     n_devices: int
-    power_watts: float | None
+    power_watts: float
     stores: tuple[StoreLimits, ...] = ()
 
     def pool(self, name: str, n_machines: int) -> MachinePool:

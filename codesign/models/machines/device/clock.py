@@ -124,7 +124,7 @@ def product_share(rates: DeviceRates, multiply_bits: Floats) -> FloatArray:
 def full_clock(rates: DeviceRates) -> FloatArray:
     """Highest clock of a device."""
     sustained = rates.sustained_fraction
-    return np.asarray(np.maximum(CEILING, sustained) / sustained)
+    return np.maximum(CEILING, sustained) / sustained
 
 
 def sustained_clock(
@@ -157,4 +157,4 @@ def sustained_clock(
         beyond = is_beyond(middle)
         low = np.where(beyond, low, middle)
         high = np.where(beyond, middle, high)
-    return np.asarray(low)
+    return low

@@ -179,7 +179,7 @@ def kernel_energy_joules(
     draw = kernel_draw(time_s, work, rates, constants)
     board = constants.board(rates)
     joules = draw.joules_at(draw.clock) + board.base_watts(board.highest) * time_s
-    return np.asarray(np.minimum(joules, board.limit_watts * time_s))
+    return np.minimum(joules, board.limit_watts * time_s)
 
 
 def sustained_time_s(

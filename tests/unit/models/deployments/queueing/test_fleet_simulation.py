@@ -210,7 +210,9 @@ def test_requests_in_the_system_are_rate_times_latency():
     middle = (edges[1:] + edges[:-1]) / 2
     inside = ((start <= middle[:, None]) & (middle[:, None] < end)).sum(axis=1)
     mean_inside = float((inside * np.diff(edges)).sum()) / served.makespan_s
-    assert mean_inside == pytest.approx(served.requests_per_s * served.latency_s.mean(), rel=1e-9)
+    assert mean_inside == pytest.approx(
+        served.requests_per_s * served.request_latency_s.mean(), rel=1e-9
+    )
 
 
 def test_doubling_every_count_doubles_the_rates():
@@ -236,7 +238,7 @@ def test_an_infinite_link_equals_no_hand_over():
     assert (served.last_token_s == free.last_token_s).all()
     slow = simulate(split(CacheLink(131_072, 1e9, 1e-5, 32)), arrivals)
     assert (slow.first_token_s == free.first_token_s).all()
-    assert slow.latency_s.sum() > free.latency_s.sum()
+    assert slow.request_latency_s.sum() > free.request_latency_s.sum()
 
 
 def test_a_lonely_request_takes_its_prefill_the_exposed_transfer_and_its_steps():

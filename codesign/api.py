@@ -20,7 +20,7 @@ from codesign.base.columns import FieldRows, Fields, StringList, Strings, first_
 from codesign.base.errors import InputError, JobError, check_known
 from codesign.base.evaluator import Evaluator, Explanation
 from codesign.base.metrics import chosen_metrics
-from codesign.base.records import frozen
+from codesign.base.records import drop_none, frozen
 from codesign.base.schema import Document, parse_record
 from codesign.insight.evaluated_design import AssessedDesign, EvaluatedDesign
 from codesign.models.memtech import load_library
@@ -175,7 +175,7 @@ def _prepared(
     where = space if isinstance(space, DesignSpace) else load_space(space)
     keys = {"trace": workload} if isinstance(workload, str) else dict(workload or {})
     inputs = {"model": model, "phase": phase, **keys}
-    stated_inputs = {key: value for key, value in inputs.items() if value is not None}
+    stated_inputs = drop_none(inputs)
     if isinstance(evaluator, str):
         name = evaluator
         built = build_evaluator(evaluator, stated_inputs, options)

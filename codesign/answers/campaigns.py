@@ -12,7 +12,15 @@ from typing_extensions import TypedDict
 from codesign.answers.answer import Answer, Design, Entry, Number, Numbers
 from codesign.answers.json_values import plain_value
 from codesign.answers.uncertainty import FrontUncertainty
-from codesign.base.columns import Fields, FloatMap, IntArray, IntegerMap, JsonObject, Strings
+from codesign.base.columns import (
+    Fields,
+    FloatMap,
+    IntArray,
+    IntegerMap,
+    JsonObject,
+    Strings,
+    values_at,
+)
 from codesign.base.metrics import Sense
 from codesign.insight.plateaus import FoldedFront, folded_front
 from codesign.insight.summary import OptimizerSummary, summarize
@@ -88,13 +96,8 @@ def observations(results: Results, positions: IntArray) -> Iterator[Observation]
                 "seed": run.seed,
                 "step": int(results.step[position]),
                 "design": plain_design(design),
-                "metrics": {
-                    name: plain_value(values[position]) for name, values in results.metrics.items()
-                },
-                "violations": {
-                    name: plain_value(values[position])
-                    for name, values in results.violations.items()
-                },
+                "metrics": values_at(results.metrics, position),
+                "violations": values_at(results.violations, position),
                 "feasible": bool(results.feasible[position]),
                 "failed": bool(results.failed[position]),
                 "status": cast("StatusWord", results.status_word(position)),

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from codesign.answers.answer import Answer, Entry, Numbers
-from codesign.base.columns import FieldRows, Fields, FloatArray, Strings
+from codesign.base.columns import FieldRows, Fields, FloatArray, Strings, values_at
 from codesign.search.problems.problem_records import ProblemRecord
 from codesign.search.problems.public_problem import Evaluated, PublicProblem, counts_to_show
 
@@ -81,9 +81,7 @@ class ProblemEvaluationAnswer(Answer, VersionedProblem):
                     design=design,
                     objectives=dict(zip(names, objectives, strict=True)),
                     is_feasible=bool(evaluated.feasible[i]),
-                    violations={
-                        name: float(values[i]) for name, values in evaluated.violations.items()
-                    },
+                    violations=values_at(evaluated.violations, i),
                     reason=evaluated.reasons.get(i),
                 )
                 for i, (design, objectives) in enumerate(

@@ -143,6 +143,11 @@ def design_columns(design: Mapping[str, Value]) -> Columns:
     return {name: column_of([value]) for name, value in design.items()}
 
 
+def constant_column(value: Value, n: int) -> Column:
+    """The column of ``n`` designs that have the same value."""
+    return Column((value,), np.zeros(n, np.int64))
+
+
 MOST_COMBINATIONS = 1 << 62
 """A key of more does not fit into 64 bits."""
 
@@ -206,9 +211,24 @@ _SMALL = 1 << 12
 """Values up to which a table of all of them costs nothing."""
 
 
+def values_at(columns: Mapping[str, Any], position: int) -> dict[str, float]:
+    """Numbers of the design at a position, by the name of their column."""
+    return {name: float(values[position]) for name, values in columns.items()}
+
+
 def first_values(columns: Mapping[str, Any]) -> dict[str, float]:
     """Numbers of the first design, by the name of their column."""
-    return {name: float(values[0]) for name, values in columns.items()}
+    return values_at(columns, 0)
+
+
+def joined(batches: Sequence[Arrays]) -> ArrayDict:
+    """Arrays of several batches, one batch after the other; all have the names of the first."""
+    return {name: np.concatenate([batch[name] for batch in batches]) for name in batches[0]}
+
+
+def summed(terms: Sequence[FloatArray]) -> FloatArray:
+    """The arrays added up, one after the other."""
+    return sum(terms[1:], terms[0])
 
 
 def evenly(positions: IntArray, most: int) -> IntArray:

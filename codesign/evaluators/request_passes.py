@@ -5,19 +5,19 @@ An evaluator is built anew for each length, of whose workload only model and for
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from codesign.base.columns import (
-    ArrayDict,
-    Arrays,
     Columns,
     Fields,
     FloatArray,
     IntegerSequence,
     Strings,
     column_of,
+    design_columns,
+    joined,
 )
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation
@@ -50,7 +50,7 @@ def evaluate_requests(
         _evaluated(evaluator, columns, names)
         for evaluator, columns in _requests(machine, design, phase, prompt_tokens, batches)
     ]
-    values = _joined([result.metrics for result in evaluations])
+    values = joined([result.metrics for result in evaluations])
     if not _states_batch(machine) and (values[BATCH_SIZE] != np.array(batches)).any():
         raise InputError(
             f"expected an evaluator that takes the batch of its workload, but of {batches[0]} "
@@ -58,7 +58,7 @@ def evaluate_requests(
         )
     return Evaluation(
         {name: values[name] for name in metrics},
-        _joined([result.violations for result in evaluations]),
+        joined([result.violations for result in evaluations]),
     )
 
 
@@ -105,9 +105,9 @@ def _requests(
         columns[BATCH_SIZE] = column_of(list(batches))
         yield machine_for(factory, request | {"batch": 1}, options, machine), columns
         return
-    columns = {name: column_of([value]) for name, value in design.items()}
     for batch in batches:
-        yield machine_for(factory, request | {"batch": batch}, options, machine), columns
+        requests = request | {"batch": batch}
+        yield machine_for(factory, requests, options, machine), design_columns(design)
 
 
 def _evaluated(machine: PhaseMachine, designs: Columns, metrics: Strings) -> Evaluation:
@@ -119,7 +119,3 @@ def _evaluated(machine: PhaseMachine, designs: Columns, metrics: Strings) -> Eva
         reason = next(iter(evaluation.failures.values()))
         raise InputError(f"the evaluator failed on this design: {reason}")
     return evaluation
-
-
-def _joined(results: Sequence[Arrays]) -> ArrayDict:
-    return {name: np.concatenate([result[name] for result in results]) for name in results[0]}

@@ -15,7 +15,7 @@ import numpy as np
 
 from codesign.answers.comparisons import ComparisonRecord, run_rows
 from codesign.answers.json_values import json_text
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, JsonObject, values_at
 from codesign.base.files import replacing, write_text
 from codesign.base.text import spreadsheet_text
 from codesign.insight.comparison import Outcome, ProblemOutcome, rank_optimizers
@@ -57,8 +57,7 @@ def convergence_rows(outcome: Outcome) -> Iterator[JsonObject]:
             }  # fmt: skip
             names = {"problem": problem.name, "optimizer": label}
             for step in range(shares.shape[1]):
-                numbers = {key: float(values[step]) for key, values in columns.items()}
-                yield names | {"evaluations": step + 1} | numbers
+                yield names | {"evaluations": step + 1} | values_at(columns, step)
 
 
 def runtime_rows(outcome: Outcome) -> Iterator[JsonObject]:

@@ -92,6 +92,11 @@ class Observations:
         feasible = np.flatnonzero(self.feasible)
         return feasible[non_dominated(self.objectives[feasible])]
 
+    @property
+    def front_values(self) -> FloatArray:
+        """(k, m) the distinct objectives on the front, sorted."""
+        return np.unique(self.objectives[self.front], axis=0)
+
     @cached_property
     def violations_by_name(self) -> ArrayDict:
         """(n,) each."""

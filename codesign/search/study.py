@@ -9,7 +9,16 @@ import numpy as np
 import yaml
 
 from codesign.base import plugins
-from codesign.base.columns import FieldRows, Fields, FloatMap, IntArray, Strings, Value, ValueMap
+from codesign.base.columns import (
+    FieldRows,
+    Fields,
+    FloatMap,
+    IntArray,
+    Strings,
+    Value,
+    ValueMap,
+    values_at,
+)
 from codesign.base.errors import InputError, needing_extra
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
@@ -174,9 +183,8 @@ class Study:
 
     def _rows(self, observations: Observations, positions: IntArray) -> list[dict[str, Value]]:
         designs = self.problem.space.decode(observations.rows[positions])
-        metrics = observations.metrics.items()
         return [
-            {**design, **{name: float(values[position]) for name, values in metrics}}
+            {**design, **values_at(observations.metrics, position)}
             for design, position in zip(designs, positions, strict=True)
         ]
 

@@ -53,10 +53,11 @@ def _logarithm(
     structure: Structure, name: str, low: float, high: float, rows: IntArray
 ) -> FloatArray:
     """The logarithm of a derived quantity, scaled from its range over the space."""
-    return (_log(structure.batch(rows)[name]) - low) / (high - low)
+    return (signed_log(structure.batch(rows)[name]) - low) / (high - low)
 
 
-def _log(values: FloatArray) -> FloatArray:
+def signed_log(values: FloatArray) -> FloatArray:
+    """Logarithms of 1 plus the sizes of values, with the signs of the values."""
     return np.sign(values) * np.log1p(np.abs(values))
 
 
@@ -79,7 +80,7 @@ def features_of(
     for name, quantity in structure.derived.items():
         if not quantity.feature:
             continue
-        values = _log(structure.batch(spread(structure.roots(frozenset({name}))))[name])
+        values = signed_log(structure.batch(spread(structure.roots(frozenset({name}))))[name])
         low = float(values.min())
         high = float(values.max())
         if np.isfinite([low, high]).all() and high > low:

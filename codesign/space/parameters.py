@@ -68,7 +68,7 @@ class Parameter:
     @property
     def is_numeric(self) -> bool:
         """Whether every value is a number."""
-        return all(map(_is_number, self.declared or self.values))
+        return all(map(is_number, self.declared or self.values))
 
     @property
     def n_entries(self) -> int:
@@ -86,7 +86,7 @@ class Parameter:
             position = position_of(candidate, self.values)
             if position is None and isinstance(candidate, float):  # off by rounding, read back
                 near = (
-                    _is_number(choice) and math.isclose(choice, candidate, rel_tol=1e-12)
+                    is_number(choice) and math.isclose(choice, candidate, rel_tol=1e-12)
                     for choice in self.values
                 )
                 position = next((i for i, is_near in enumerate(near) if is_near), None)
@@ -98,7 +98,7 @@ class Parameter:
 
     def show(self, value: Any) -> str:
         """A value as a file would write it."""
-        if self.unit and _is_number(value):
+        if self.unit and is_number(value):
             return format_quantity(value, self.unit, digits=12)
         return format_value(value)
 
@@ -116,13 +116,14 @@ def numbers_of(values: Iterable[Value]) -> FloatList:
     """
     numbers = []
     for value in values:
-        if not _is_number(value):
+        if not is_number(value):
             raise TypeError(f"expected a number, got {value!r}")
         numbers.append(float(value))
     return numbers
 
 
-def _is_number(value: object) -> TypeGuard[int | float]:
+def is_number(value: object) -> TypeGuard[int | float]:
+    """True for a number that is no truth value."""
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from codesign.base.columns import Fields, JsonObject, StringDict, StringList, Strings, StringTuple
 from codesign.base.errors import InputError, UnknownNameError, check_known
-from codesign.base.records import drop_keys, frozen
+from codesign.base.records import drop_keys, frozen, select_keys
 from codesign.base.schema import Document, KeyPath, parse_record
 from codesign.space.pool_records import LINK_PARAMETERS, ROLES, LinkRecord, PoolRecord, Role
 from codesign.space.space_records import SpaceRecord
@@ -251,7 +251,7 @@ def _space_of_pool(
     owner = document
     while path not in owner.lines and owner.base is not None:
         owner = owner.base
-    data = {key: value for key, value in stated.items() if key in _SECTIONS}
+    data = select_keys(stated, _SECTIONS)
     lines = {place[2:]: line for place, line in owner.lines.items() if place[:2] == path}
     if record.device is not None:
         if record.space:

@@ -33,6 +33,7 @@ from codesign.space.parameters import (
     Parameter,
     RepeatedPart,
     contents_of,
+    is_number,
     numbers_of,
     read_values,
     repeated_part,
@@ -394,7 +395,7 @@ class StructureBuilder:
 
 
 def _kind_of(values: ValueTuple, stated_kind: Kind | None, where: str) -> Kind:
-    is_numeric = all(isinstance(v, int | float) and not isinstance(v, bool) for v in values)
+    is_numeric = all(map(is_number, values))
     if stated_kind == "categorical" or (stated_kind is None and not is_numeric):
         return "categorical"
     if not is_numeric:

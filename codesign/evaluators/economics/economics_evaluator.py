@@ -27,11 +27,13 @@ from codesign.base.columns import (
     column_of,
     combined,
     distinct,
+    joined,
+    taken,
 )
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import ECONOMICS_METRICS, chosen_metrics
-from codesign.base.records import frozen
+from codesign.base.records import frozen, select_keys
 from codesign.evaluators.economics.buildable import are_buildable, buildable_times
 from codesign.evaluators.economics.decoding import DRAFT_LENGTHS, Decoding, Speculation
 from codesign.evaluators.economics.economics_options import EconomicsOptions, EconomicsWorkload
@@ -134,19 +136,13 @@ class EconomicsEvaluator(Evaluator):
         """
         names = chosen_metrics(metrics, ECONOMICS_METRICS)
         n = len(designs["n_devices"])
-        results = [
-            self._results(
-                {name: type(c)(c.values, c.codes[i : i + _CHUNK]) for name, c in designs.items()}
-            )
-            for i in range(0, max(n, 1), _CHUNK)
-        ]
-        values = {name: np.concatenate([result[name] for result in results]) for name in names}
+        chunks = [slice(i, i + _CHUNK) for i in range(0, max(n, 1), _CHUNK)]
+        results = joined([self._results(taken(designs, chunk)) for chunk in chunks])
         violations = dict(self.known_violations(designs))
         demand = self.options.demand_tokens_per_s
         if demand is not None:
-            generated = np.concatenate([result["throughput_tokens_per_s"] for result in results])
-            violations["demand"] = generated / demand - 1.0
-        return Evaluation(values, violations)
+            violations["demand"] = results["throughput_tokens_per_s"] / demand - 1.0
+        return Evaluation(select_keys(results, names), violations)
 
     def _results(self, designs: Columns) -> ArrayDict:
         batch = self._prepare(designs)

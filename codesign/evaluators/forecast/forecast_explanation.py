@@ -6,7 +6,7 @@ from typing import cast
 
 import numpy as np
 
-from codesign.base.columns import FloatDict, FloatMap, JsonRows, StringList
+from codesign.base.columns import FloatDict, FloatMap, JsonRows, StringList, values_at
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow
 from codesign.base.records import frozen
@@ -55,11 +55,7 @@ def operator_rows(work: PassWork, machine: ForecastMachine) -> JsonRows:
         "memory_s": times.memory_s,
     }
     return [
-        {
-            "name": name,
-            "class": class_name,
-            **{key: float(row[i]) for key, row in quantities.items()},
-        }
+        {"name": name, "class": class_name, **values_at(quantities, i)}
         for i, (name, class_name) in enumerate(zip(work.names, work.classes, strict=True))
     ]
 

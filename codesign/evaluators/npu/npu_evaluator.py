@@ -42,7 +42,7 @@ from codesign.base.metrics import (
     POOL_METRICS,
     chosen_metrics,
 )
-from codesign.base.records import select_keys
+from codesign.base.records import drop_keys, select_keys
 from codesign.evaluators.format_accuracy import ALGORITHM, FormatAccuracy
 from codesign.evaluators.npu.best_case import UNDECIDED_PARAMETERS, BestCase
 from codesign.evaluators.npu.choice import BatchAndOrderChoice, Chosen
@@ -196,7 +196,7 @@ class NpuEvaluator(PhaseMachine):
     ) -> Arrays:
         """(n,) what no completion of a design beats (see ``best_case.py``)."""
         if open_options := [name for name in OPTION_PARAMETERS if name in undecided]:
-            rest = {name: undecided[name] for name in undecided if name not in open_options}
+            rest = drop_keys(undecided, open_options)
             every = [
                 self.best_case({**designs, **columns}, rest, metrics)
                 for columns in self._open_columns(designs, undecided, metrics)

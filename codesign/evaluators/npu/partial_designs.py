@@ -16,8 +16,8 @@ from codesign.base.columns import (
     Columns,
     Domains,
     FloatArray,
-    Value,
     combined,
+    constant_column,
     distinct,
     n_designs,
 )
@@ -99,10 +99,10 @@ class PartialDesigns:
         everything = dict(self.designs)
         open_path = self.undecided.get(SCORE_PATH, ())
         if open_path:
-            everything[SCORE_PATH] = self._constant("uncharged")
+            everything[SCORE_PATH] = constant_column("uncharged", self.n)
         for name in ("vector_length", *ON_CHIP_PARAMETERS):
             if name in self.undecided:
-                everything[name] = self._constant(self.undecided[name][0])
+                everything[name] = constant_column(self.undecided[name][0], self.n)
         built = build_accelerators(everything, units)
         least = built.levels.capacity_bytes.sum(axis=0)
         most = {name: getattr(built, name) for name in _SRAM_SIZES}
@@ -114,9 +114,6 @@ class PartialDesigns:
         fastest = replace(built, vector_length=lanes[1], clock_hz=clocks[1])
         frugal = replace(built, vector_length=lanes[0], clock_hz=clocks[0])
         return HardwareExtremes(fastest, frugal, replace(fastest, **most), least)
-
-    def _constant(self, value: Value) -> Column:
-        return Column((value,), np.zeros(self.n, np.int64))
 
     def _open_memory(
         self, built: AcceleratorBatch, units: UnitTables

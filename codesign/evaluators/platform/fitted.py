@@ -16,7 +16,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, FloatMap, FloatPair, JsonObject, StringList
+from codesign.base.columns import (
+    Fields,
+    FloatArray,
+    FloatMap,
+    FloatPair,
+    JsonObject,
+    StringList,
+    summed,
+)
 from codesign.base.records import frozen
 from codesign.evaluators.platform.communication import Message, direct_message_s
 from codesign.evaluators.platform.device_work import DeviceWork, Stream, Works
@@ -124,7 +132,7 @@ class FittedKernels(FittedMessages):
         whole_name = f"{first.kernel}{first.stream.name if first.stream else ''}"
         name = first.name if len(group) == 1 else whole_name
         sums: JsonObject = {
-            quantity: _sum([getattr(bound, quantity) for bound in bounds])
+            quantity: summed([getattr(bound, quantity) for bound in bounds])
             for quantity in ("compute_s", "memory_s", "mac", "bytes")
         }
         time_s = first.count * once
@@ -165,8 +173,8 @@ class FittedKernels(FittedMessages):
         is_attention = group[0].kernel == "attention"
         rates = self.platform.rates
         work = KernelWork(
-            flop=2.0 * _sum([bound.mac for bound in bounds]),
-            traffic_bytes=_sum([bound.bytes for bound in bounds]),
+            flop=2.0 * summed([bound.mac for bound in bounds]),
+            traffic_bytes=summed([bound.bytes for bound in bounds]),
             multiply_bits=16.0 if is_attention else self.products(group[0]).multiply_bits,
             scores=sum(
                 bound.mac / operator.inner
@@ -241,7 +249,7 @@ class FittedKernels(FittedMessages):
         Never below the roofline, unless the law, which counts what caches hold, is already.
         """
         factors = correction(family, self.platform.measured_names, case)
-        bound_s = _sum([bound.time_s / bound.count for bound in map(self.bound, group)])
+        bound_s = summed([bound.time_s / bound.count for bound in map(self.bound, group)])
         return np.maximum(law_s * factors, np.minimum(law_s, bound_s))
 
 
@@ -561,7 +569,3 @@ _LAWS: dict[str, Callable[[FittedKernels, Works], FloatArray]] = {
     "lookup": stream_s,
     "stream": stream_s,
 }
-
-
-def _sum(terms: Sequence[FloatArray]) -> FloatArray:
-    return sum(terms[1:], terms[0])

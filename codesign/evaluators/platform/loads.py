@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, Floats
+from codesign.base.columns import FloatArray, Floats, summed
 from codesign.base.records import frozen
 from codesign.evaluators.platform.device_work import Stream
 from codesign.evaluators.platform.platform import Platform
@@ -48,7 +48,7 @@ def total_of(
         per_request(stream_slice.stream.table, stream_slice.position) * stream_slice.requests
         for stream_slice in slices
     ]
-    return np.asarray(sum(terms[1:], terms[0]), np.float64)
+    return np.asarray(summed(terms), np.float64)
 
 
 @frozen

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from codesign.base.columns import Column, Columns, FloatArray, Floats
+from codesign.base.columns import Column, Columns, FloatArray, Floats, constant_column
 from codesign.base.errors import check_known
 from codesign.evaluators.platform.platform import Platform
 from codesign.evaluators.platform.platform_options import PlatformOptions
@@ -178,7 +178,7 @@ def _unquantized(formats: Column) -> Column:
 def _format(designs: Columns, name: str, n: int) -> Column:
     if name in designs:
         return designs[name]
-    return Column((DEFAULT_FORMAT,), np.zeros(n, np.int64))
+    return constant_column(DEFAULT_FORMAT, n)
 
 
 def _products(designs: Columns, machines: _Chosen, options: PlatformOptions) -> ProductColumns:

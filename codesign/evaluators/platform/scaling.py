@@ -15,6 +15,7 @@ from codesign.base.columns import (
     JsonRows,
     column_of,
     design_columns,
+    values_at,
 )
 from codesign.base.records import frozen
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
@@ -91,7 +92,7 @@ class Scaling:
             {
                 "factor": float(self.factors[i]),
                 "value": float(self.values[i]),
-                **{name: float(values[i]) for name, values in self.metrics.items()},
+                **values_at(self.metrics, i),
                 "prefill_gain": float(first[0] / first[i]),
                 "decode_gain": float(step[0] / step[i]),
                 "fits": all(float(values[i]) <= 0 for values in self.violations.values()),

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 import numpy as np
 
 from codesign.base.columns import FloatArray
-from codesign.base.records import frozen
+from codesign.base.records import frozen, select_keys
 from codesign.evaluators.platform.platform import Platform
 from codesign.models.workload.dimension_parts import largest_parts
 from codesign.models.workload.model import LanguageModel
@@ -62,9 +62,7 @@ class Sharding:
         tp = platform.tp
         self.heads_per_rank = np.ceil(model.num_attention_heads / ranks)
         by_tensor = largest_parts(model, tp)
-        self.parts = largest_parts(model, ranks) | {
-            name: by_tensor[name] for name in _TENSOR_PARALLEL if name in by_tensor
-        }
+        self.parts = largest_parts(model, ranks) | select_keys(by_tensor, _TENSOR_PARALLEL)
         self.parts |= parts or {}
         self._shares = shares or {}
 

@@ -12,13 +12,13 @@ import numpy as np
 
 from codesign.base.columns import (
     Arrays,
-    Column,
     Columns,
     Domains,
     Fields,
     FloatArray,
     FloatMap,
     Strings,
+    constant_column,
     first_values,
     n_designs,
 )
@@ -228,7 +228,7 @@ class DesignPool(Evaluator):
         for name in ("kv_format", "activation_format"):
             if name in undecided:
                 least = min(undecided[name], key=lambda item: bits_per_element(str(item)))
-                known_designs[name] = Column((least,), np.zeros(n, np.int64))
+                known_designs[name] = constant_column(least, n)
         of_machine = [name for name in metrics if name not in self._own_names]
         bounds = self.evaluator.best_case(designs, undecided, of_machine)
         return {**bounds, **self._added_values(known_designs, metrics, _stated_batch(designs, n))}

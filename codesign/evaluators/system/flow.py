@@ -21,17 +21,11 @@ from functools import cached_property
 
 import numpy as np
 
-from codesign.base.columns import FloatArray
+from codesign.base.columns import FloatArray, summed
 from codesign.base.metrics import HIT_METRICS
 from codesign.evaluators.system.parts import ExchangeFlow, HandOverFlow, PoolFlow, StageFlow
 from codesign.models.accounts.wear import LONGEST_LIFE_YEARS
 from codesign.models.deployments.queueing.steady_wait import mean_wait_s, wait_quantile_s
-
-
-def _total(summands: Sequence[FloatArray]) -> FloatArray:
-    """(n,) the arrays added up, one after the other."""
-    return sum(summands[1:], summands[0])
-
 
 _OF_MACHINES = (
     "energy_joules_per_token",
@@ -161,7 +155,7 @@ class SystemFlow:
     @cached_property
     def request_latency_s(self) -> FloatArray:
         waits = [stage.stage_s for stage in self.stages] + [link.exposed_s for link in self.links]
-        return _total(waits)
+        return summed(waits)
 
     @cached_property
     def energy_joules_per_request(self) -> FloatArray:
@@ -169,7 +163,7 @@ class SystemFlow:
             return self._alone.metrics["energy_joules_per_token"] * self.tokens
         summands = [pool.joules_per_request(self.requests_per_s) for pool in self.pools]
         summands += [link.joules_per_request for link in self._crossings]
-        return _total(summands)
+        return summed(summands)
 
     @property
     def energy_joules_per_token(self) -> FloatArray:
@@ -208,11 +202,11 @@ class SystemFlow:
 
     @property
     def n_machines(self) -> FloatArray:
-        return _total([pool.machines for pool in self.pools])
+        return summed([pool.machines for pool in self.pools])
 
     def _machine_sum(self, name: str) -> FloatArray:
         """The sum over all machines."""
-        return _total([pool.machines * pool.metrics[name] for pool in self.pools])
+        return summed([pool.machines * pool.metrics[name] for pool in self.pools])
 
     def value(self, name: str) -> FloatArray:
         """(n,) a metric by its name."""
@@ -239,7 +233,7 @@ class SystemFlow:
                 link.joules_per_request * link.sending_pool.prices.joule_price(unit)
                 for link in self._crossings
             ]
-            return _total(summands) / self.tokens * 1e6
+            return summed(summands) / self.tokens * 1e6
         values: FloatArray = getattr(self, name)
         return values
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Column
+from codesign.base.columns import Column, constant_column
 from codesign.base.errors import InputError, describe_unknown, mistakes_at
 from codesign.base.evaluator import PoolDescription
 from codesign.base.schema import Record
@@ -151,7 +151,7 @@ def _check_devices(pool: PoolDescription, platform: PlatformEvaluator) -> None:
     }
     for name, values in pool.choices.items():
         if name not in columns and values:
-            columns[name] = Column((values[0],), np.zeros(len(rows), np.int64))
+            columns[name] = constant_column(values[0], len(rows))
     missing = sorted(platform.required_parameters - columns.keys())
     if missing:
         message = f"expected the parameter {missing[0]!r} of devices"

@@ -25,6 +25,7 @@ from codesign.base.columns import (
     StringTuple,
     ValueTuple,
     combined,
+    constant_column,
     distinct,
     n_designs,
 )
@@ -410,9 +411,9 @@ def build_accelerators(
     """
     n = n_designs(designs)
     units = library if isinstance(library, UnitTables) else UnitTables(library, level)
-    planar_technology = designs.get("sram_technology", _constant("sram", n))
+    planar_technology = designs.get("sram_technology", constant_column("sram", n))
     planar = _Bank(planar_technology, designs["sram_dies"], units)
-    layer = _Bank(_constant("sram_3d", n), designs["sram_3d_layers"], units)
+    layer = _Bank(constant_column("sram_3d", n), designs["sram_3d_layers"], units)
     n_layers = layer.counts
     is_modelled = planar.technology.lookup(lambda name: not units.is_device(name), absent=1.0) > 0
     planar_sram_bytes = np.where(is_modelled, planar.owned("capacity"), np.nan)
@@ -485,10 +486,6 @@ def _number(designs: Columns, name: str, default: float) -> FloatArray:
     if name not in designs:
         return np.full(n_designs(designs), default)
     return designs[name].lookup(float, absent=default)
-
-
-def _constant(name: str, n: int) -> Column:
-    return Column((name,), np.zeros(n, np.int64))
 
 
 def _kinds_of_level(

@@ -18,7 +18,7 @@ import numpy as np
 
 from codesign.answers.campaigns import CHUNK, Provenance
 from codesign.answers.json_values import plain_value
-from codesign.base.columns import IntArray, JsonObject, JsonRows, Value
+from codesign.base.columns import IntArray, JsonObject, JsonRows, Value, values_at
 from codesign.base.errors import needing_extra
 from codesign.base.files import replacing
 from codesign.report.frames import Scope, positions_of
@@ -104,7 +104,7 @@ def _trials(results: Results, positions: IntArray) -> Iterator[FrozenTrial]:
         ):
             has_failed = bool(results.failed[position])
             step = int(results.step[position])
-            metrics = {name: float(x[position]) for name, x in results.metrics.items()}
+            metrics = values_at(results.metrics, position)
             limits = {
                 name: float(np.clip(excess[position], -_LARGEST, _LARGEST))
                 for name, excess in results.violations.items()

@@ -85,9 +85,7 @@ def _choice_of(*keys: str) -> BeforeValidator:
             return {"name": value}
         if not isinstance(value, Mapping):
             raise ValueError(f"expected a name or a mapping with 'name', got {value!r}")
-        options = drop_keys(value, keys)
-        own_value = {key: option for key, option in value.items() if key in keys}
-        return own_value | {"options": options}
+        return select_keys(value, keys) | {"options": drop_keys(value, keys)}
 
     return BeforeValidator(read)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 
-from codesign.base.columns import Fields
+from codesign.base.columns import Fields, values_at
 from codesign.search.campaign.observations import ObservationBatch, Run
 from codesign.search.campaign.results import Results
 from codesign.search.problem import Problem
@@ -41,7 +41,7 @@ class Tracker:
         """Call :meth:`result` for each result of a durable batch, until an error."""
         observed = batch.observations
         for k, design in enumerate(self.problem.space.decode(observed.rows)):
-            metrics = {name: float(values[k]) for name, values in observed.metrics.items()}
+            metrics = values_at(observed.metrics, k)
             metrics["hypervolume"] = float(batch.hypervolume[k])
             self._call(self.result, run, batch.first_step + k, design, metrics)
 

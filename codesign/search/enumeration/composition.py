@@ -30,6 +30,7 @@ from codesign.base.columns import (
     IntArray,
     StringList,
     Strings,
+    values_at,
 )
 from codesign.base.errors import InfeasibleError, InputError, JobError, UnattainableError
 from codesign.base.evaluator import Evaluator
@@ -366,11 +367,7 @@ class SystemSearch:
             worst = np.max(list(excess.values()), axis=0)
             i = int(np.argmin(worst))
             if best is None or worst[i] < max(best[2].values()):
-                best = (
-                    int(rows[i]),
-                    {name: float(x[i]) for name, x in metrics.items()},
-                    {text: float(x[i]) for text, x in excess.items()},
-                )
+                best = int(rows[i]), values_at(metrics, i), values_at(excess, i)
         assert best is not None  # there is a setting
         return best
 

@@ -241,7 +241,7 @@ def systems_within(
             machines = pool_problem(problem, name)
             rows = find(pool_problem(typical, name)).representatives()
             worst_results = pool_problem(worst, name).evaluate(rows, machines.deciding_metrics)
-            barriers = np.unique(worst_results.objectives[worst_results.front], axis=0)
+            barriers = worst_results.front_values
             reaches = partial(_is_undominated, barriers + slack * np.abs(barriers))
             best = [(machines, machines.deciding_metrics)]
             first = row[: len(machines.space.names)]

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
-from codesign.base.columns import ArrayDict, Fields, FloatMap, IntArray, JsonObject
+from codesign.base.columns import ArrayDict, Fields, FloatMap, IntArray, JsonObject, values_at
 from codesign.base.evaluator import Evaluation
 from codesign.base.failures import Failure
+from codesign.base.records import drop_keys, select_keys
 from codesign.search.observations import Observations
 from codesign.search.problem import Problem
 
@@ -23,15 +24,11 @@ EvaluateEach = Callable[[IntArray], Iterable[tuple[int, Observations]]]
 def answers_of(problem: Problem, observations: Observations) -> list[Answer | Failure]:
     """Answer of the evaluator for each design."""
     ours = {constraint.text for constraint in problem.constraints}
-    limits = [limit for limit in observations.violations_by_name.items() if limit[0] not in ours]
-    own_names = set(problem.evaluator.metric_names)
-    metrics = [metric for metric in observations.metrics.items() if metric[0] in own_names]
+    limits = drop_keys(observations.violations_by_name, ours)
+    metrics = select_keys(observations.metrics, problem.evaluator.metric_names)
     return [
         observations.failures.get(i)
-        or {
-            "metrics": {name: float(v[i]) for name, v in metrics},
-            "violations": {name: float(v[i]) for name, v in limits},
-        }
+        or {"metrics": values_at(metrics, i), "violations": values_at(limits, i)}
         for i in range(len(observations))
     ]
 

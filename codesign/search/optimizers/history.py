@@ -20,11 +20,6 @@ def scaled_excess(history: Observations) -> FloatArray:
     return np.where(history.failed, np.inf, total)
 
 
-def front_values(history: Observations) -> FloatArray:
-    """(k, m) the distinct values on the front, sorted."""
-    return np.unique(history.objectives[history.front], axis=0)
-
-
 class Memory:
     """Takes what is told; gives it back in order.
 

@@ -21,7 +21,6 @@ from codesign.search.optimizers.acquisition_function import (
     AcquisitionFunction,
     OutcomeModel,
 )
-from codesign.search.optimizers.history import front_values
 from codesign.search.optimizers.improvement import Scale
 from codesign.search.optimizers.prediction import Target, error_scale, expected
 from codesign.search.optimizers.surrogate import Fitting, Modes
@@ -119,7 +118,7 @@ class Modeling:
         if history.failed.any():
             some = data.thinned(_MOST_CONDITIONED, rng)
             failing.append(self._model(("failing", 0), some, data))
-        front = front_values(self._denoised(observed, models))
+        front = self._denoised(observed, models).front_values
         totals = np.zeros(len(violations))
         for limit, j in zip(limits, limiting, strict=True):
             totals += np.maximum(limit.target.violations.modeled(violations[:, j]), 0.0)

@@ -20,7 +20,7 @@ from codesign.base.schema import Record
 from codesign.search.observations import Observations
 from codesign.search.optimizers.acquisition_function import boxes
 from codesign.search.optimizers.base import Count
-from codesign.search.optimizers.history import LearningOptimizer, front_values
+from codesign.search.optimizers.history import LearningOptimizer
 from codesign.search.optimizers.improvement import Scale, expected_hypervolume_improvement
 from codesign.search.optimizers.surrogate import require_libraries, single_thread
 
@@ -78,7 +78,7 @@ class GpEhviPaper(LearningOptimizer):
         ]
         mean = np.column_stack([mean for mean, _ in predictions])
         deviation = np.column_stack([deviation for _, deviation in predictions])
-        lower, upper = boxes(front_values(history), bound)
+        lower, upper = boxes(history.front_values, bound)
         return expected_hypervolume_improvement(mean, deviation, scales, lower, upper)
 
     def _predict(self, rows: IntArray, values: FloatArray, candidates: IntArray) -> ArrayPair:

@@ -13,6 +13,7 @@ import numpy as np
 
 from codesign.base.columns import FloatArray
 from codesign.base.records import frozen
+from codesign.space.features import signed_log
 
 _LEAST_EXCESS = -1.0 + 1e-9
 """An excess of -1 is a metric of 0, which has no logarithm."""
@@ -39,7 +40,7 @@ class ViolationScale:
         if self.form == "relative":
             return np.log1p(np.maximum(bounded, _LEAST_EXCESS))
         scaled = bounded / self.typical
-        return scaled if self.form == "plain" else np.sign(scaled) * np.log1p(np.abs(scaled))
+        return scaled if self.form == "plain" else signed_log(scaled)
 
     @property
     def is_invertible(self) -> bool:

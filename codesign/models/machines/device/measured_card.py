@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field
 
-from codesign.base.columns import Column, FloatArray, JsonObject
+from codesign.base.columns import FloatArray, JsonObject, constant_column
 from codesign.base.schema import PositiveAmount, Record
 from codesign.models.hardware.device import Device
 from codesign.models.machines.device.attention import (
@@ -95,7 +95,7 @@ def _sizes(rows: Rows) -> FloatArray:
 
 
 def _corrected(family: str, raw_s: FloatArray, device: Device, case: KernelCase) -> FloatArray:
-    chips = Column((device.measured_name,), np.zeros(len(raw_s), np.int64))
+    chips = constant_column(device.measured_name, len(raw_s))
     return raw_s * correction(family, chips, case)
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal, Self
 from pydantic import Field
 
 from codesign.answers.answer import Answer, Design, Entry, Number
-from codesign.base.columns import IntegerMap, IntegerSequence, Strings
+from codesign.base.columns import MACHINES, IntegerMap, IntegerSequence, Strings
 from codesign.base.metrics import Metric
 from codesign.base.records import drop_none
 from codesign.models.hardware.device import Device
@@ -19,7 +19,6 @@ from codesign.models.workload.traces import Trace
 from codesign.search.execution.result_store import Holding
 from codesign.space import DesignSpace
 from codesign.space.pool_records import LINK_PARAMETERS
-from codesign.space.pools import MACHINES
 
 
 class TechnologiesAnswer(Answer):

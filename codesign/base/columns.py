@@ -7,7 +7,7 @@ depends on one parameter is computed once per value and gathered, never once per
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,6 +146,21 @@ def design_columns(design: Mapping[str, Value]) -> Columns:
 def constant_column(value: Value, n: int) -> Column:
     """The column of ``n`` designs that have the same value."""
     return Column((value,), np.zeros(n, np.int64))
+
+
+MACHINES = "machines"
+"""Parameter of each pool, with the pool's name in front: its number of machines."""
+Entry = TypeVar("Entry")
+
+
+def parameters_of_pool(pool: str, values: Mapping[str, Entry]) -> dict[str, Entry]:
+    """Entries of the parameters of one machine of a pool, without the pool's name."""
+    prefix = f"{pool}_"
+    return {
+        name.removeprefix(prefix): value
+        for name, value in values.items()
+        if name.startswith(prefix) and name != f"{prefix}{MACHINES}"
+    }
 
 
 MOST_COMBINATIONS = 1 << 62

@@ -87,14 +87,9 @@ class AccuracyOptions(Record):
         """The table of measurements, if one is named."""
         return None if self.accuracy_table is None else read_measured_table(self.accuracy_table)
 
-    @property
-    def judges_formats(self) -> bool:
-        """Whether designs have a metric of accuracy."""
-        return self.accuracy or self.accuracy_table is not None
-
 
 class FormatAccuracy:
-    """Accuracy that formats and algorithm cost.
+    """Accuracy that formats and algorithm cost; nothing where the options ask for no metric of it.
 
     Args:
         model: Whose answers.
@@ -102,13 +97,16 @@ class FormatAccuracy:
     """
 
     def __init__(self, model: LanguageModel, options: AccuracyOptions) -> None:
-        self._model = model.name
-        self._n_parameters = float(parameter_count(model))
+        self._model = model
         self._has_recovery = options.accuracy
         self._table = options.measured_table()
         algorithm = {ALGORITHM: options.quantization_algorithm}
         self._defaults = dict.fromkeys(PARAMETERS, _WIDE) | algorithm
         self._known: dict[ValueTuple, FloatDict] = {}
+
+    @cached_property
+    def _n_parameters(self) -> float:
+        return float(parameter_count(self._model))
 
     @cached_property
     def declared(self) -> dict[str, Metric]:
@@ -156,7 +154,7 @@ class FormatAccuracy:
             formats = FormatChoice(*(str(value) for value in choices))
             recovery = [math.nan] * len(ACCURACY_METRICS)
             if self._has_recovery and formats.algorithm in algorithms():
-                result = estimate(formats, self._model, self._n_parameters)
+                result = estimate(formats, self._model.name, self._n_parameters)
                 recovery = [result.ratio, result.low, result.high]
             divergence = [math.nan] * len(DIVERGENCE_METRICS)
             loss = self._table.loss(formats, self._n_parameters) if self._table else None
@@ -175,7 +173,7 @@ class FormatAccuracy:
         """
         axes = [values.get(name, (self._defaults[name],)) for name in PARAMETERS]
         reasons: StringDict = {}
-        for choices in itertools.product(*axes):
+        for choices in itertools.product(*axes) if self.declared else ():
             absent = [
                 name for name, number in self._numbers(*choices).items() if math.isnan(number)
             ]
@@ -239,7 +237,7 @@ class FormatAccuracy:
         formats = FormatChoice(*map(str, choices))
         notes = []
         if self._has_recovery and formats.algorithm in algorithms():
-            result = estimate(formats, self._model, self._n_parameters)
+            result = estimate(formats, self._model.name, self._n_parameters)
             notes.append(f"accuracy_recovery is {result.basis}: {result.source}")
         loss = self._table.loss(formats, self._n_parameters) if self._table else None
         if loss is not None:
@@ -251,10 +249,10 @@ class FormatAccuracy:
         return notes
 
     def provenance(self) -> Fields:
-        """The constants of the rule, and what the table says."""
+        """The constants of the rule and what the table says, under ``accuracy``."""
         rule = load_rule().model_dump(mode="json") if self._has_recovery else {}
         table = {} if self._table is None else {"table": self._table.content()}
-        return {**rule, **table}
+        return {"accuracy": {**rule, **table}} if self.declared else {}
 
 
 def _beats(rows: Arrays, better: int, worse: int, required: Strings) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from rich.table import Table
 
 from codesign.answers.library import BrokenPluginEntry, DeviceAnswer, ModelAnswer, Plugins
+from codesign.base.columns import MACHINES
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
 from codesign.base.units import parse_unit
@@ -19,7 +20,6 @@ from codesign.report.tables import Tables, pairs_table, plain_table, record_tabl
 from codesign.space import DesignSpace
 from codesign.space.parameters import Parameter
 from codesign.space.pool_records import LINK_PARAMETERS
-from codesign.space.pools import MACHINES
 
 _TECHNOLOGY_COLUMNS = {
     "capacity": "GB",

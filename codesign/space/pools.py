@@ -12,9 +12,18 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, cast
 
-from codesign.base.columns import Fields, JsonObject, StringDict, StringList, Strings, StringTuple
+from codesign.base.columns import (
+    MACHINES,
+    Fields,
+    JsonObject,
+    StringDict,
+    StringList,
+    Strings,
+    StringTuple,
+    parameters_of_pool,
+)
 from codesign.base.errors import InputError, UnknownNameError, check_known
 from codesign.base.records import drop_keys, frozen, select_keys
 from codesign.base.schema import Document, KeyPath, parse_record
@@ -24,12 +33,8 @@ from codesign.space.space_records import SpaceRecord
 if TYPE_CHECKING:
     from codesign.space.space import DesignSpace
 
-_Value = TypeVar("_Value")
-
 _Origin = tuple[Document, KeyPath]
 """A document and the place of a key in it."""
-MACHINES = "machines"
-"""Parameter of each pool, with the pool's name in front: its number of machines."""
 _SECTIONS = ("parameters", "repeated", "derived", "constraints", "fixed", "designs", "sources")
 _EXPRESSIONS = ("when", "order", "value", "condition")
 """Keys of a space's file whose values name parameters."""
@@ -91,16 +96,7 @@ class PoolDefinition:
 
     def parameter_names(self, names: Strings) -> StringTuple:
         """Parameters of one machine among the system's, by the pool's own names."""
-        return tuple(self.own(dict.fromkeys(names)))
-
-    def own(self, values: Mapping[str, _Value]) -> dict[str, _Value]:
-        """Entries of the pool among those of the system, by the pool's own names."""
-        prefix = f"{self.name}_"
-        return {
-            name.removeprefix(prefix): value
-            for name, value in values.items()
-            if name.startswith(prefix) and name != f"{prefix}{MACHINES}"
-        }
+        return tuple(parameters_of_pool(self.name, dict.fromkeys(names)))
 
 
 _KEYS_OF_POOLS: dict[KeyPath, KeyPath] = {
@@ -120,8 +116,9 @@ class PoolDocument(Document):
     def origin(self, path: KeyPath) -> _Origin:
         """The key in the pool's entry, or the place in the space that the pool takes."""
         assert self.owner is not None  # given with the place
-        if self.base is not None and path and path[:2] not in self.lines:
-            return self.base.origin(path)
+        document, key = super().origin(path)
+        if document is not self:
+            return document, key
         return self.owner.origin((*self.place, *_KEYS_OF_POOLS.get(path[:2], path)))
 
 

@@ -9,7 +9,7 @@ from functools import partial
 from types import MappingProxyType
 
 from codesign.base.catalog import Catalogs
-from codesign.base.columns import Fields, JsonObject
+from codesign.base.columns import Fields, JsonObject, parameters_of_pool
 from codesign.base.errors import InputError, ProblemList, check_known, mistakes_at
 from codesign.base.records import frozen
 from codesign.base.resources import find
@@ -156,10 +156,10 @@ def _add_pools(
 
     def load(pool: PoolDefinition) -> DesignSpace:
         pool_space = _space_of(pool.name, pool.document, definition.catalogs)
-        for name, changed in pool.own(definition.revalued).items():
+        for name, changed in parameters_of_pool(pool.name, definition.revalued).items():
             assert pool_space.with_values is not None
             pool_space = pool_space.with_values(name, changed)
-        values = pool.own(fixed)
+        values = parameters_of_pool(pool.name, fixed)
         return pool_space.fix(values) if values else pool_space
 
     space.links = system.links

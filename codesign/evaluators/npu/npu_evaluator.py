@@ -150,9 +150,8 @@ class NpuEvaluator(PhaseMachine):
             metric for metric in METRICS.values() if metric.name != _OTHER_PHASE[workload.phase]
         )
         self.metrics += (ECONOMICS_METRICS["usd_per_million_tokens"],)
-        self.accuracy: FormatAccuracy | None = None
-        if self.options.judges_formats:
-            self.accuracy = FormatAccuracy(workload.language_model, self.options)
+        self.accuracy = FormatAccuracy(workload.language_model, self.options)
+        if self.accuracy.declared:
             self.metrics += tuple(self.accuracy.declared.values())
             self.optional_parameters = self.optional_parameters | {ALGORITHM}
             clock, *later = UNDECIDED_PARAMETERS
@@ -171,13 +170,13 @@ class NpuEvaluator(PhaseMachine):
 
     def interchangeable(self, parameter: str, values: Sequence[Value]) -> Sequence[Hashable]:
         """Formats of equal widths are, without metrics of accuracy; all other values differ."""
-        if self.accuracy is not None:
+        if self.accuracy.declared:
             return values
         return self._best_case.interchangeable(parameter, values)
 
     def superseded(self, values: Domains, objectives: Strings) -> Mapping[str, Sequence[bool]]:
         """Formats, and algorithms, that cost more accuracy than others of the same widths."""
-        if self.accuracy is None:
+        if not self.accuracy.declared:
             return {}
         keys = {
             name: self._best_case.interchangeable(name, values[name])
@@ -212,9 +211,7 @@ class NpuEvaluator(PhaseMachine):
                 designs, lambda group, columns: group.best_case(columns, undecided, metrics)
             )
         best = self._best_case.bounds(designs, undecided, metrics)
-        if self.accuracy is not None:
-            best |= self.accuracy.best_case(designs, undecided, metrics)
-        return best
+        return best | self.accuracy.best_case(designs, undecided, metrics)
 
     def least_violations(self, designs: Columns, undecided: Domains) -> Arrays:
         if has_degrees(designs):
@@ -341,7 +338,7 @@ class NpuEvaluator(PhaseMachine):
                 name: item.model_dump(mode="json", exclude=_NO_CONSEQUENCE)
                 for name, item in self._library.items()
             },
-            **({} if self.accuracy is None else {"accuracy": self.accuracy.provenance()}),
+            **self.accuracy.provenance(),
         }
 
     def known_violations(self, designs: Columns) -> Arrays:
@@ -365,7 +362,7 @@ class NpuEvaluator(PhaseMachine):
         if has_variants(designs):
             return self._evaluate_deployed(designs, names)
         n = n_designs(designs)
-        of_formats = {} if self.accuracy is None else self.accuracy.metrics(designs, names)
+        of_formats = self.accuracy.metrics(designs, names)
         names = [name for name in names if name not in of_formats]
         values = {name: np.empty(n) for name in names}
         violations: ArrayDict = {}
@@ -414,17 +411,15 @@ class NpuEvaluator(PhaseMachine):
 
     def account(self, results: DesignMetrics, designs: Columns) -> Explanation:
         """The account of one design that has these metrics."""
-        of_formats = {} if self.accuracy is None else self.accuracy.declared
-        names = [metric.name for metric in self.metrics if metric.name not in of_formats]
+        names = [name for name in self.metric_names if name not in self.accuracy.declared]
         absent = self.absent_metrics({name: item.decoded() for name, item in designs.items()})
         absent = {name: why for name, why in absent.items() if name in names}
-        account = explain(results, names, absent)
-        return account if self.accuracy is None else self.accuracy.added_to(account, designs)
+        return self.accuracy.added_to(explain(results, names, absent), designs)
 
     def absent_metrics(self, values: Domains) -> StringMap:
-        of_formats = {} if self.accuracy is None else self.accuracy.absent_metrics(values)
         is_rented = self.options.usd_per_hour is not None
-        return absent_metrics(values, self._library, is_rented) | of_formats
+        absent = absent_metrics(values, self._library, is_rented)
+        return absent | self.accuracy.absent_metrics(values)
 
     def features(self, designs: Columns) -> Arrays:
         """(n,) what is known before any operator is looked at, for models of the metrics."""
@@ -442,9 +437,7 @@ class NpuEvaluator(PhaseMachine):
             )
         names = [name for name in metrics if name not in BOUNDED_ALIKE]
         bounds = self._best_case.bounds(designs, {}, names)
-        if self.accuracy is not None:
-            bounds |= self.accuracy.metrics(designs, metrics)
-        return bounds
+        return bounds | self.accuracy.metrics(designs, metrics)
 
     # --- several devices ---------------------------------------------------------------------
 

@@ -115,11 +115,8 @@ class PlatformEvaluator(Evaluator):
         if (link := self.options.link) is not None:
             self.devices = {key: each.joined_by(link) for key, each in self.devices.items()}
         self._passes = RequestPasses(workload, self.options)
-        self.metrics = tuple(PLATFORM_METRICS.values())
-        self.accuracy: FormatAccuracy | None = None
-        if self.options.judges_formats:
-            self.accuracy = FormatAccuracy(workload.language_model, self.options)
-            self.metrics += tuple(self.accuracy.declared.values())
+        self.accuracy = FormatAccuracy(workload.language_model, self.options)
+        self.metrics = (*PLATFORM_METRICS.values(), *self.accuracy.declared.values())
 
     def replace_request(self, workload: PlatformRequest) -> PlatformEvaluator:
         """The evaluator with another request."""
@@ -142,7 +139,7 @@ class PlatformEvaluator(Evaluator):
                 )
                 for name, device in self.devices.items()
             },
-            **({} if self.accuracy is None else {"accuracy": self.accuracy.provenance()}),
+            **self.accuracy.provenance(),
         }
 
     def convention_modules(self) -> Strings:
@@ -201,7 +198,7 @@ class PlatformEvaluator(Evaluator):
     def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         names = chosen_metrics(metrics, self.metric_names)
         serving = self.serving(designs)
-        values = {} if self.accuracy is None else self.accuracy.metrics(designs, names)
+        values = self.accuracy.metrics(designs, names)
         with np.errstate(invalid="ignore"):
             values |= {
                 name: np.array(getattr(serving, name), np.float64)
@@ -233,16 +230,14 @@ class PlatformEvaluator(Evaluator):
             most = max((device.power or 0.0 for device in self.devices.values()), default=0.0)
             unknown = np.isnan(bounds["board_power_watts"])
             bounds["board_power_watts"][unknown] = (most * serving.n_devices)[unknown]
-        if self.accuracy is not None:
-            bounds |= self.accuracy.metrics(designs, metrics)
-        return bounds
+        return bounds | self.accuracy.metrics(designs, metrics)
 
     @cached_property
     def _passes_of_ideal(self) -> RequestPasses:
         return RequestPasses(self.workload, self._ideal)
 
     def absent_metrics(self, values: Domains) -> StringMap:
-        absent = {} if self.accuracy is None else self.accuracy.absent_metrics(values)
+        absent = self.accuracy.absent_metrics(values)
         devices = [str(device) for device in values.get("device", ())]
         if no_rent := why_no_rent(devices, self.options.device_usd_per_hour):
             absent |= dict.fromkeys(PRICES, no_rent)
@@ -251,8 +246,7 @@ class PlatformEvaluator(Evaluator):
     def explain(self, designs: Columns) -> Explanation:
         device = self.devices[str(designs["device"].decoded()[0])]
         account = explain(self.serving(designs), list(PLATFORM_METRICS), device)
-        account = self._ranged_by_links(account, designs, device)
-        return account if self.accuracy is None else self.accuracy.added_to(account, designs)
+        return self.accuracy.added_to(self._ranged_by_links(account, designs, device), designs)
 
     def _ranged_by_links(
         self, account: Explanation, designs: Columns, device: Device

@@ -400,8 +400,7 @@ class SimulationEvaluator(PhaseMachine):
         declared = self.metric_names
         names = chosen_metrics(declared if metrics is None else metrics, {*declared, *FOR_POOLS})
         n = n_designs(designs)
-        accuracy = self.analytical.accuracy
-        of_formats = {} if accuracy is None else accuracy.metrics(designs, names)
+        of_formats = self.analytical.accuracy.metrics(designs, names)
         names = [name for name in names if name not in of_formats]
         values = {name: np.full(n, np.nan) for name in names}
         violations: ArrayDict = {}

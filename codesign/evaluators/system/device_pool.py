@@ -99,7 +99,7 @@ class DevicePool(Evaluator):
         names = ["throughput_tokens_per_s", TIME_METRIC[stage.phase], "batch_size", "tdp_watts"]
         names += ["energy_joules_per_token", "tokens_per_joule", "average_power_watts"]
         names += [*_OF_SILICON, _PRICE, *(name for name in _CARBON if name not in _OF_MAKING)]
-        names += [] if self.platform.accuracy is None else self.platform.accuracy.declared
+        names += self.platform.accuracy.declared
         names += [name for name in OWN_METRICS if task.layers != "all" or name not in EXCHANGED]
         names += ["held_requests"] if task.layers == "attention" and stage.phase == "decode" else []
         names += ["idle_watts", "dynamic_joules_per_token", _STANDING, _WEAR, *_OF_MAKING]
@@ -142,8 +142,7 @@ class DevicePool(Evaluator):
     def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         names = chosen_metrics(metrics, self.metric_names)
         serving = self.platform.serving(designs)
-        accuracy = self.platform.accuracy
-        values = {} if accuracy is None else accuracy.metrics(designs, names)
+        values = self.platform.accuracy.metrics(designs, names)
         for name in names:
             if name not in values:
                 values[name] = np.array(self._value(name, serving, designs), np.float64)

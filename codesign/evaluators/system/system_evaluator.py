@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar, cast
+from typing import cast
 
 import numpy as np
 
 from codesign.base.columns import (
+    MACHINES,
     ArrayDict,
     Arrays,
     Columns,
@@ -26,6 +27,7 @@ from codesign.base.columns import (
     StringMap,
     StringPair,
     Strings,
+    parameters_of_pool,
 )
 from codesign.base.errors import UnknownNameError
 from codesign.base.evaluator import (
@@ -68,8 +70,6 @@ from codesign.models.memtech import (
     Technologies,
 )
 
-MACHINES = "machines"
-"""Parameter of a pool: its number of machines."""
 _QUEUED = frozenset({"queue_wait_s", "time_to_first_token_p90_s"})
 """Metrics that need ``requests_per_s``."""
 _NEEDS_PREFILL = _QUEUED | {"time_to_first_token_s", "time_to_second_token_s"}
@@ -89,7 +89,6 @@ _ANY_COST = ("unit_cost_usd",)
 """A metric for which constants have ranges."""
 
 _Machine = DesignPool | DevicePool
-_Entry = TypeVar("_Entry")
 
 
 class _ReadValues(ArrayDict):
@@ -206,7 +205,7 @@ class SystemEvaluator(Evaluator):
         return {
             key: f"{name}: {why}"
             for name, machine in self.machines.items()
-            for key, why in machine.absent_metrics(_parameters_of(name, values)).items()
+            for key, why in machine.absent_metrics(parameters_of_pool(name, values)).items()
         }
 
     @property
@@ -300,7 +299,7 @@ class SystemEvaluator(Evaluator):
 
     def pool_columns(self, designs: Columns, pool: str) -> Columns:
         """The parameters of one machine of a pool."""
-        return _parameters_of(pool, designs)
+        return parameters_of_pool(pool, designs)
 
     def shared_values(self, designs: Columns) -> Arrays:
         """(n,) numbers of machines, and what the links are."""
@@ -469,16 +468,6 @@ class SystemEvaluator(Evaluator):
             | _latencies(limits, task)
             for name, task in self._tasks.items()
         }
-
-
-def _parameters_of(pool: str, values: Mapping[str, _Entry]) -> dict[str, _Entry]:
-    """Entries of the parameters of one machine of a pool, without the pool's name."""
-    prefix = f"{pool}_"
-    return {
-        name.removeprefix(prefix): entry
-        for name, entry in values.items()
-        if name.startswith(prefix) and name != f"{prefix}{MACHINES}"
-    }
 
 
 def _latencies(limits: FloatMap, task: PoolTask) -> FloatDict:

@@ -36,7 +36,7 @@ from codesign.search.campaign.execution_settings import Execution
 from codesign.search.campaign.manifest import Origin, digest_of, list_files, results_digest
 from codesign.search.campaign.reference import minimized
 from codesign.search.campaign.reference_range import far_words, reference_words
-from codesign.search.campaign.status import results_folder
+from codesign.search.campaign.status import command_arguments, results_folder
 from codesign.search.optimizers.base import SearchSpace
 from codesign.search.optimizers.peer import Peer
 from codesign.search.optimizers.peer_space import PeerSpace
@@ -83,7 +83,7 @@ class Comparison:
             Campaign(
                 replace(problem, path=self._file(problem.definition.name).resolve()),
                 folder / problem.definition.name,
-                str(self._file(problem.definition.name)),
+                command_arguments(self._file(problem.definition.name), folder),
             )
             for problem in resolved.problems
         )
@@ -101,7 +101,8 @@ class Comparison:
         """
         resolved = load_comparison(name_or_path)
         root = results_folder(folder)
-        return cls(resolved, root / resolved.definition.name, root / FRONTS, str(name_or_path))
+        asked_as = command_arguments(name_or_path, folder)
+        return cls(resolved, root / resolved.definition.name, root / FRONTS, asked_as)
 
     @property
     def definition(self) -> ComparisonDefinition:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
+from shlex import quote
 from typing import Any
 
 import numpy as np
@@ -333,7 +334,7 @@ def _command(results: Results, design: Fields) -> str:
     """The command that explains a design."""
     varying = varying_names(results.problem.space)
     settings = "".join(
-        f" --set {name}={format_setting(value)}"
+        f" --set {quote(f'{name}={format_setting(value)}')}"
         for name, value in design.items()
         if name in varying and value is not None
     )

@@ -57,6 +57,7 @@ from codesign.search.campaign.settings import (
 )
 from codesign.search.campaign.status import (
     CampaignStatus,
+    command_arguments,
     results_folder,
     status_of_store,
 )
@@ -132,7 +133,7 @@ class Campaign:
         """
         name = Path(name_or_path).name.removesuffix(".yml").removesuffix(".yaml")
         place = results_folder(folder) / name
-        asked_as = str(name_or_path) + (f" --folder {folder}" if folder else "")
+        asked_as = command_arguments(name_or_path, folder)
         stored_values = stored_settings(place)
         try:
             resolved = load_definition(name_or_path, settings or stored_values)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from shlex import join
 
 import numpy as np
 
@@ -59,6 +60,15 @@ class CampaignStatus:
 def results_folder(folder: str | Path | None = None) -> Path:
     """The folder in which each campaign has its own."""
     return Path(folder) if folder is not None else Path.cwd() / "runs"
+
+
+def command_arguments(name: str | Path, folder: str | Path | None) -> str:
+    """Arguments that name a campaign to a command of a shell.
+
+    >>> command_arguments("small", "my runs")
+    "small --folder 'my runs'"
+    """
+    return join(map(str, (name, "--folder", folder) if folder else (name,)))
 
 
 def list_campaigns(folder: str | Path | None = None) -> list[CampaignStatus]:

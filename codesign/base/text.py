@@ -16,6 +16,9 @@ CONTROL = re.compile(
 )
 """Characters that a terminal obeys, marks that reverse the direction of text, and halves of
 characters."""
+_BEFORE_UNIT = re.compile(
+    r"(?<=\d) (?=%|°C|mm|(?:[kMGTPmµnp]|[KMGT]i)?(?:B|W|J|s|Hz|OP|FLOP|V|m|K|USD|bit|token)\b)"
+)
 _FORMULA = re.compile(r"[=+\-@\t\r]")
 _HTML = re.compile(r"<(?=[A-Za-z/!?])|&(?=[#A-Za-z])")
 
@@ -31,6 +34,15 @@ def printable(text: str) -> str:
         if CONTROL.search(text)
         else text
     )
+
+
+def glued(text: str) -> str:
+    """A text in which no line ends between a number and its unit.
+
+    >>> glued("3 of 81 % and 5 GB/s").split(" ")
+    ['3', 'of', '81\\xa0%', 'and', '5\\xa0GB/s']
+    """
+    return _BEFORE_UNIT.sub("\u00a0", text)
 
 
 def one_line(text: str) -> str:

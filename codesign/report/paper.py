@@ -12,7 +12,6 @@ from html import escape
 from importlib import import_module
 from io import BytesIO
 from pathlib import Path
-from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from codesign.answers.campaigns import progress_words
@@ -49,6 +48,11 @@ _PARAGRAPH = (
     'sz="{size}" b="{bold}"><a:solidFill><a:srgbClr val="{hue}"/></a:solidFill>'
     '<a:latin typeface="Arial"/></a:rPr><a:t>{text}</a:t></a:r></a:p>'
 )
+_RIM = (
+    ".chart text { stroke: var(--paper); stroke-width: 3; stroke-linejoin: round; "
+    "paint-order: stroke }"
+)
+"""Look of letters that may stand over lines."""
 _EMU_PER_PIXEL = 9525
 _BLIP = "{http://schemas.openxmlformats.org/drawingml/2006/main}blip"
 _VECTOR = (
@@ -178,7 +182,8 @@ def sheet_text(
     text = (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{scale * width:.2f}" '
         f'height="{scale * bottom:.2f}" '
-        f'viewBox="0 0 {width:.1f} {bottom:.1f}" font-family="{FONT}">{hatch_patterns()}'
+        f'viewBox="0 0 {width:.1f} {bottom:.1f}" font-family="{FONT}"><style>{_RIM}</style>'
+        f"{hatch_patterns()}"
         f'<rect width="100%" height="100%" fill="var(--paper)"/>{inside}</svg>\n'
     )
     text = re.sub(r' data-[a-z]+="[^"]*"', "", text)
@@ -255,8 +260,22 @@ def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float)
     relation = slide.part.relate_to(vector, RELATIONSHIP_TYPE.IMAGE)
     picture.element.blipFill.find(_BLIP).append(parse_xml(_VECTOR.format(relation)))
     for block, x, y in pieces:
-        if isinstance(block, TextBlock):
-            _add_text(slide.shapes, block, x, y)
+        if isinstance(block, str):
+            continue
+        # A text box, whose values stand at a tab stop.
+        sides = (x, y, block.scale * block.width, block.drawn()[1])
+        places = [Emu(round(_EMU_PER_PIXEL * side)) for side in sides]
+        points = 75.0 * block.scale
+        paragraphs = (
+            _PARAGRAPH.format(
+                line=round(_LINE * size * points), gap=round(_gap(size, hue) * points),
+                tab=places[2], size=round(size * points), bold=int(size > _BOLD),
+                hue=palette.LIGHT[hue][1:], text=escape(words),
+            )
+            for words, size, hue in block.lines
+        )  # fmt: skip
+        box = slide.shapes.add_textbox(*places).element
+        box.replace(box.txBody, parse_xml(_BODY.format("".join(paragraphs))))
     show.save(saved)
     # Without the time of writing, so that the same sheet has the same bytes.
     with (
@@ -267,26 +286,6 @@ def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float)
         for name in source.namelist():
             target.writestr(ZipInfo(name), source.read(name), ZIP_DEFLATED)
     return path
-
-
-def _add_text(shapes: Any, block: TextBlock, *corner: float) -> None:
-    """Add a block to a slide as a text box, whose values stand at a tab stop."""
-    from pptx.oxml import parse_xml
-    from pptx.util import Emu
-
-    sides = (*corner, block.scale * block.width, block.drawn()[1])
-    places = [Emu(round(_EMU_PER_PIXEL * x)) for x in sides]
-    points = 75.0 * block.scale
-    paragraphs = (
-        _PARAGRAPH.format(
-            line=round(_LINE * size * points), gap=round(_gap(size, hue) * points), tab=places[2],
-            size=round(size * points), bold=int(size > _BOLD), hue=palette.LIGHT[hue][1:],
-            text=escape(text),
-        )
-        for text, size, hue in block.lines
-    )  # fmt: skip
-    box = shapes.add_textbox(*places).element
-    box.replace(box.txBody, parse_xml(_BODY.format("".join(paragraphs))))
 
 
 def width_of(width_mm: float | None) -> tuple[float, bool]:

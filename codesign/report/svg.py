@@ -1,5 +1,7 @@
 """Draw a chart as SVG: inside a page, or as a file of its own.
 
+Letters have a rim of the color of the paper, so that lines below them do not cross them.
+
 The same text serves both. A page resolves the hues through its style sheet; a file has them
 written in. Letters have the widths of Helvetica, which Arial and Liberation Sans share, so that
 the space a text takes is known before it is drawn.
@@ -17,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from codesign.base.columns import FloatArray, FloatPair, JsonObject, StringDict, StringList
+from codesign.base.text import glued
 from codesign.base.units import SI_PREFIXES, round_step
 from codesign.report.chart import Axis, Bars, Box, Chart, Label, Line, Panel, Points
 from codesign.report.labels import takes_prefix, unit_text
@@ -55,11 +58,15 @@ def text_width(text: str, size: float = _USUAL) -> float:
 
 
 def wrap(text: str, width: float, size: float = _USUAL) -> str:
-    """Break a text into lines of at most a width; a word is never broken."""
+    """Break a text into lines of at most a width; neither in words nor before units.
+
+    >>> wrap("81 % less", 10.0)
+    '81 %\\nless'
+    """
     lines = []
     for paragraph in text.split("\n"):
         line = ""
-        for word in paragraph.split(" "):
+        for word in glued(paragraph).split(" "):
             longer = f"{line} {word}" if line else word
             if line and text_width(longer, size) > width:
                 lines.append(line)
@@ -67,7 +74,7 @@ def wrap(text: str, width: float, size: float = _USUAL) -> str:
             else:
                 line = longer
         lines.append(line)
-    return "\n".join(lines)
+    return "\n".join(lines).replace("\u00a0", " ")
 
 
 @dataclass
@@ -489,8 +496,6 @@ def _bars(frame: _Frame, mark: Bars, texts: StringList) -> Iterable[str]:
         if label and right + wide <= frame.right + 12.0:
             texts.append(text_element(right + 4.0, y, label, size=_SMALL))
         elif label:
-            plate = {"fill": "var(--paper)", "opacity": "0.85"}
-            texts.append(_rectangle(right - wide - 3.0, y - 9.0, wide + 1.0, 12.0, **plate))
             texts.append(text_element(right - 4.0, y, label, "end", size=_SMALL))
 
 

@@ -28,6 +28,7 @@ function showLimits() {
   });
   const names = moved.map((i) => `${sliders[i].title.replace(/ at (most|least)$/, "")} ${sliders[i].texts[state.limits[i]]}`);
   $("limits-change").innerHTML = answer ? `${escapeHtml(`${names.join(", ")}: ${answer.text || "The answer stays as it is."}`)} <button type="button" id="limits-reset">Reset the limits</button>${answerHtml()}` : "";
+  glueUnits($("limits-change"));
   document.documentElement.classList.toggle("tightened", Boolean(answer));
   const shown = new Set(answer ? answer.front : []), folded = new Set(answer ? answer.folded.map((place) => answer.front[place]) : []);
   $("front").querySelectorAll(".g-moved").forEach((line) => line.classList.toggle("shown", names.includes(line.dataset.t)));

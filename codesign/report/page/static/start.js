@@ -47,6 +47,7 @@ async function start() {
   D = await unpacked("data");
   D.accounts = await unpacked("accounts");
   const memory = recall();
+  ["header", "main"].forEach((name) => glueUnits(document.querySelector(name)));
   $("table").hidden = $("design").hidden = !total();
   for (const view of [startHover, startPointing, startLimits, startTable, startDesigns, startPrinting]) view();
   if (D.every_s) reloadWhileRunning(D.every_s);

@@ -80,7 +80,7 @@ def write_sheet(
     explainer: Explainer | None,
     tolerance: float,
     judge: Judge | None,
-    flips: Strings = (),
+    flips: Strings,
 ) -> Path:
     """Write the sheet of a campaign as PDF, SVG, PNG or PPTX.
 
@@ -118,6 +118,7 @@ def write_sheet(
     title = TextBlock(head, _WIDTH - 2 * _MARGIN)
     pieces: list[Piece] = [(title, _MARGIN, 14.0)]
     top = max(64.0, title.drawn()[1] + 26.0)
+    words: list[_Line] = []
     if first is not None:
         if not flips and explainer is not None and explainer.vary:
             flips = [f"“codesign explain decide {results.definition.asked_as}” finds them."]
@@ -125,13 +126,16 @@ def write_sheet(
             f"“codesign enumerate {results.definition.asked_as}” finds them."
         ]
         prices *= bool(results.problem.constraints)
-        words = [*_reasons(results, answer, first, account, flips)]
+        words += _reasons(results, answer, first, account, flips)
         words += _block("Shadow prices of limits", prices)
-        pieces.append((_fitted(words, _COLUMN - 20.0, top), _MARGIN, top))
     middle_x = _MARGIN + _COLUMN
     pieces.append((front, middle_x, top))
     below = top + height_of(front) + 6.0
-    last = list(_alternatives(results, answer, account))
+    last = list(_alternatives(results, answer))
+    bills = _bills(account) if account else ()
+    # The designs of a system take the room of its bills.
+    (words if account and account.pools else last).extend(bills)
+    pieces.append((_fitted(words, _COLUMN - 20.0, top), _MARGIN, top))
     pieces.append((_fitted(last, _COLUMN + 20.0, below), middle_x + 8.0, below))
     if account is not None:
         right = middle_x + _COLUMN + 40.0 + _GAP
@@ -227,13 +231,8 @@ def _block(title: str, lines: Iterable[str]) -> Iterator[_Line]:
         yield line, 10.0, "ink"
 
 
-def _alternatives(
-    results: Results, answer: Fields, account: EvaluatedDesign | None
-) -> Iterator[_Line]:
-    """The other recommended designs in a paragraph each, then the bill of one device's materials.
-
-    A system has a bill for a device of each pool. The most expensive part comes first.
-    """
+def _alternatives(results: Results, answer: Fields) -> Iterator[_Line]:
+    """The other recommended designs in a paragraph each."""
     metrics = [objective.metric for objective in results.problem.objectives]
     for pick in answer["picks"]:
         if pick["is_recommended"]:
@@ -246,7 +245,11 @@ def _alternatives(
         hue = palette.PICKS.get(pick["key"], "blue")
         yield f"{PICK_TITLES[pick['key']]}: {pick['reason']}", 11.5, hue
         yield f"{values}. #{pick['id'] + 1}: {pick['words']}", 10.0, "ink"
-    for name, machine in (account.pools or {"": account}).items() if account else ():
+
+
+def _bills(account: EvaluatedDesign) -> Iterator[_Line]:
+    """The bill of one device's materials, or of a device of each pool; the largest price first."""
+    for name, machine in (account.pools or {"": account}).items():
         rows = sorted((x for x in machine.costs if x.get("usd")), key=lambda x: -x["usd"])
         total = sum(row["usd"] for row in rows)
         if rows:

@@ -36,8 +36,8 @@ _DEPTH_MM = 7.0
 _GAP_MM = 0.5
 _ROOM_MM = 4.0
 """Most that an interposer reaches beyond what stands on it; its margin is a fraction of that."""
-_SPREAD = np.array([0.7548776662466927, 0.5698402909980532])
-"""Steps of points that cover a square evenly: powers of the inverse plastic number."""
+_HALVINGS = 20
+"""Of the most room: to some micrometers."""
 _HATCHES = {
     "tier2": "/",
     "tier3": ".",
@@ -166,17 +166,23 @@ def die_plan(evaluated: EvaluatedDesign) -> DiePlan | None:
 
 
 def _interposer(blocks: Sequence[Rectangle]) -> _Rectangles:
-    """The blocks with the margin that gives the account's area, measured at 40,000 points."""
+    """The blocks with the margin that gives the account's area, found by halving."""
     ends = np.array([(block.x, block.y) for block in blocks])
-    low = ends.min(axis=(0, 2)) - _ROOM_MM
-    room = ends.max(axis=(0, 2)) + _ROOM_MM - low
-    points = low + room * (np.arange(40_000.0)[:, None] * _SPREAD % 1.0)
-    outside = np.abs(points[:, None] - ends.mean(axis=2)) - np.ptp(ends, axis=2) / 2
     area = INTERPOSER_MARGIN * sum(block.area_mm2 for block in blocks)
-    margin = np.quantile(outside.max(axis=2).min(axis=1), area / room.prod())
-    title = f"interposer {area:.4g}\u00a0mm²"
-    covered = (ends + margin * np.array([-1.0, 1.0])).tolist()
-    return tuple(Rectangle("interposer", title, tuple(x), tuple(y)) for x, y in covered)
+    low, high = 0.0, _ROOM_MM
+    for _ in range(_HALVINGS):
+        margin = (low + high) / 2
+        covered = ends + margin * np.array([-1.0, 1.0])
+        # Lines through all sides cut the union into cells.
+        lines = np.sort(covered.transpose(1, 0, 2).reshape(2, -1))
+        middles = (lines[:, 1:] + lines[:, :-1]) / 2
+        is_within = (covered[:, :, :1] < middles) & (middles < covered[:, :, 1:])
+        cells = is_within[:, 0].T @ is_within[:, 1]
+        widths, heights = np.diff(lines)
+        low, high = (low, margin) if widths @ cells @ heights > area else (margin, high)
+    title = f"interposer {area:,.0f}\u00a0mm²"
+    rectangles = covered.tolist()
+    return tuple(Rectangle("interposer", title, tuple(x), tuple(y)) for x, y in rectangles)
 
 
 def _memories(
@@ -214,7 +220,7 @@ def _memories(
     return stacks
 
 
-def die_panel(evaluated: EvaluatedDesign, span_mm: float = 0.0, title: str = "") -> Panel | None:
+def die_panel(evaluated: EvaluatedDesign, span_mm: float, title: str) -> Panel | None:
     """The die with its memories, to scale; None if the evaluator gives no areas.
 
     Args:

@@ -70,6 +70,7 @@ def _few_of_each():
         patch.setattr("codesign.insight.explanation.moved_limits._LOOSER_POSITIONS", 2)
         patch.setattr("codesign.report.page.switches._FACTORS", {"as asked": 1.0, "× 4": 4.0})
         patch.setattr("codesign.report.page.explained.MOST_EXPLAINED", 3)
+        patch.setattr("codesign.report.page.html_page.MOST_CHOICES", 0)
         patch.setattr("codesign.report.paper._USUAL_DPI", 24.0)
         for module in ("sheet_accounts", "spec_sheet"):
             patch.setattr(f"codesign.report.exports.{module}.SAMPLES", 9)

@@ -26,8 +26,11 @@ from codesign.report.page.design_html import Account, design_html
 from codesign.report.page.packing import packed
 from codesign.search.campaign import Results
 
-MOST_EXPLAINED = 400
-"""[ours] Designs of the front; at a few hundredths of a second each, as long as a reader waits."""
+MOST_EXPLAINED = 120
+"""[ours] Designs of the front beside those to choose from; each takes up to a quarter of a second,
+and a reader waits."""
+MOST_CHOICES = 100
+"""[ours] Designs to choose from that have charts in any case."""
 _MOST_NAMED = 12
 _MARGIN = 0.97
 """[ours] Fewer designs compress a little worse, each."""
@@ -98,7 +101,7 @@ class Explained:
         accounts = ((number, self._accounts[number]) for number in designs)
         return {number: account for number, account in accounts if account is not None}
 
-    def fragments(self, n_front: int = MOST_EXPLAINED) -> StringDict:
+    def fragments(self, n_front: int) -> StringDict:
         """HTML by the number of the design; all of them share their scales."""
         accounts = self.accounts(n_front)
         designs = [account.evaluated for account in accounts.values()]

@@ -38,7 +38,12 @@ from codesign.report.page.carried_designs import (
     design_document,
     metric_document,
 )
-from codesign.report.page.explained import Explained, Explainer, parse_design_numbers
+from codesign.report.page.explained import (
+    MOST_CHOICES,
+    Explained,
+    Explainer,
+    parse_design_numbers,
+)
 from codesign.report.page.optimizers import optimizers_html
 from codesign.report.page.packing import packed
 from codesign.report.page.recommendations import Judge, recommendation_document
@@ -112,7 +117,8 @@ def write_page(
         limits["sliders"],
     )  # fmt: skip
     picks = [pick["id"] for pick in answer["picks"]]
-    explained = Explained(page_results, carried, marked, numbers, picks, explainer)
+    choices = evenly(folded.kept, MOST_CHOICES).tolist()
+    explained = Explained(page_results, carried, marked, numbers, picks + choices, explainer)
     document = {
         "name": results.definition.name,
         "every_s": every_s if status.state == "running" else None,
@@ -241,7 +247,7 @@ def _page_html(
         "plain_front": front_html(document, evenly(picture.folded.kept, _MOST_PLAIN)),
         "hatches": hatch_patterns(),
         "style": style_text(),
-        "program": program_text(_PROGRAM),
+        "program": "".join(map(_static, _PROGRAM)),
         "data": packed(json_text(document, indent=None)),
     }  # fmt: skip
     # Letters are counted, nearly all of them one byte; the template has a few more.
@@ -260,8 +266,3 @@ def _static(name: str) -> str:
 def style_text() -> str:
     """The style sheet of pages."""
     return palette.style_sheet() + _static("page.css")
-
-
-def program_text(names: Strings) -> str:
-    """Parts of the program of pages."""
-    return "".join(map(_static, names))

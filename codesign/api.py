@@ -518,10 +518,10 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
         title = f"{percent(share, 2)} of the off-chip bandwidth"
         simplified.append((BANDWIDTH, title, "npu", {"offchip_efficiency": share}))
     elif any("token/s" in metric.unit for metric in problem.metrics):
-        reason = f"the errors of evaluator {choice.name} on machines were not measured"
+        reason = f"evaluator {choice.name} was not compared with measured machines"
         if choice.name == "npu":
             reason = f"profile {profile} or an option fixes the share of the bandwidth"
-        omitted.append(f"interval of speeds: {reason}")
+        omitted.append(f"interval of speeds ({reason})")
     if choice.name in _SIMULATORS:
         simplified.append(("simulation", "simulation", _SIMULATORS[choice.name], {}))
     readings = []
@@ -537,7 +537,7 @@ def _judge(results: Results, samples: int | None) -> Judge | None:
                 metrics=definitions_of(problem.derived),
             )  # fmt: skip
         except CodesignError as error:
-            omitted.append(f"{title}: {str(error).splitlines()[0]}")
+            omitted.append(f"{title} ({str(error).splitlines()[0]})")
         else:
             readings.append(Reading(name, title, reading, is_costly=evaluator != choice.name))
     return Judge(readings, SAMPLES if samples is None else samples, omitted)

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from codesign.base.columns import Fields, JsonObject, StringDict, StringList, StringPair
+from codesign.base.columns import Fields, JsonObject, StringDict, StringList, StringPair, Strings
 from codesign.base.metrics import METRICS, Metric
 from codesign.base.records import drop_none
 from codesign.base.units import format_engineering
@@ -46,7 +46,10 @@ s s
 """.splitlines()
 )
 """The unit that the end of a name states; the first end that fits counts."""
-_UPPER_CASE = {word: word.upper() for word in ("tdp", "mac", "sram", "hbf", "rag", "bfcl", "ffn")}
+_UPPER_CASE = {
+    word: word.upper() for word in ("tdp", "mac", "sram", "hbf", "rag", "bfcl", "ffn", "usd")
+}
+_UPPER_CASE["kwh"] = "kWh"
 _TITLES = dict(
     row.split(maxsplit=1)
     for row in """\
@@ -119,6 +122,11 @@ def metric_title(metric: Metric) -> str:
 def spaced_name(name: str) -> str:
     """A name with spaces, and its abbreviations in capitals."""
     return " ".join(_UPPER_CASE.get(word, word) for word in re.split("[_-]", name))
+
+
+def listed_words(texts: Strings) -> str:
+    """``a, b and c``."""
+    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
 def spoken_codes(text: str) -> str:
@@ -376,16 +384,18 @@ def spoken_design(space: DesignSpace, design: Fields) -> str:
 
     What is the same in the whole space is left out.
     """
+    varying = varying_names(space)
     if space.pools:
         rest = dict(design)
         sections = []
         for name, machine_space, machine, count in _machines(space, rest):
             words = spoken_design(machine_space, machine)
-            words = " ".join(filter(None, [f"{count}× of" if count else "", words]))
+            counted = _counted("machine")(count) if count else ""
+            words = (words and counted and ", each with ").join([counted, words])
             sections += [f"{spaced_name(name)}: {words}"] if words else []
-        sections += (f"{name} {words}" for name, words in part_words(space, rest).items())
+        varied = {name: value for name, value in rest.items() if name in varying}
+        sections += (f"{name} {words}" for name, words in part_words(space, varied).items())
         return "; ".join(sections)
-    varying = varying_names(space)
     settings = {k: v for k, v in design.items() if v is not None and (k in varying or not varying)}
 
     sram = design.get("sram_technology")

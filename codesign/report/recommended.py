@@ -9,7 +9,7 @@ import numpy as np
 from codesign.base.columns import FloatArray, StringList
 from codesign.insight.decisions.recommendation import recommend
 from codesign.insight.plateaus import FoldedFront
-from codesign.report.labels import format_metric, metric_of, metric_title
+from codesign.report.labels import format_metric, listed_words, metric_of, metric_title
 from codesign.report.picks import picks_of, reason_words
 from codesign.search.campaign import Results
 from codesign.search.problem import Problem, cost_column
@@ -56,16 +56,16 @@ def recommendation_text(results: Results, folded: FoldedFront) -> Recommendation
             changes = f"{100 * regret:.2g} % of the range more in its worst objective"
         else:
             factors = (natural[pick.place] / natural[place]).tolist()
-            changes = " and ".join(
+            changes = listed_words([
                 f"{factor:.2g} times the {metric_title(metric)}" if factor >= 2.0
                 else f"{abs(100 * (factor - 1)):.2g} % {'more' if factor > 1 else 'less'} "
                 f"{metric_title(metric)}"
                 for factor, metric in zip(factors, metrics, strict=True)
-            )  # fmt: skip
+            ])  # fmt: skip
             worse = f"{100 * regret / (1 + regret):.2g} %" if regret > 0.0005 else "not"
             is_ratio = reason.startswith("the most ")
             words = f"less {reason.removeprefix('the most ')}" if is_ratio else "worse in total"
-            changes = f"{changes}, {worse} {words}"
+            changes = f"{changes}: {worse} {words}"
         alternatives.append(f"{pick.key} #{pick.place + 1}: {changes}")
     return RecommendationText(f"#{place + 1}: {values}", reason, alternatives)
 

@@ -237,7 +237,8 @@ def answer_html(
     return (
         f'<article class="recommendation" style="--pick: var(--{hue})">'
         f'<h2>{escape(heading)}</h2><p class="words">Take <a href="#design" '
-        f'data-take="{first["id"]}">design #{first["id"] + 1}</a>: {escape(first["words"])}.</p>'
+        f'data-take="{first["id"]}">design #{first["id"] + 1}</a>: '
+        f"{escape(first['words']).replace('; ', ';<br>')}.</p>"
         f'<dl class="figures">{"".join(cells)}</dl>'
         + (f"<h3>Limited by</h3><ul>{reasons}</ul>" if reasons else "")
         + (f"<h3>Alternatives</h3><ul>{instead}</ul>" if instead else "")

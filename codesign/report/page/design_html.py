@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import field
 from html import escape
 
+from codesign.base.columns import Strings
 from codesign.base.evaluator import Explanation
 from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
@@ -105,7 +106,8 @@ def design_html(
             f"Time by {counted_rows(machine)} and what bounds it": time_panel(machine, scales),
             "Power by component": power_panel(machine, scales),
         }
-        blocks += (_block(x + pool, Chart([panel], x)) for x, panel in panels.items() if panel)
+        drawn = [_block(x + pool, Chart([panel], x)) for x, panel in panels.items() if panel]
+        blocks += [_details(f"Time and power{pool}", drawn)] if pool else drawn
         finer += [
             _block(f"Roofline{pool}", roofline_chart(machine, scales)),
             _block(f"Traffic by memory level{pool}", traffic_chart(machine, scales)),
@@ -125,11 +127,13 @@ def design_html(
     notes = "".join(f"<li>{escape(spoken_codes(note))}</li>" for note in evaluated.notes)
     if notes:
         finer.append(f"<h4>Assumptions</h4><ul class=notes>{notes}</ul>")
-    more = "".join(filter(None, finer))
-    details = (
-        f"<details class=inner><summary>Roofline, traffic, assumptions</summary>{more}</details>"
-    )
-    return "".join([*filter(None, blocks), *warnings, details if more else ""])
+    return "".join([*blocks, *warnings, _details("Roofline, traffic, assumptions", finer)])
+
+
+def _details(title: str, blocks: Strings) -> str:
+    """Blocks that a reader unfolds; nothing if there are none."""
+    text = "".join(blocks)
+    return text and f"<details class=inner><summary>{escape(title)}</summary>{text}</details>"
 
 
 def _block(title: str, chart: Chart | None, after: str = "") -> str:

@@ -16,6 +16,7 @@ from codesign.insight.plateaus import FoldedFront
 from codesign.models.workload import list_models, list_traces, load_trace
 from codesign.report.labels import (
     describe_time,
+    listed_words,
     metric_title,
     percent,
     setting_words,
@@ -65,7 +66,7 @@ def question_text(results: Results) -> str:
     titles = [metric_title(objective.metric) for objective in problem.objectives]
     limits = [limit_words(problem, constraint) for constraint in problem.constraints]
     if len(titles) > 1:
-        question = f"Which designs trade {titles[0]} against {_listed(titles[1:])} best"
+        question = f"Which designs trade {titles[0]} against {listed_words(titles[1:])} best"
     else:
         word = "highest" if problem.objectives[0].sense == "maximize" else "lowest"
         question = f"Which design has the {word} {titles[0]}"
@@ -74,14 +75,20 @@ def question_text(results: Results) -> str:
     subject = " ".join(filter(None, [_model_title(str(model)), str(phase)]))
     rest = [_trace_title(str(trace))] if trace else []
     rest += [
-        setting
+        f"{spaced_name(setting)} sessions"
+        if key == "session" and isinstance(setting, str)
+        else setting
         if isinstance(setting, str) and not subject
         else f"{key.replace('_', ' ')} {_plain(setting)}"
         for key, setting in settings.items()
     ]
     listed = ", ".join(rest)
     work = f"{subject} ({listed})" if subject and listed else subject or listed
-    phrases = [question, f" for {work}" if work else "", f", {_listed(limits)}" if limits else ""]
+    phrases = [
+        question,
+        f" for {work}" if work else "",
+        f", {listed_words(limits)}" if limits else "",
+    ]
     return "".join(phrases) + "?"
 
 
@@ -104,11 +111,6 @@ def _trace_title(name: str) -> str:
         return name
     words = load_trace(name).description.replace(",", " ").split()
     return next((word for word in words if word.lower() == name), name)
-
-
-def _listed(texts: Strings) -> str:
-    """``a, b and c``."""
-    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))
 
 
 def facts(results: Results, status: CampaignStatus) -> StringDict:
@@ -166,7 +168,7 @@ def _settings_text(settings: Fields) -> str:
 
 def _plain(value: Any) -> str:
     if isinstance(value, list | tuple) and all(isinstance(entry, Mapping) for entry in value):
-        return "of " + _listed([
+        return "of " + listed_words([
             f"{share if isinstance(share := entry['share'], str) else percent(share)} "
             f"{spaced_name(entry.get('session') or entry.get('trace'))} on "
             f"{_model_title(entry['model'])}"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +13,6 @@ from codesign.cli.campaigns import ExecutionFlags, Folder, Workers
 from codesign.cli.output import report, say
 
 if TYPE_CHECKING:
-    from codesign.insight.comparison import Outcome
     from codesign.report.tables import Tables
 
 
@@ -52,8 +50,10 @@ def compare(
     from codesign.answers.comparisons import CompareAnswer
     from codesign.cli.figure import parse_width
     from codesign.insight.comparison import Comparison
-    from codesign.report.comparison_document import evaluators_line
-    from codesign.report.comparison_tables import shown_tables
+    from codesign.report.comparison_document import evaluators_line, write_files
+    from codesign.report.comparison_figures import save_figures
+    from codesign.report.comparison_tables import shown_tables, write_tables
+    from codesign.report.comparison_wall_time import write_wall_time
     from codesign.report.drawing import check_format
     from codesign.report.tables import spaced
 
@@ -65,7 +65,15 @@ def compare(
         comparison.run(workers, say, execution, flags.accept_changes, flags.retry_failed)
     outcome = comparison.outcome(partial, workers, say)
     folder = comparison.folder
-    written = _write_all(outcome, folder, form, width_mm)
+    written = [
+        *write_files(outcome, folder),
+        *write_tables(outcome, folder),
+        *write_wall_time(outcome, folder),
+    ]
+    try:
+        written += save_figures(outcome, folder, form, width_mm)
+    except MissingExtraError as error:
+        say(f"no figures: {error}")
     comparison.list_files(written)
     paths = [shown_path(path) for path in written]
 
@@ -77,22 +85,3 @@ def compare(
         return spaced(Text(head, "bold"), *noted, [*notes, wrote])
 
     report(lambda: CompareAnswer.describe_all(outcome, paths), tables)
-
-
-def _write_all(outcome: Outcome, folder: Path, form: str, width_mm: float | None) -> list[Path]:
-    """The files of a comparison, as far as the libraries are there."""
-    from codesign.report.comparison_document import write_files
-    from codesign.report.comparison_figures import save_figures
-    from codesign.report.comparison_tables import write_tables
-    from codesign.report.comparison_wall_time import write_wall_time
-
-    written = [
-        *write_files(outcome, folder),
-        *write_tables(outcome, folder),
-        *write_wall_time(outcome, folder),
-    ]
-    try:
-        written += save_figures(outcome, folder, form, width_mm)
-    except MissingExtraError as error:
-        say(f"no figures: {error}")
-    return written

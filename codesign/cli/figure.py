@@ -71,9 +71,10 @@ def figure(
     """Draw figures for a paper: fonts embedded, the same bytes every time."""
     from codesign import api
     from codesign.answers.campaigns import FigureAnswer
+    from codesign.report.campaign_charts import convergence_chart
     from codesign.report.drawing import check_format
     from codesign.report.exports.design_files import write_machines
-    from codesign.report.paper import save_design_chart
+    from codesign.report.paper import save_chart, save_design_chart
 
     output = drawing.output
     form = drawing.form
@@ -112,7 +113,11 @@ def figure(
         sheet = output or campaign.folder / f"contact-sheet.{form or 'png'}"
         written = [_draw_all(campaign, results, design_shown, sheet)]
     elif design_shown is None:
-        written = [_draw_campaign(figure_name, campaign, results, path, width_mm)]
+        check_evaluated(results, figure_name == "front")
+        if figure_name == "convergence":
+            written = [save_chart(convergence_chart(results), path, results, width_mm)]
+        else:
+            written = [save_front(results, campaign.front_results(results), path, width_mm)]
     else:
         written = list(
             write_machines(
@@ -168,18 +173,6 @@ def parse_width(text: str) -> float:
     with mistakes_at("--width"):
         check_width(width_mm)
     return width_mm
-
-
-def _draw_campaign(
-    figure_name: str, campaign: Campaign, results: Results, path: Path, width_mm: float | None
-) -> Path:
-    from codesign.report.campaign_charts import convergence_chart
-    from codesign.report.paper import save_chart
-
-    check_evaluated(results, figure_name == "front")
-    if figure_name == "convergence":
-        return save_chart(convergence_chart(results), path, results, width_mm)
-    return save_front(results, campaign.front_results(results), path, width_mm)
 
 
 def _draw_all(

@@ -180,6 +180,12 @@ def arguments_of(name: str) -> tuple[type[Record], StringDict]:
     return create_model(name, __base__=Record, **fields), flags
 
 
+def _copy_newer(source: str, target: str) -> None:
+    place = Path(target)
+    if not place.exists() or place.stat().st_mtime < Path(source).stat().st_mtime:
+        shutil.copy2(source, target)
+
+
 def words_of(
     name: str, arguments: Fields, folder: Path | None = None, private: Path | None = None
 ) -> StringList:
@@ -189,6 +195,7 @@ def words_of(
         InputError: The tool does not exist, or an argument is wrong.
     """
     from codesign.base.schema import Document, parse_record
+    from codesign.search.campaign.status import results_folder
 
     check_known("tool", name, TOOLS)
     record, flags = arguments_of(name)
@@ -201,22 +208,12 @@ def words_of(
             (options if flags[key] else names).append(flags[key] if element is True else text)
     campaign = arguments.get("campaign", arguments.get("name"))
     if campaign is not None or arguments.get("group") == "campaigns":
-        place = _copied_campaign(str(campaign), folder, private) if campaign and private else folder
-        options += [f"--folder={place}"] if place is not None else []
+        if campaign and private:
+            source = results_folder(folder) / Path(str(campaign)).stem
+            folder = private
+            if source.is_dir():
+                copied = private / source.name
+                shutil.copytree(source, copied, copy_function=_copy_newer, dirs_exist_ok=True)
+        options += [f"--folder={folder}"] if folder is not None else []
     command = TOOLS[name][0].removesuffix(" NAME").split()
     return [*command, *names, *options]
-
-
-def _copied_campaign(campaign: str, folder: Path | None, private: Path) -> Path:
-    """Copy the stored files of a campaign to the private folder; the folder."""
-    from codesign.search.campaign.status import results_folder
-
-    def copy_newer(source: str, target: str) -> None:
-        place = Path(target)
-        if not place.exists() or place.stat().st_mtime < Path(source).stat().st_mtime:
-            shutil.copy2(source, target)
-
-    source = results_folder(folder) / Path(campaign).stem
-    if source.is_dir():
-        shutil.copytree(source, private / source.name, copy_function=copy_newer, dirs_exist_ok=True)
-    return private

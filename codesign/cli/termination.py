@@ -62,7 +62,10 @@ class _Handler:
 
     def stop(self, _: int, frame: FrameType | None) -> None:
         """Handle the signal."""
-        if len(self._timers) >= _MOST_SENT_AGAIN or not _is_importing(frame):
+        while frame is not None and "importlib._bootstrap" not in frame.f_code.co_filename:
+            frame = frame.f_back
+        # No frame is left if nothing is being imported.
+        if len(self._timers) >= _MOST_SENT_AGAIN or frame is None:
             raise Termination
         self._send_again()
 
@@ -92,9 +95,3 @@ class _Handler:
         timer.daemon = True
         timer.start()
         self._timers.append(timer)
-
-
-def _is_importing(frame: FrameType | None) -> bool:
-    while frame is not None and "importlib._bootstrap" not in frame.f_code.co_filename:
-        frame = frame.f_back
-    return frame is not None

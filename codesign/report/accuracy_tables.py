@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-from rich.console import RenderableType
-
 from codesign.answers.accuracy import (
     AccuracyAnswer,
     MixFormatsAnswer,
@@ -52,12 +50,18 @@ def accuracy_tables(answer: AccuracyAnswer, measured: MeasuredTable | None) -> T
     errors = answer.errors_of_rule.accuracy
     words = ", ".join(f"{measure} {value:.2f}" for measure, value in errors.items())
     line = f"Error of the log of an estimated loss that 80 % of withheld scores keep: {words}."
-    return [
-        *_published_tables(answer),
-        estimates,
-        *([] if measured is None else [_measured_table(answer, measured)]),
-        line,
-    ]
+    tables = [*_published_tables(answer), estimates]
+    if measured is not None:
+        title = f"Measured: {measured.model} on {measured.text}; KL in nats, ratios of perplexities"
+        if not measured.is_of(answer.n_parameters):
+            title += f", which is not {answer.model}: {measured.n_parameters:.4g} parameters"
+        fields = (
+            f"{_FORMATS} divergence_nats.mean=KL perplexity_ratio.mean=ratio "
+            "perplexity_ratio.low=low perplexity_ratio.high=high published_ratio=published "
+            f"ratio_of_rule=by_rule {_BESIDE} basis"
+        )
+        tables.append(record_table(title, answer.measured or (), fields, folds=True))
+    return [*tables, line]
 
 
 _FORMATS = "formats_in_words=weights_/_activations_/_KV_cache,_algorithm"
@@ -84,18 +88,6 @@ def _published_tables(answer: AccuracyAnswer) -> Tables:
     )
     lines = [f"{number}: {source}" for number, source in enumerate(sources, start=1)]
     return [table, *lines]
-
-
-def _measured_table(answer: AccuracyAnswer, measured: MeasuredTable) -> RenderableType:
-    title = f"Measured: {measured.model} on {measured.text}; KL in nats, ratios of perplexities"
-    if not measured.is_of(answer.n_parameters):
-        title += f", which is not {answer.model}: {measured.n_parameters:.4g} parameters"
-    fields = (
-        f"{_FORMATS} divergence_nats.mean=KL perplexity_ratio.mean=ratio perplexity_ratio.low=low "
-        f"perplexity_ratio.high=high published_ratio=published ratio_of_rule=by_rule {_BESIDE} "
-        "basis"
-    )
-    return record_table(title, answer.measured or (), fields, folds=True)
 
 
 _EACH_FORMAT = (

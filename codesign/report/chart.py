@@ -199,7 +199,7 @@ def padded(values: Numbers, low: float = 0.06, high: float = 0.1) -> FloatPair:
     return (least - low * span, most + high * span)
 
 
-def log_padded(values: Numbers, factor: float = 3.0) -> FloatPair:
+def log_padded(values: Numbers, factor: float) -> FloatPair:
     """Ends of a logarithmic axis around positive values."""
     positive = np.asarray(values, np.float64)
     positive = positive[np.isfinite(positive) & (positive > 0)]

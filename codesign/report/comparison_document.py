@@ -91,12 +91,6 @@ def pair_rows(outcome: Outcome) -> Iterator[JsonObject]:
             }
 
 
-def interval_rows(outcome: Outcome) -> Iterator[JsonObject]:
-    """Differences of every pair with their 95 % intervals, kinds weighed equally."""
-    for interval in pair_intervals(outcome):
-        yield asdict(interval)
-
-
 def attainment_rows(outcome: Outcome) -> Iterator[JsonObject]:
     """Corners of the attainment surfaces and of the best front, in natural sign."""
     for problem in two_objective_problems(outcome):
@@ -158,7 +152,7 @@ def write_files(outcome: Outcome, folder: Path) -> list[Path]:
         "convergence": convergence_rows(outcome),
         "runtimes": runtime_rows(outcome),
         "pairs": pair_rows(outcome),
-        "intervals": interval_rows(outcome),
+        "intervals": map(asdict, pair_intervals(outcome)),
         "attainment": attainment_rows(outcome),
     }
     return [path, *(write_rows(folder / f"{name}.csv", rows) for name, rows in tables.items())]

@@ -64,6 +64,10 @@ def evaluation_tables(title: str, evaluated: EvaluatedDesign, width: int) -> Tab
         )
         for name, value in evaluated.violations.items()
     )
+    timeline = [drop_keys(row, ("kind", "sets_rate")) for row in explanation.timeline]
+    way = rows_table("One request that waits for nobody", timeline, width, _TIMELINE_COLUMNS)
+    captions = (limit_words(explanation.timeline), str(way.caption or ""))
+    way.caption = "\n".join(filter(None, captions)) or None
     sections: Tables = [
         pairs_table(
             title,
@@ -76,7 +80,7 @@ def evaluation_tables(title: str, evaluated: EvaluatedDesign, width: int) -> Tab
         ),
         *pools,
         plain_table("Metrics", ["metric", "value", "better"], ["value"], rows),
-        timeline_table(explanation.timeline, width),
+        way,
         rows_table("Operators", _printed(explanation.operators), width, _OPERATOR_COLUMNS),
         rows_table("Memory levels", _printed(explanation.levels), width, _LEVEL_COLUMNS),
         rows_table("Power", _printed(explanation.power), width),
@@ -116,12 +120,3 @@ def _settings(evaluated: EvaluatedDesign) -> tuple[StringDict, list[Table]]:
         if any(value is not None for value in values):
             table.add_row(name, *map(format_setting, values))
     return part_words(evaluated.space, design), [table]
-
-
-def timeline_table(rows: FieldRows, width: int) -> Table:
-    """The way of one request through a system; no rows for what is none."""
-    shown_rows = [drop_keys(row, ("kind", "sets_rate")) for row in rows]
-    table = rows_table("One request that waits for nobody", shown_rows, width, _TIMELINE_COLUMNS)
-    lines = [limit_words(rows), str(table.caption or "")]
-    table.caption = "\n".join(filter(None, lines)) or None
-    return table

@@ -32,7 +32,7 @@ def status_tables(status: CampaignStatus, reading: Fields) -> Tables:
     return spaced(pairs_table(status.name, facts), table)
 
 
-def campaigns_tables(campaigns: Sequence[CampaignStatus], n_hidden: int = 0) -> Tables:
+def campaigns_tables(campaigns: Sequence[CampaignStatus], n_hidden: int) -> Tables:
     """One line per campaign, and what is wrong with those that cannot be used.
 
     Args:

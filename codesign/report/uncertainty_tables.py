@@ -89,7 +89,7 @@ def _percent(share: float | None) -> str:
     return "–" if share is None or math.isnan(share) else f"{100 * share:.3g} %"
 
 
-def front_tables(robust_front: RobustFront, results: Results, limit: int | None = None) -> Tables:
+def front_tables(robust_front: RobustFront, results: Results, limit: int | None) -> Tables:
     """Share of draws with each design on the front; at most ``limit`` designs."""
     metrics = results.problem.objective_metrics
     designs = robust_front.designs[:limit]

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from codesign.base.columns import JsonObject
 from codesign.base.errors import InputError
 from codesign.report.chosen import ChosenDesign
 from codesign.report.exports.design_files import (
@@ -21,7 +20,6 @@ from codesign.report.exports.design_files import (
     need_tiers,
     write_document,
 )
-from codesign.report.machine import Machine
 
 _NARROWEST_BITS = 8
 """Its word size is ``bits // 8`` bytes: anything narrower takes no memory at all."""
@@ -35,7 +33,8 @@ def write_llmcompass(design: ChosenDesign, path: Path) -> Written:
     """
     need_tiers(design, "LLMCompass")
     machine = design.machine
-    if machine.sram_level is None:
+    on_chip = machine.sram_level
+    if on_chip is None:
         raise InputError("LLMCompass needs an on-chip memory, the design has none", design.title)
     bits = max(_NARROWEST_BITS, *machine.operand_bits)
     notes = [
@@ -54,16 +53,10 @@ def write_llmcompass(design: ChosenDesign, path: Path) -> Written:
     ]
     if min(machine.operand_bits) < _NARROWEST_BITS:
         notes.append("elements of fewer than 8 bits take no memory in LLMCompass: 8 bits here")
-    return write_document(design, path, _hardware(design.title, machine, bits), notes)
-
-
-def _hardware(title: str, machine: Machine, bits: int) -> JsonObject:
-    """The leaves; one channel of one pin carries all off-chip bandwidth."""
-    assert machine.sram_level is not None  # the caller has looked
     data_type = f"int{bits}"
-    on_chip = machine.sram_level
-    return {
-        "name": title,
+    # One channel of one pin carries all off-chip bandwidth.
+    hardware = {
+        "name": design.title,
         "device_count": 1,
         "interconnect": {
             "link": {
@@ -112,3 +105,4 @@ def _hardware(title: str, machine: Machine, bits: int) -> JsonObject:
             "memory": {"total_capacity_GB": machine.offchip_capacity_bytes / 2**30},
         },
     }
+    return write_document(design, path, hardware, notes)

@@ -16,12 +16,14 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
         return True
 
 
-def _represent_list(dumper: Any, data: list[Any]) -> Any:
-    is_flat = not any(isinstance(element, list | dict) for element in data)
-    return dumper.represent_sequence("tag:yaml.org,2002:seq", data, flow_style=is_flat)
-
-
-_Dumper.add_representer(list, _represent_list)
+_Dumper.add_representer(
+    list,
+    lambda dumper, data: dumper.represent_sequence(
+        "tag:yaml.org,2002:seq",
+        data,
+        flow_style=not any(isinstance(element, list | dict) for element in data),
+    ),
+)
 
 
 def yaml_lines(document: Fields, level: int = 0) -> str:

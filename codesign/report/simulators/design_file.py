@@ -13,24 +13,8 @@ from codesign.base.errors import CodesignError
 from codesign.insight.evaluated_design import EvaluatedDesign
 
 
-def evaluated_by_npu(path: Path, options: Fields) -> EvaluatedDesign:
-    """The design of a file, of the space ``memexplorer``, as ``npu`` has it with these options.
-
-    Raises:
-        CodesignError: The design or its workload cannot be used.
-    """
-    data = json.loads(path.read_text(encoding="utf-8"))
-    return codesign.evaluate(
-        design=data["design"],
-        space="memexplorer",
-        workload=data["workload"],
-        evaluator="npu",
-        options=options,
-    )
-
-
 def answer(simulate: Callable[[EvaluatedDesign], Fields], array: str = "flattened") -> int:
-    """The main function of a wrapper: ``DESIGN.json RESULT.json``.
+    """The main function of a wrapper: ``DESIGN.json RESULT.json``, of space ``memexplorer``.
 
     Args:
         simulate: Gives the numbers of a design.
@@ -41,7 +25,15 @@ def answer(simulate: Callable[[EvaluatedDesign], Fields], array: str = "flattene
     """
     design, result = map(Path, sys.argv[1:3])
     try:
-        numbers = simulate(evaluated_by_npu(design, {"array": array}))
+        data = json.loads(design.read_text(encoding="utf-8"))
+        evaluated = codesign.evaluate(
+            design=data["design"],
+            space="memexplorer",
+            workload=data["workload"],
+            evaluator="npu",
+            options={"array": array},
+        )
+        numbers = simulate(evaluated)
     except CodesignError as error:
         print(error, file=sys.stderr)
         return 1

@@ -174,6 +174,6 @@ def test_the_study_has_every_claim_and_explains_every_cluster_and_chip():
     assert len({row["what"] for row in explained}) == n_claims
     errors = {row["group"]: row["median_absolute_error"] for row in study.summary}
     assert errors["Splitwise, mean power"] < 0.10
-    assert f"{100 * errors['scheduled chips']:.0f} % off in the median of 10 " in SCHEDULED_ERROR
+    assert f"{100 * errors['scheduled chips']:.0f} % off in the median of 9" in SCHEDULED_ERROR
     assert errors["DistServe, distserve, prefill"] < 0.20
     assert errors["DistServe, distserve, decode"] < 0.20

@@ -10,7 +10,7 @@ import numpy as np
 from codesign.base.columns import IntArray
 from codesign.base.errors import InfeasibleError
 from codesign.base.loop_progress import counted
-from codesign.base.records import frozen
+from codesign.base.records import drop_none, frozen
 from codesign.models.workload.lowering import Phase
 from codesign.report.labels import design_words
 from codesign.search.enumeration import ExactFront
@@ -89,7 +89,7 @@ class Answer:
     def flips(self) -> Mapping[str, Loss]:
         """Changes that give another verdict: other caps, then other settings."""
         others = {f"cap {cap:,.0f} W": loss for cap, loss in self.losses.items()}
-        settings = {name: loss for name, loss in self.shifts.items() if loss is not None}
+        settings = drop_none(self.shifts)
         return {
             name: loss
             for name, loss in (others | settings).items()

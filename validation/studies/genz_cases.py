@@ -17,7 +17,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from codesign.base.columns import Columns, Fields, JsonObject, JsonRows, Strings, column_of
+from codesign.base.columns import (
+    Columns,
+    Fields,
+    JsonObject,
+    JsonRows,
+    Strings,
+    design_columns,
+)
 from codesign.base.errors import InputError
 from codesign.evaluators.platform.passes import RequestPasses
 from codesign.evaluators.platform.platform_columns import build_platform
@@ -181,7 +188,7 @@ def _design(case: Fields) -> Columns:
         "activation_format": form,
         "kv_format": form,
     }
-    return {name: column_of([value]) for name, value in values.items()}
+    return design_columns(values)
 
 
 def _breakdown(timed_pass: TimedPass) -> dict[str, float]:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from codesign.base.columns import ArrayDict, BoolArray, FloatArray, JsonRows
+from codesign.base.columns import ArrayDict, BoolArray, FloatArray, JsonRows, values_at
 from validation.studies.kernel_families import energy
 from validation.studies.kernel_families.correcting import cross_validated_s
 from validation.studies.kernel_families.family import KernelFamily
@@ -106,7 +106,7 @@ def _rows(rows: KernelTable, errors: ArrayDict) -> JsonRows:
             "reference": float(joules),
             "ours": float(joules * (1.0 + errors["error"][i])),
         }
-        | {name: float(values[i]) for name, values in errors.items()}
+        | values_at(errors, i)
         for i, joules in enumerate(energy.measured_joules(rows))
     ]
 

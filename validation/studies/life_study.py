@@ -17,7 +17,7 @@ import numpy as np
 import yaml
 
 from codesign.base.columns import FieldRows, Fields, FloatArray, JsonObject
-from codesign.base.records import frozen
+from codesign.base.records import frozen, select_keys
 from codesign.evaluators.conventions.life import LifeCount
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN, PassWork
 from codesign.evaluators.forecast.performance import ForecastMachine
@@ -103,7 +103,7 @@ def load_cells() -> list[LifeCell]:
 
 
 def _cells_of(table: Fields) -> Iterator[LifeCell]:
-    shared = {key: table[key] for key in ("prompt_tokens", "generated_tokens") if key in table}
+    shared = select_keys(table, ("prompt_tokens", "generated_tokens"))
     for entry in table["rows"]:
         row = {**shared, **entry}
         for (quantity, digits), printed in zip(

@@ -19,7 +19,7 @@ import numpy as np
 import yaml
 
 from codesign.base.columns import FieldRows, Fields, JsonObject, JsonRows
-from codesign.base.records import frozen
+from codesign.base.records import drop_none, frozen
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.models.memtech import load_library
@@ -143,7 +143,7 @@ def _metric(
     cell: PublishedCell, design: str, strategy: Mapping[str, str | None], profile: Profile
 ) -> float:
     values = {**_space().designs[design], **strategy}
-    present_values = {name: value for name, value in values.items() if value is not None}
+    present_values = drop_none(values)
     columns = _space().columns(_space().encode(present_values))
     evaluator = _evaluator(tuple(cell.workload.items()), cell.phase, profile)
     return float(evaluator.evaluate(columns, [cell.metric]).metrics[cell.metric][0])

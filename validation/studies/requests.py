@@ -15,7 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import Arrays, FloatArray, JsonObject, JsonRows, column_of
+from codesign.base.columns import (
+    Arrays,
+    FloatArray,
+    JsonObject,
+    JsonRows,
+    design_columns,
+)
 from codesign.base.errors import InputError
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.platform_serving import PlatformServing
@@ -209,7 +215,7 @@ def platform_serving(
         "expert_parallel": case.expert_parallel,
         **dict(zip(FORMAT_KEYS, case.formats, strict=True)),
     }
-    return evaluator.serving({name: column_of([value]) for name, value in design.items()})
+    return evaluator.serving(design_columns(design))
 
 
 @cache

@@ -10,7 +10,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from codesign.base.columns import ArrayDict, FloatArray, IntArray, JsonObject, column_of
+from codesign.base.columns import (
+    ArrayDict,
+    FloatArray,
+    IntArray,
+    JsonObject,
+    column_of,
+    design_columns,
+)
 from codesign.base.evaluator import LinkDescription, PoolDescription
 from codesign.base.units import parse_quantity
 from codesign.evaluators.platform import PlatformOptions
@@ -248,7 +255,7 @@ def handover_rows() -> Iterator[JsonObject]:
                 f"{name}_batch_size": 1,
                 f"{name}_machines": 1,
             }
-        columns = {name: column_of([value]) for name, value in values.items()}
+        columns = design_columns(values)
         exposed = evaluator.evaluate(columns, ["handover_exposed_s"]).metrics["handover_exposed_s"]
         yield claim_row(
             f"exposed hand-over of {prompt} tokens between {machine}100, s",

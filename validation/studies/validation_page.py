@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from codesign.base.columns import FieldRows, StringMap
 from codesign.base.files import write_text
+from codesign.base.records import drop_keys
 from codesign.report.text_table import TextTable
 from validation.findings import Finding, Part, keyed_table
 from validation.studies.study import Study
@@ -72,7 +73,7 @@ def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]
     few = "" if len(rows) == len(study.rows) else f": the {n_rows} largest errors"
     sections.append(_table(f"{study.name}{few}", _stated(_ROWS, rows), rows).terminal_table())
     columns = _stated(_SUMMARY, study.summary)
-    narrow = {name: text for name, text in columns.items() if name not in _WIDE}
+    narrow = drop_keys(columns, _WIDE)
     sections.append(_table("Errors", narrow, study.summary).terminal_table())
     if study.targets:
         sections.append(_table("Promises", _TARGETS, study.targets).terminal_table())

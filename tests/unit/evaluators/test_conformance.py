@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from codesign.base.columns import column_of
+from codesign.base.columns import column_of, first_values
 from codesign.base.evaluator import Evaluation, Evaluator, Explanation
 from codesign.base.metrics import Metric
 from codesign.base.schema import Record
@@ -66,7 +66,7 @@ class Honest(Evaluator):
 class Explaining(Honest):
     def explain(self, designs):
         result = self.evaluate(designs)
-        metrics = {name: float(values[0]) for name, values in result.metrics.items()}
+        metrics = first_values(result.metrics)
         return Explanation(metrics, {}, [{"name": "all", "time_s": 1.0}], [], [])
 
 

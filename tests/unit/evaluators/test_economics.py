@@ -6,7 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codesign.base.columns import Column, column_of
+from codesign.base.columns import column_of, taken
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.evaluators.economics import EconomicsEvaluator
 from codesign.evaluators.economics.buildable import buildable_systems
@@ -318,7 +318,7 @@ def test_designs_that_nobody_could_build_are_infeasible():
     assert (found.violations["split"] > 0).tolist() == [False, True, False, True, True]
     assert np.isfinite(found.metrics["time_per_output_token_s"]).all()
     for row in range(5):
-        alone = {name: Column(c.values, c.codes[[row]]) for name, c in designs.items()}
+        alone = taken(designs, [row])
         times = evaluator.evaluate(alone).metrics["time_per_output_token_s"]
         assert times == found.metrics["time_per_output_token_s"][[row]]
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from codesign.api import build_evaluator
-from codesign.base.columns import Column, column_of
+from codesign.base.columns import Column, column_of, design_columns
 from codesign.base.errors import CodesignError, InputError
 from codesign.evaluators.forecast import ForecastEvaluator
 from codesign.evaluators.forecast.operator_work import OPS, READ, WRITTEN
@@ -89,7 +89,7 @@ def evaluator(options=None, **workload):
 
 def machine(peak=5e13, bandwidth=1e11, **more):
     values = {"peak_ops_per_s": peak, "bandwidth_bytes_per_s": bandwidth, **more}
-    return {name: column_of([value]) for name, value in values.items()}
+    return design_columns(values)
 
 
 def metric(built, name, designs):

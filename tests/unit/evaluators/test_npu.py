@@ -7,6 +7,7 @@ import pytest
 
 from codesign.base.columns import column_of
 from codesign.base.errors import UnknownNameError
+from codesign.base.records import drop_keys
 from codesign.evaluators.npu import NpuEvaluator
 from codesign.evaluators.npu.npu_options import NpuOptions
 from codesign.models.hardware.array import DATAFLOWS, ORGANIZATIONS
@@ -179,7 +180,7 @@ def test_the_edge_of_a_design_decided_in_part_is_known_exactly():
     columns = SPACE.columns(SPACE.sample(np.random.default_rng(0), 500))
     names = ["shoreline_mm", "uncharged_shoreline_mm"]
     undecided = {"dataflow": columns["dataflow"].values}
-    rest = {key: item for key, item in columns.items() if key not in undecided}
+    rest = drop_keys(columns, undecided)
     npu = evaluator("decode")
     bounds, metrics = npu.best_case(rest, undecided, names), npu.evaluate(columns, names).metrics
     for name in names:

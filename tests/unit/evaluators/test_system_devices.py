@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from codesign.base.columns import column_of, taken
+from codesign.base.columns import column_of, first_values, taken
 from codesign.base.errors import InputError, UnknownNameError
 from codesign.base.evaluator import LinkDescription, PoolDescription
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
@@ -248,7 +248,7 @@ def test_a_pool_is_explained_in_its_own_phase():
         own = [row["time_s"] for row in both if row["phase"] == phase]
         assert 0 < len(own) < len(both)
         assert [row["time_s"] for row in explanation.operators] == own
-        expected = {name: float(x[0]) for name, x in metrics.items()}
+        expected = first_values(metrics)
         assert explanation.metrics == pytest.approx(expected, rel=0, abs=0, nan_ok=True)
         (power,) = explanation.power
         assert power["tdp_watts"] == 8 * 400

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.base.columns import column_of
+from codesign.base.columns import column_of, first_values
 from codesign.base.errors import InputError
 from codesign.evaluators.npu import NpuOptions
 from codesign.evaluators.platform import PlatformOptions
@@ -57,12 +57,7 @@ def machines(problem, row, names):
     columns = problem.space.columns(row)
     evaluator = problem.evaluator
     return {
-        name: {
-            key: float(value[0])
-            for key, value in pool.evaluate(
-                evaluator.pool_columns(columns, name), names
-            ).metrics.items()
-        }
+        name: first_values(pool.evaluate(evaluator.pool_columns(columns, name), names).metrics)
         for name, pool in evaluator.machines.items()
     }
 

@@ -11,6 +11,7 @@ from codesign import api
 from codesign.base.errors import InputError
 from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.metrics import Metric
+from codesign.base.records import drop_keys
 from codesign.base.schema import Record
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, npu_evaluator
 from codesign.evaluators.npu.cost_metrics import COST_METRICS
@@ -268,7 +269,7 @@ class Toy(Evaluator):
 def _stranger():
     """The toy without technologies."""
     absent = {"technologies", "replace_library"}
-    kept = {name: item for name, item in vars(Toy).items() if name not in absent}
+    kept = drop_keys(vars(Toy), absent)
     return type("Stranger", (Evaluator,), kept)(only())
 
 

@@ -6,6 +6,7 @@ import pytest
 from rich.console import Console
 
 import codesign
+from codesign.base.records import drop_none
 from codesign.models.memtech import load_library
 from codesign.report.edge import edge_words, memory_edge_mm
 from codesign.report.explanation import evaluation_tables
@@ -43,7 +44,7 @@ def test_what_is_not_charged_is_said_beside_what_is(design, words):
 
 def test_only_lpddr_takes_no_edge_at_all_where_it_is_free():
     tiers = {"tier1_technology": "lpddr6", "tier1_stacks": 8}
-    base = {name: value for name, value in _evaluated("Base").design.items() if value is not None}
+    base = drop_none(_evaluated("Base").design)
     assert edge_words(_evaluated(base | tiers)) == "0 of 66 mm; 36 mm of LPDDR not charged"
     del base["uncharged_edge"]
     assert edge_words(_evaluated(base | tiers, "memexplorer-strict")) == "36 of 66 mm"

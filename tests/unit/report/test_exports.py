@@ -12,6 +12,7 @@ import yaml
 
 from codesign.base import plugins
 from codesign.base.errors import InputError
+from codesign.base.records import drop_none
 from codesign.base.schema import read_document
 from codesign.report import exports
 from codesign.report.frames import results_frame
@@ -112,7 +113,7 @@ def test_any_yaml_reader_and_ours_read_the_same_designs(results, tmp_path):
         for item in decoded
     ]
     assert [item["values"] for item in theirs["designs"].values()] == [
-        {name: value for name, value in item.items() if value is not None} for item in expected
+        drop_none(item) for item in expected
     ]
     assert theirs["designs"].keys() == theirs["results"].keys()
 

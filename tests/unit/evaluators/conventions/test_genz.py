@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import codesign
-from codesign.base.columns import column_of
+from codesign.base.columns import design_columns
 from codesign.evaluators.conventions.genz import GenzRules
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.platform_options import PROFILES
@@ -46,7 +46,7 @@ def test_the_tool_drops_the_rest_of_a_batch_that_its_stages_do_not_divide(
     for profile in ("genz", "ideal"):
         request = PlatformRequest(model="llama-2-7b", prompt_tokens=64, generated_tokens=8)
         evaluator = PlatformEvaluator(request, PlatformOptions(profile=profile))
-        serving = evaluator.serving({name: column_of([value]) for name, value in design.items()})
+        serving = evaluator.serving(design_columns(design))
         sizes.append(float(serving.micro_batch[0]))
     assert sizes == [dropped, kept]
 

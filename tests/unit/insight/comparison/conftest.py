@@ -3,6 +3,7 @@
 import pytest
 import yaml
 
+from codesign.base.records import drop_none
 from codesign.insight.comparison import Comparison
 
 COMPARISON = {
@@ -51,7 +52,7 @@ def write(folder):
     """Write ``runs/compare-toys.yaml`` with some keys changed; None leaves a key out."""
 
     def write(**changes):
-        said = {key: value for key, value in {**COMPARISON, **changes}.items() if value is not None}
+        said = drop_none({**COMPARISON, **changes})
         path = folder / "runs" / f"{said.get('name', 'compare-toys')}.yaml"
         path.write_text(yaml.safe_dump(said, sort_keys=False))
         return path

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from codesign import api
+from codesign.base.records import drop_keys
 from codesign.insight.explanation import Fronts, explain_front
 from codesign.insight.explanation.absence import Absences
 from codesign.report.front_explanation import sections
@@ -28,7 +29,7 @@ def problem(limit):
     space = api.load_space("memexplorer")
     design = space.designs["D1"]
     open_ones = ("tier1_technology", "tier1_stacks", "tier2_technology", "tier2_stacks")
-    fixed = {name: value for name, value in design.items() if name not in open_ones}
+    fixed = drop_keys(design, open_ones)
     fixed |= {"tier3_technology": None, "tier3_stacks": None}
     work = {"model": "llama-3.3-70b", "trace": "osworld", "phase": "decode"}
     npu = api.build_evaluator("npu", work)

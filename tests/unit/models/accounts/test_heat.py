@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from codesign.base.records import drop_none
 from codesign.models.accounts.account_constants import PROCESSES, constants_at
 from codesign.models.accounts.area import floorplan
 from codesign.models.accounts.carbon import operational_kgco2e_per_joule
@@ -111,7 +112,7 @@ def test_more_power_or_less_area_is_never_cooler():
 def test_the_units_of_an_array_have_the_density_of_published_blocks_in_every_format():
     library = load_library()
     space = load_space("memexplorer", {"memtech": library.catalog()})
-    row = space.encode({k: v for k, v in space.designs["Base"].items() if v is not None})
+    row = space.encode(drop_none(space.designs["Base"]))
     hardware = build_accelerators(space.columns(row), library)
     for process in PROCESSES:
         constants = constants_at(process)

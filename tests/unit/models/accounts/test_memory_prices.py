@@ -3,6 +3,7 @@
 import pytest
 
 from codesign.base.errors import InputError
+from codesign.base.records import drop_none
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.models.accounts.memory_prices import price_list
 from codesign.models.memtech import load_library
@@ -42,7 +43,7 @@ def test_a_quotation_replaces_what_it_names_and_outputs_name_its_quarter(tmp_pat
     file = quoted(tmp_path, "2026-Q3:\n  hbm4: 30 USD/GB\n2026-Q4:\n  hbm4: 20 USD/GB\n")
     request = Request(model="llama-3-8b", trace="gsm8k", phase="decode")
     space = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
-    design = {key: value for key, value in space.designs["D2"].items() if value is not None}
+    design = drop_none(space.designs["D2"])
     columns = space.columns(space.encode(design))
     cost = {
         name: NpuEvaluator(request, NpuOptions(prices=name)).explain(columns)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from codesign.base.records import drop_none
 from codesign.models.accounts.account_constants import constants_at
 from codesign.models.accounts.area import floorplan
 from codesign.models.accounts.placement import RETICLE_SHORT_SIDE_MM, place
@@ -67,7 +68,7 @@ def test_every_interface_stands_on_a_side_of_the_base_and_no_die_exceeds_the_ret
 
 
 def test_base_has_a_stack_of_memory_on_every_side():
-    row = SPACE.encode({k: v for k, v in SPACE.designs["Base"].items() if v is not None})
+    row = SPACE.encode(drop_none(SPACE.designs["Base"]))
     _, placement, _ = placed(build_accelerators(SPACE.columns(row), LIBRARY), "typical")
     stacks = placement.stacks[:4, 0]
     np.testing.assert_allclose(stacks, 1.0)

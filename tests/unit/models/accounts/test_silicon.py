@@ -6,7 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from codesign.base.columns import column_of
+from codesign.base.columns import column_of, design_columns
+from codesign.base.records import drop_none
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.models.accounts.account_constants import PROCESSES, constant_ranges, constants_at
 from codesign.models.accounts.area import RETICLE_MM2, floorplan
@@ -28,7 +29,7 @@ BASE = {
 
 
 def build(**changes):
-    columns = {name: column_of([value]) for name, value in (BASE | changes).items()}
+    columns = design_columns(BASE | changes)
     return build_accelerators(columns, LIBRARY)
 
 
@@ -182,7 +183,7 @@ def test_no_price_without_a_stated_one():
 
 def test_dies_of_a_design_with_a_memory_without_a_price_are_cut_as_if_it_were_free():
     library = {**LIBRARY, "hbm3e_8h": LIBRARY["hbm3e_8h"].model_copy(update={"price": None})}
-    columns = {name: column_of([value]) for name, value in BASE.items()}
+    columns = design_columns(BASE)
     hardware = build_accelerators(columns, library)
     unit = cheapest_unit(floorplan(hardware, bits(8), bits(8), N7), hardware.levels, N7)
     assert unit.stacks.n_dies[0] == 1
@@ -235,7 +236,7 @@ _LPDDR = (16, 5, 5.3, False)
 )
 def test_memexplorers_designs_by_hand(name, macs, lanes, planar_gb, layers, tiers):
     space = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
-    row = space.encode({k: v for k, v in space.designs[name].items() if v is not None})
+    row = space.encode(drop_none(space.designs[name]))
     hardware = build_accelerators(space.columns(row), LIBRARY)
     plan = floorplan(hardware, bits(8), bits(8), N7)
     unit = cheapest_unit(plan, hardware.levels, N7)
@@ -247,7 +248,7 @@ def test_memexplorers_designs_by_hand(name, macs, lanes, planar_gb, layers, tier
 
 def test_low_typical_and_high_are_ordered_by_goodness():
     space = load_space("memexplorer", {"memtech": LIBRARY.catalog()})
-    rows = [space.encode({k: v for k, v in design.items() if v is not None})
+    rows = [space.encode(drop_none(design))
             for design in space.designs.values()]  # fmt: skip
     designs = space.columns(np.concatenate(rows))
     request = Request(model="llama-3.3-70b", trace="osworld", phase="decode")

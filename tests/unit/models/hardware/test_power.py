@@ -5,7 +5,7 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from codesign.base.columns import column_of
+from codesign.base.columns import column_of, design_columns, first_values
 from codesign.base.errors import UnknownNameError
 from codesign.models.hardware.accelerator import MemoryLevels, build_accelerators
 from codesign.models.hardware.power import (
@@ -51,7 +51,7 @@ def build(**changes):
         "pe_array": (2048, 128), "vector_length": 1024, "sram_dies": 1, "sram_3d_layers": 0,
         "tier1_technology": "near", "tier1_stacks": 4,
     }  # fmt: skip
-    columns = {name: column_of([value]) for name, value in (values | changes).items()}
+    columns = design_columns(values | changes)
     return build_accelerators(columns, LIBRARY)
 
 
@@ -61,7 +61,7 @@ def properties(levels):
 
 def tdp(accelerators):
     parts = thermal_design_watts(accelerators, EIGHT, EIGHT, ENERGIES)
-    return {name: float(watts[0]) for name, watts in parts.items()}
+    return first_values(parts)
 
 
 def test_stacks_add_capacity_bandwidth_power_and_edge_but_not_latency():

@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from codesign.base.records import drop_none
+
 PLUGINS = Path(__file__).parent / "plugins"
 
 SPACE = """\
@@ -49,7 +51,7 @@ def write(folder):
     """Write ``runs/NAME.yaml``: the standard campaign with some keys changed, None: without."""
 
     def write(**changes):
-        said = {key: value for key, value in {**CAMPAIGN, **changes}.items() if value is not None}
+        said = drop_none({**CAMPAIGN, **changes})
         path = folder / "runs" / f"{Path(said.get('name', 'nameless')).name}.yaml"
         path.write_text(yaml.safe_dump(said, sort_keys=False))
         return path

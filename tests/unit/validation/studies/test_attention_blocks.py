@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from codesign.base.columns import column_of
+from codesign.base.columns import design_columns
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from validation.studies import attention_blocks
 from validation.studies.kernel_table import KernelTable
@@ -32,7 +32,7 @@ def test_a_block_is_what_the_evaluator_gives_a_layer(profile, is_prefill):
     )
     formats = {"weight_format": "bf16", "activation_format": "bf16", "kv_format": "bf16"}
     design = {"device": "h200-sxm", "batch_size": 16, **formats}
-    serving = evaluator.serving({name: column_of([value]) for name, value in design.items()})
+    serving = evaluator.serving(design_columns(design))
     passes = serving.passes
     streams = passes.prefill(passes.prompts[0], serving.micro_batch)
     if not is_prefill:

@@ -442,10 +442,10 @@ def _searched(
     """The rivals in a box, from their file if they are stored.
 
     Args:
-        swings: (k,) effects of constants on the design; the largest have faces.
+        swings: (k,) effects of constants on the design; the largest that are linear have faces.
     """
-    swings = np.where(box.low < box.high, swings, 0.0)
-    order = np.argsort(-np.where(box.is_linear, swings, 0.0), kind="stable")[:_MOST_SPLITS]
+    swings = np.where(box.is_linear & (box.low < box.high), swings, 0.0)
+    order = np.argsort(-swings, kind="stable")[:_MOST_SPLITS]
     regions = []
     for ends in [(), *product(*(box.ends[k] for k in order if swings[k] > 0))]:
         fixed = np.full(len(box), np.nan)

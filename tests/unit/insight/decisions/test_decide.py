@@ -46,6 +46,10 @@ class _Watts(Evaluator):
         rate = np.where(has_flash, 1.0, values["rate"])
         return Evaluation({"rate": lanes * rate, "watts": watts * lanes**1.5})
 
+    def best_case(self, designs, undecided, metrics):
+        """The metrics: all is decided."""
+        return self.evaluate(designs).metrics
+
     def technologies(self):
         """The memories."""
         return self._library
@@ -152,6 +156,14 @@ def test_a_decision_flips_where_keeping_it_costs_more_than_the_regret(regret, id
         assert (str(change.number), change.value * 1e12) == (
             "hbm3e_8h background power", pytest.approx(idle, rel=1e-6),
         )  # fmt: skip
+
+
+def test_a_flip_amid_the_range_of_a_constant_that_is_not_linear_is_found():
+    # Flash of 77.7 W is preferred by 2 % from 79.3 to 91 W of HBM, and at neither end.
+    decided = _decided(_planted(flash=lambda mw: 77.7 + 0.01 * (mw - 75.0) + 3 * max(mw - 90.0, 0)))
+    assert decided.rivals.box.untied
+    ((change,),) = [flip.changes for flip in decided.decisions[0].breaks]
+    assert change.value * 1e12 == pytest.approx((77.7 - 0.75) * 1.02 / (1 - 0.0102), rel=1e-6)
 
 
 @pytest.mark.parametrize("flash", ["[1]", "[0, 1]"])

@@ -391,7 +391,9 @@ def spoken_design(space: DesignSpace, design: Fields) -> str:
         for name, machine_space, machine, count in _machines(space, rest):
             words = spoken_design(machine_space, machine)
             counted = _counted("machine")(count) if count else ""
-            words = (words and counted and ", each with ").join([counted, words])
+            words = (words and counted and f"{', each' * (count != 1)} with ").join(
+                [counted, words]
+            )
             sections += [f"{spaced_name(name)}: {words}"] if words else []
         varied = {name: value for name, value in rest.items() if name in varying}
         sections += (f"{name} {words}" for name, words in part_words(space, varied).items())

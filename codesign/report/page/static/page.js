@@ -11,7 +11,7 @@ const foldedUnder = (id) => range(0, D.designs.n_front).filter((other) => other 
 const count = (n) => n.toLocaleString("en-US");
 const escapeHtml = (text) => String(text).replace(/[&<>"]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]);
 // No line ends between a number and its unit.
-const glued = (text) => text.replace(/(\d) (?=[%°]|[kMGTPmµn]?(?:i?B|W|J|s|Hz|mm|USD|token)\b)/g, "$1\u00a0");
+const glued = (text) => text.replace(/(\d) (?=[%°]|[kKMGTPmµn]?(?:i?B|W|J|s|Hz|mm|USD|token)\b)/g, "$1\u00a0");
 function glueUnits(box) {
   const texts = document.createTreeWalker(box, NodeFilter.SHOW_TEXT, (node) => (node.parentElement.closest("svg, code, script, style") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT));
   while (texts.nextNode()) texts.currentNode.data = glued(texts.currentNode.data);

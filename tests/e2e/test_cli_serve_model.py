@@ -44,16 +44,14 @@ def test_a_trace_file_is_served_and_pools_may_be_split(capsys, tmp_path):
 
 def test_attention_and_experts_apart_are_replayed_at_the_pace_of_their_size(capsys):
     tokens = ["deepseek-v3", "--on", "h200-sxm", *TOKENS[:-1], "40"]
-    demand = "--users 1500 --output-token 30ms --option policies=attention-ffn"
-    search = [*demand.split(), "--option", "most_devices=32"]
-    sized = answer(capsys, "size", *tokens, *search)["deployments"][0]
-    _, attention, ffn = sized["pools"]
-    n = attention["batch_size"]
+    search = "--users 1500 --output-token 30ms --option policies=attention-ffn"
+    search += " --option most_devices=32"
+    sized = answer(capsys, "size", *tokens, *search.split())["deployments"][0]
     split = (
-        f"--ffn-on h200 --ffn-tp {ffn['tensor_parallel']} --ffn-ep {ffn['expert_parallel']} "
-        f"--overlapped-batches {ffn['overlapped_batches']} --prefill-machines {n} --prefill-tp 8 "
-        f"--at-once --requests {n}"
-    )
+        "--ffn-on h200 --ffn-tp {tensor_parallel} --ffn-ep {expert_parallel} "
+        "--overlapped-batches {overlapped_batches} --prefill-machines {batch_size} "
+        "--prefill-tp 8 --at-once --requests {batch_size}"
+    ).format(**sized["pools"][2])
     served = answer(capsys, "serve-model", *tokens, *split.split())
     pace_s = served["times"]["time_per_output_token_s"]["p99"]
     assert pace_s == pytest.approx(sized["time_per_output_token_s"], rel=0.001)

@@ -34,7 +34,8 @@ from codesign.search.enumeration.pool_front import PoolFront
 from codesign.search.enumeration.walk import PartialFront, Walk
 from codesign.search.problem import Problem
 
-_ROOTS = 1 << 11
+_ROOTS = 1 << 14
+"""Roots that are looked at together: of 2,048, bounds take 2.6 times as long. [ours]"""
 
 FrontFinder = Callable[[Problem], ExactFront]
 """Function that returns the exact front of a problem."""

@@ -7,6 +7,7 @@ import pytest
 
 import codesign
 from codesign.base.columns import Column
+from codesign.base.records import drop_keys
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
 from codesign.models.accounts.account_constants import constant_ranges
 from codesign.models.memtech import load_library
@@ -73,7 +74,7 @@ def test_no_design_of_the_space_beats_its_bounds(phase):
     values = one.evaluate(columns, names).metrics
     soft = ("weight_format", "activation_format", "kv_format", "vector_length", "dataflow")
     open_values = {name: columns[name].values for name in soft}
-    partial = {name: column for name, column in columns.items() if name not in soft}
+    partial = drop_keys(columns, soft)
     for designs, undecided in ((columns, {}), (partial, open_values)):
         bounds = one.best_case(designs, undecided, names)
         for name in names:

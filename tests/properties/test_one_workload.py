@@ -51,8 +51,9 @@ import numpy as np
 import pytest
 
 from codesign import api
-from codesign.base.columns import column_of
+from codesign.base.columns import design_columns
 from codesign.base.errors import CodesignError
+from codesign.base.records import drop_keys
 from codesign.evaluators.economics.latency import ForwardPass
 from codesign.evaluators.economics.load import ElementBytes, Fixed, Load
 from codesign.evaluators.economics.nccl import Fabric
@@ -138,7 +139,7 @@ def _npu_design():
     space = api.load_space("memexplorer")
     design = dict(next(iter(space.designs.values())))
     design |= {**FORMATS, "dataflow": "ws", "storage_priority": "weight"}
-    return {name: column_of([value]) for name, value in design.items()}
+    return design_columns(design)
 
 
 def _npu(model, phase, **said):
@@ -182,7 +183,7 @@ def _serving(model, profile, design):
         PlatformRequest.model_validate({"model": model, **TOKENS}),
         PlatformOptions.model_validate({"profile": profile}),
     )
-    return evaluator.serving({name: column_of([value]) for name, value in design.items()})
+    return evaluator.serving(design_columns(design))
 
 
 def _streams(serving, phase):
@@ -252,7 +253,7 @@ def test_every_operator_multiplies_and_reads_the_same_in_npu_platform_and_foreca
         for found in (count(view, model, phase), count("npu", model, phase))
     )
     if (view, quantity) == ("platform", "weight_bytes"):
-        theirs = {name: value for name, value in theirs.items() if name not in norms(model)}
+        theirs = drop_keys(theirs, norms(model))
     if model in [*HYBRIDS, *SPARSE] and quantity == "kv_read_bytes":
         # Platform adds what states write, and the keys of indexers.
         ours, theirs = (

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from codesign.base.columns import column_of, taken
+from codesign.base.records import drop_keys
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions, compiled
 from codesign.evaluators.sessions import MixEvaluator, SessionsEvaluator
 from codesign.evaluators.sessions.mix_evaluator import MixWorkload
@@ -135,7 +136,7 @@ def test_bounds_are_never_beaten_whatever_is_undecided():
     caches = [name for name in designs if name.startswith("cache")]
     for names in ([], caches, [*caches, "concurrent_sessions"],
                   [*caches, "concurrent_sessions", "kv_format", "weight_format"]):  # fmt: skip
-        decided = {name: column for name, column in designs.items() if name not in names}
+        decided = drop_keys(designs, names)
         best = sessions.best_case(decided, {name: values[name] for name in names}, metrics)
         for metric in sessions.metrics:
             if metric.name in best:
@@ -155,7 +156,7 @@ def brute_front(problem):
 
 def part_of(space, seed, open_ones):
     design = space.decode(space.sample(np.random.default_rng(seed), 1))[0]
-    fixed = {name: value for name, value in design.items() if name not in open_ones}
+    fixed = drop_keys(design, open_ones)
     return space.fix(fixed)
 
 

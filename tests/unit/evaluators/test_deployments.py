@@ -18,9 +18,9 @@ from codesign.evaluators.platform.attention_ffn import ExchangeTimes, exchange_w
 from codesign.evaluators.platform.deployments import DeploymentSearch
 from codesign.evaluators.platform.fleet_sizing import simulated_fleet
 from codesign.evaluators.platform.instances import Demand, Variant, columns_of, fitting, splits
-from codesign.evaluators.platform.serving_steps import DeviceStepTimes
+from codesign.evaluators.platform.machine_pools import serving_machine
 from codesign.models.deployments.parallelism import REPLICA_DEGREES
-from codesign.models.deployments.queueing import EngineLimits, EngineStep
+from codesign.models.deployments.queueing import EngineLimits, EngineStep, poisson_arrivals
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import load_device
 from codesign.models.workload import load_model
@@ -238,7 +238,8 @@ def test_a_draft_is_tried_beside_none_and_serves_fast_users_with_fewer_devices()
     assert drafted.n_devices < plain.n_devices
     assert drafted.pools[-1].draft_tokens == 4 and plain.pools[-1].draft_tokens == 0
     design = {**FP8, "device": "h100-sxm", "batch_size": 8}
-    steps = DeviceStepTimes(search.evaluator, design, EngineLimits(8), 1200)
+    arrivals = poisson_arrivals(1.0, 1, 1100, 100, 0)
+    steps = serving_machine(search.evaluator, design, EngineLimits(8), arrivals).step_times
     step_s = search.evaluator.serving(design_columns(design)).time_per_output_token_s[0]
     assert steps.step_s(EngineStep([], 8, 8 * 1100)) == pytest.approx(step_s, rel=0.01)
 

@@ -15,6 +15,7 @@ from codesign.base.columns import Fields, FloatSequence, IntegerPair, IntegerSeq
 from codesign.base.evaluator import Explanation
 from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.deployments import Deployment, Pool
+from codesign.evaluators.platform.design_times import FoundDesign
 from codesign.evaluators.platform.instances import Policy
 from codesign.evaluators.platform.requirements import Requirements
 from codesign.evaluators.platform.session_sizing import SessionRate
@@ -67,7 +68,8 @@ class DeploymentEntry(Entry):
     board_power_watts: Finite
     """Board power limits of all devices; null where none is stated."""
     usd_per_hour: Finite
-    """Rent of all devices; null where none is listed."""
+    """Rent of all devices, or the price of found designs by their accounts; null where none is
+    known."""
     usd_per_million_tokens: Finite
     """Rent over all served tokens."""
     usd_per_million_output_tokens: Finite
@@ -91,7 +93,7 @@ class DeploymentEntry(Entry):
     def describe(
         cls,
         deployment: Deployment,
-        devices: Mapping[str, Device],
+        devices: Mapping[str, Device | FoundDesign],
         tokens: IntegerPair,
         usd: float | None,
         **simulated: Any,

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from codesign.search.campaign import Campaign
     from codesign.space import DesignSpace
 
-_DEFAULT_SPACE = "memexplorer"
+DEFAULT_SPACE = "memexplorer"
 
 
 @frozen
@@ -177,7 +177,7 @@ def _flag_evaluation(subject: DesignFlags, question: QuestionFlags) -> tuple[str
     # A trace on the command line replaces the file's token counts, and the other way round.
     dropped = _TOKENS if inputs.keys() & _TOKENS else set()
     filed = drop_keys(file.workload, dropped)
-    space = api.load_space(subject.space or file.space or _DEFAULT_SPACE)
+    space = api.load_space(subject.space or file.space or DEFAULT_SPACE)
     pairs = read_pairs("--set", subject.settings)
     values: Fields = {}
     if path is not None:

@@ -14,6 +14,7 @@ from codesign.cli.serving_flags import (
     build,
     named_devices,
     settings_by_record,
+    single_device,
 )
 from codesign.cli.size_flags import SizeQuestion
 
@@ -29,21 +30,9 @@ if TYPE_CHECKING:
     )
     from codesign.evaluators.economics.frontier import Points
     from codesign.evaluators.economics.load import Split
-    from codesign.evaluators.economics.serving_offer import Offer
 
 _ROWS = 12
 """Points of the frontier that are printed."""
-
-
-def _device_of(question: SizeQuestion) -> str:
-    """The device of ``--on``.
-
-    Raises:
-        InputError: No device is given, or several are.
-    """
-    if not question.on or len(question.on) > 1 or question.on == ["all"]:
-        raise InputError("expected one device, such as h200", "--on")
-    return question.on[0]
 
 
 def answer_frontier(question: SizeQuestion) -> None:
@@ -127,7 +116,7 @@ def _fitted(question: SizeQuestion) -> SizeAnswer:
 
     owned = sorted(DevicePrice.model_fields.keys() - {"price_usd_per_hour"})
     workload, settings, bought, more = question.settings(owned, ("alpha", "most_devices"))
-    evaluator = build(workload, settings, named_devices([_device_of(question)]))
+    evaluator = build(workload, settings, named_devices([single_device(question.on)]))
     (device,) = evaluator.devices.values()
     search = _record(FrontierSettings, more)
     stated = {"price_usd_per_hour": evaluator.options.device_usd_per_hour}
@@ -227,7 +216,7 @@ def _papers(question: SizeQuestion) -> SizeAnswer:
         FrontierSettings,
     )
     from codesign.evaluators.economics.frontier import Grid, feasible_points, split_of
-    from codesign.evaluators.economics.serving_offer import serve
+    from codesign.evaluators.economics.serving_offer import device_offer, serve
     from codesign.models.workload import load_model
 
     if question.power_limit is not None:
@@ -242,13 +231,8 @@ def _papers(question: SizeQuestion) -> SizeAnswer:
         EconomicsOptions, more if rent is None else {"price_usd_per_hour": rent, **more}
     )
     settings = _record(FrontierSettings, extra)
-    offer, design = _offer(question, options)
-    # Requested formats go before those of the design, and these before those of the model.
-    flags = question.formats
+    offer = device_offer(single_device(question.on), options)
     formats = question.formats.formats(question.model)
-    for name in formats:
-        if flags.format_ is None and getattr(flags, name) is None and design.get(name):
-            formats[name] = design[name]
     speculates = settings.speculate and workload.draft != question.model  # none outruns itself
     with naming({}, flag_by_key("--option", ["draft_kv_heads"])):
         decoding = serve(workload, offer, formats, speculates, settings.draft_kv_heads)
@@ -323,40 +307,3 @@ def _paper_words(
         "convention": "epoch",
         **({} if demand is None else {"demand": f"{demand:g} token/s"}),
     }
-
-
-def _offer(question: SizeQuestion, options: EconomicsOptions) -> tuple[Offer, Fields]:
-    """The rented device, and the settings of the design that describes it."""
-    from codesign.evaluators.economics.serving_offer import Offer, device_offer
-
-    if question.design is None:
-        return device_offer(_device_of(question), options), {}
-    if question.on is not None:
-        raise InputError("expected --on or --design, got both")
-    import numpy as np
-
-    from codesign import api
-    from codesign.evaluators.economics.sustained_device import accelerator_machine
-    from codesign.models.accounts.account_constants import constants_at
-    from codesign.models.hardware.accelerator import REQUIRED_PARAMETERS, build_accelerators
-    from codesign.models.hardware.power import thermal_design_watts
-    from codesign.models.workload.precision import DEFAULT_FORMAT, multiply_bits
-
-    design_space = api.load_space(question.space or "memexplorer")
-    row = api.find_design(design_space, question.design)
-    columns = design_space.columns(row)
-    missing = sorted(REQUIRED_PARAMETERS - columns.keys())
-    if missing:
-        problem = f"its designs are no accelerators: parameter {missing[0]!r} is missing"
-        raise InputError(problem, f"space {design_space.name}")
-    accelerators = build_accelerators(columns, api.load_library())
-    settings = {name: column.decoded()[0] for name, column in columns.items()}
-    # The TDP is that of the design's own formats, 16 bits by default.
-    activation, weight, kv = (
-        np.array([float(multiply_bits(str(settings.get(f"{name}_format") or DEFAULT_FORMAT)))])
-        for name in ("activation", "weight", "kv")
-    )
-    energies = constants_at("n7").operation_energies
-    watts = thermal_design_watts(accelerators, activation, np.maximum(weight, kv), energies)
-    machine = accelerator_machine(question.design, accelerators, options)
-    return Offer(lambda _: machine, None, float(sum(each[0] for each in watts.values()))), settings

@@ -12,12 +12,10 @@ import typer
 
 from codesign.base.errors import InputError, mistakes_at
 from codesign.base.records import drop_keys, drop_none, frozen
-from codesign.cli import completion
-from codesign.cli.campaigns import Folder
 from codesign.cli.flag_records import filled_keys, flag, set_flags
 from codesign.cli.flags import count, flag_by_key, naming, number
+from codesign.cli.found_designs import design_name, named_machine
 from codesign.cli.output import report, say
-from codesign.cli.picking import Pick, design_or_pick
 from codesign.cli.serving_flags import (
     FLAGS,
     Convention,
@@ -26,7 +24,7 @@ from codesign.cli.serving_flags import (
     FormatFlags,
     GroupFlags,
     LinkFlags,
-    OptionalModel,
+    Model,
     Options,
     PowerLimit,
     RequestFlags,
@@ -36,6 +34,7 @@ from codesign.cli.serving_flags import (
     engine_settings,
     named_devices,
     settings_by_record,
+    single_device,
     store_units,
 )
 
@@ -97,29 +96,10 @@ class PoolFlags:
     draft_on: str | None = flag("A device of the draft model alone. [the model's own devices]")
 
 
-CampaignName = Annotated[
-    str | None,
-    typer.Option(
-        help="Serve with a design of this campaign, in place of MODEL and --on.",
-        autocompletion=completion.campaigns,
-    ),
-]
-DesignName = Annotated[
-    str | None,
-    typer.Option(
-        help="Number of a design on the front of --campaign, or its name in the space.",
-        autocompletion=completion.designs,
-    ),
-]
-
-
 def serve_model(
     *,
-    model: OptionalModel = None,
+    model: Model,
     on: Device_ = None,
-    campaign: CampaignName = None,
-    design: DesignName = None,
-    pick: Pick = None,
     split: GroupFlags,
     machines: Annotated[int, typer.Option(help="Machines, each of --tp x --ep devices.")] = 1,
     pools: PoolFlags,
@@ -132,14 +112,14 @@ def serve_model(
     link: LinkFlags,
     power_limit: PowerLimit = None,
     option: Options = None,
-    folder: Folder = None,
 ) -> None:
     """Replay requests on a deployment: waiting, first token, output token, goodput, overload."""
     from codesign.answers.serving import PoolInputs, ServeModelAnswer
+    from codesign.evaluators.design_machine import design_machine
     from codesign.evaluators.platform import PlatformOptions
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.evaluators.platform.machine_pools import prompt_stores
-    from codesign.models.deployments.queueing import Fleet, simulate
+    from codesign.models.deployments.queueing import CacheLink, Fleet, simulate
     from codesign.models.workload import load_model
     from codesign.report.arrival_tables import arrivals_tables
 
@@ -147,27 +127,31 @@ def serve_model(
     settings = engine_settings(stated)
     n_machines = count("--machines", machines)
     stores: IntegerMap = store_units(cache)
-    if campaign is None:
-        _refuse({"--design": design, "--pick": pick, "--folder": folder}, "--campaign")
-        if model is None or not on:
-            raise InputError("expected MODEL and --on, or --campaign and --design")
+    machine_name = single_device(on)
+    name = design_name(machine_name)
+    if name is None:
         stream, workload = _stream(model, request, requests, lengths | filled_keys(draft))
         more |= {"power_limit": f"{power_limit} W"} if power_limit else {}
         more |= drop_none({"profile": convention}) | filled_keys(link)
-        if len(on) > 1 or on == ["all"]:
-            raise InputError("expected one device", "--on")
-        machine = {"device": on[0], **formats.formats(model), **degrees_of(split)}
+        machine = {"device": machine_name, **formats.formats(model), **degrees_of(split)}
         fleet = _devices(machine, n_machines, more, pools, workload, stream, settings)
     else:
-        flags = {"MODEL": model, "--on": on, "--power-limit": power_limit}
-        strays = [name for x in (split, formats, pools, draft, link) for name in set_flags(x)]
-        strays += [f"--option {name}" for name in more]
-        flags |= {"--convention": convention, **dict.fromkeys(strays, "")}
-        _refuse(flags, "no --campaign")
-        model, stream, fleet, cached = _designs(
-            campaign, design_or_pick(design, pick), folder, n_machines, request, requests,
-            settings, lengths,
-        )  # fmt: skip
+        strays = [flag for record in (formats, pools, draft, link) for flag in set_flags(record)]
+        strays += [f"--option {key}" for key in more]
+        flags = {"--convention": convention, "--power-limit": power_limit}
+        _refuse(flags | dict.fromkeys(strays, ""), "a device")
+        with mistakes_at(f"--on {machine_name}"):
+            evaluator, values, cached = named_machine(name, model)
+        lengths = {"beyond_context": evaluator.workload.beyond_context, **lengths}
+        stream, _ = _stream(model, request, requests, lengths)
+        with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):
+            serving = design_machine(
+                evaluator, {**values, **degrees_of(split)}, settings.limits(), stream,
+                settings.memory_fraction,
+            )  # fmt: skip
+        members = [(serving, "serve", n_machines)]
+        convention = evaluator.profile or name.partition("#")[0]
+        fleet = _Members(convention, members, CacheLink(), {"design": machine_name})
         stores = stores or cached
     level = _service_level(request)
     if stores:  # behind the machines that prefill
@@ -334,48 +318,6 @@ _NEEDED_FLAGS = {
     ("--draft-on",): "--draft",
 }
 """Flag that flags with these first letters need."""
-
-
-def _designs(
-    campaign_name: str,
-    design: str | None,
-    folder: Path | None,
-    n_machines: int,
-    request: RequestFlags,
-    requests: StreamFlags,
-    settings: EngineSettings,
-    lengths: Fields,
-) -> tuple[str, Arrivals, _Members, IntegerMap]:
-    """The model of a campaign, the requests, and machines of one of its designs with its stores."""
-    from codesign import api
-    from codesign.evaluators.design_machine import design_machine
-    from codesign.evaluators.phase_machine import checked_machine
-    from codesign.evaluators.sessions import SessionsEvaluator
-    from codesign.models.deployments.queueing import CacheLink
-
-    if design is None:
-        raise InputError("expected --design or --pick with --campaign")
-    campaign = api.load_campaign(campaign_name, folder)
-    stated = campaign.problem.evaluator
-    evaluator_name = campaign.problem.evaluator_name
-    sessions = stated if isinstance(stated, SessionsEvaluator) else None
-    with mistakes_at("--campaign"):
-        evaluator = checked_machine(sessions.first if sessions else stated, evaluator_name)
-    words, values = api.design_of_campaign(campaign, design)
-    stores: IntegerMap = {}
-    if sessions:
-        values, stores = sessions.split_caches(values)
-    lengths = {"beyond_context": getattr(stated.workload, "beyond_context", False), **lengths}
-    stream, _ = _stream(evaluator.workload.model, request, requests, lengths)
-    with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):
-        machine = design_machine(
-            evaluator, values, settings.limits(), stream, settings.memory_fraction
-        )
-    fleet = _Members(
-        evaluator.profile or evaluator_name, [(machine, "serve", n_machines)], CacheLink(),
-        {"design": f"{campaign.definition.name}, {words}"},
-    )  # fmt: skip
-    return evaluator.workload.model, stream, fleet, stores
 
 
 def _stream(

@@ -36,14 +36,6 @@ Model = Annotated[
         autocompletion=completion.models,
     ),
 ]
-OptionalModel = Annotated[
-    str | None,
-    typer.Argument(
-        metavar="[MODEL]",
-        help="Language model, or the path of a config.json.",
-        autocompletion=completion.models,
-    ),
-]
 Convention = Annotated[
     str | None,
     typer.Option(
@@ -68,7 +60,7 @@ Device_ = Annotated[
     list[str] | None,
     typer.Option(
         "--on",
-        help="A device, or the path of its file; repeatable.",
+        help="A device, the path of its file, or a found design, such as CAMPAIGN#3; repeatable.",
         autocompletion=completion.devices,
     ),
 ]
@@ -272,6 +264,17 @@ def store_units(cache: StringList | None) -> IntegerDict:
         if not isinstance(units, int):
             raise InputError(f"expected a whole number from 1, got {units!r}", f"--cache {name}")
     return {name: count(f"--cache {name}", units) for name, units in pairs.items()}
+
+
+def single_device(on: StringList | None) -> str:
+    """The only text of ``--on``.
+
+    Raises:
+        InputError: There is none, or there are several.
+    """
+    if not on or len(on) > 1 or on == ["all"]:
+        raise InputError("expected one device, such as h200", "--on")
+    return on[0]
 
 
 def named_devices(on: StringList | None) -> dict[str, Device]:

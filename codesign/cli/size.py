@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,6 +11,7 @@ from codesign.base.errors import InputError, check_known, entry_named
 from codesign.base.records import drop_keys, drop_none, frozen
 from codesign.cli.flag_records import flag_names, set_flags
 from codesign.cli.flags import check_figure, count, naming, numbers
+from codesign.cli.found_designs import split_designs
 from codesign.cli.output import make_console, report, say
 from codesign.cli.price_frontier import answer_frontier
 from codesign.cli.serving_flags import (
@@ -20,6 +22,7 @@ from codesign.cli.serving_flags import (
     degrees_of,
     named_devices,
     question_inputs,
+    single_device,
 )
 from codesign.cli.session_size import answer_sessions
 from codesign.cli.size_flags import SizeQuestion, StudyFlags
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
     )
     from codesign.evaluators.platform import PlatformEvaluator
     from codesign.evaluators.platform.deployments import Deployment
+    from codesign.evaluators.platform.design_times import FoundDesign
     from codesign.evaluators.platform.instances import Demand
 
 _MOST_CHOICES = 20
@@ -50,11 +54,6 @@ def size(question: SizeQuestion) -> None:
     split = question.split
     check_figure("--figure", study.figure)
     is_paper = question.convention == "epoch"
-    if question.space is not None and question.design is None:
-        raise InputError("expected --design with --space")
-    if question.design is not None and not is_paper:
-        raise InputError("expected --convention epoch, as designs have no fitted kernels",
-                         "--design")  # fmt: skip
     records = (question.request, question.demand, study, split, question.draft)
     flags = [name for record in records for name in set_flags(record)]
     more = {"--batch": question.batch, "--cache": question.cache}
@@ -67,6 +66,9 @@ def size(question: SizeQuestion) -> None:
             f"{stray}: expected it with one of {names}, got {subject}"
             for stray, names in zip(strays, usable, strict=True)
         ])  # fmt: skip
+    devices, designs = split_designs(question.on, question.model)
+    if designs:
+        _check_designs(question, subject)
     if subject in ("--convention epoch", "price against speed"):
         answer_frontier(question)
         return
@@ -78,14 +80,14 @@ def size(question: SizeQuestion) -> None:
     if study.vary is not None:
         _vary(question, workload, settings)
         return
-    evaluator = build(workload, settings, named_devices(question.on))
     others = question.formats.formats(question.model)
     if stated_demand is not None:
-        fleet = _Fleet(evaluator, stated_demand, others, degrees_of(split), search)
-        _report_fleet(fleet, study)
+        named = {} if designs and not devices else named_devices(devices)
+        evaluator = build(workload, settings, named)
+        fixed = degrees_of(split)
+        _report_fleet(_Fleet(evaluator, stated_demand, others, fixed, search, designs), study)
         return
-    if len(evaluator.devices) > 1:
-        raise InputError(f"expected one device, got {len(evaluator.devices)}", "--on")
+    evaluator = build(workload, settings, named_devices([single_device(question.on)]))
     instance: JsonObject = {"device": next(iter(evaluator.devices)), **others}
     if study.devices is None:
         _report_instance(evaluator, instance, question)
@@ -123,6 +125,22 @@ def _question_of(flags: Strings) -> str:
 # A demand.
 
 
+def _check_designs(question: SizeQuestion, subject: str) -> None:
+    """Refuse questions that found designs have no answer to."""
+    strays = (
+        question.study.launch,
+        question.power_limit,
+        question.split.pp,
+        question.request.beams,
+    )
+    if subject != "--users" or any(strays):
+        raise InputError(
+            "found designs serve --users, without --launch, --power-limit, --pp and --beams; "
+            "codesign serve-model --on replays requests on one",
+            "--on",
+        )
+
+
 @frozen
 class _Fleet:
     """A demand on some devices, with the stated formats and degrees of its deployments."""
@@ -132,6 +150,7 @@ class _Fleet:
     formats: StringMap
     fixed: IntegerMap
     search: Fields
+    designs: Mapping[str, FoundDesign]
 
     def deployments(self, ranked_by: str) -> list[Deployment]:
         """The best deployment of each policy, the best first."""
@@ -155,7 +174,8 @@ class _Fleet:
         with naming(FLAGS):
             search = DeploymentSearch(
                 self.evaluator, self.formats, self.demand, policies, most, self.fixed,
-                has_stages=not is_random, overlaps=not is_random,
+                designs=self.designs, has_stages=not is_random,
+                overlaps=not is_random,
             )  # fmt: skip
             usd = self.evaluator.options.device_usd_per_hour
             return search.best(usd, is_priced=ranked_by == "usd")
@@ -168,7 +188,7 @@ class _Fleet:
         tokens = evaluator.workload.prompt, evaluator.workload.generated
         usd = evaluator.options.device_usd_per_hour
         limit = evaluator.options.power_limit
-        devices = evaluator.devices
+        devices: dict[str, Any] = {**evaluator.devices, **self.designs}
         if limit is not None:
             devices = {
                 name: device.model_copy(update={"power": limit}) for name, device in devices.items()
@@ -258,9 +278,10 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags) -> None:
     concurrent = best.requests_per_s * best.time_to_first_token_s
     concurrent += best.output_tokens_per_s * best.time_per_output_token_s
     at_once = demand.users or demand.burst or max(round(concurrent), 1)
-    if demand.burst is None:
+    needed = None
+    if demand.burst is None and evaluator.devices:
         needed = sizing.size_steady_state(evaluator, demand.limits, at_once, fleet.formats)
-    else:
+    elif demand.burst is not None:
         others = {**fleet.formats, "batch_size": at_once}
         needed = sizing.size_requirements(evaluator, demand.limits, others)
     more = {}
@@ -274,7 +295,7 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags) -> None:
         demand=DemandEntry(**stated, **vars(demand.limits)),
         deployments=entries,
         requirements=needed,
-        notes=size_tables.fleet_notes(evaluator, demand.limits, entries),
+        notes=size_tables.fleet_notes(evaluator, demand.limits, entries, fleet.designs),
         **more,
     )
     report(lambda: answer, lambda: size_tables.fleet_tables(answer, fleet.question()))

@@ -113,8 +113,6 @@ class SizeQuestion:
     _: KW_ONLY
     model: Model
     on: Device_ = None
-    design: str | None = flag("Instead of --on: a named design of --space.")
-    space: str | None = flag("Design space. [memexplorer]")
     demand: DemandFlags
     cache: Stores = None
     request: RequestFlags

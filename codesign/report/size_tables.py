@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from codesign.answers.sizing import DeploymentEntry, SizeAnswer
 from codesign.base.columns import Fields, StringDict, StringList, StringMap
@@ -11,6 +11,7 @@ from codesign.base.metrics import PLATFORM_METRICS
 from codesign.base.records import select_keys
 from codesign.base.units import format_engineering
 from codesign.evaluators.platform.deployments import Pool
+from codesign.evaluators.platform.design_times import FoundDesign
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_options import LINK_NOTE
 from codesign.evaluators.platform.scaling import Scaling
@@ -47,7 +48,6 @@ def fleet_tables(answer: SizeAnswer, question: StringMap) -> Tables:
     entries = every[:_MOST_DEPLOYMENTS]
     n_more = len(every) - _MOST_DEPLOYMENTS
     needed = answer.requirements
-    assert needed is not None
     launch = [line for name, lines in (answer.launch or {}).items() for line in ("", *lines)]
     titles = _titles(entries)
     rows = [{"title": title, **vars(x)} for title, x in zip(titles, entries, strict=True)]
@@ -88,7 +88,9 @@ def fleet_tables(answer: SizeAnswer, question: StringMap) -> Tables:
                 f"({format_engineering(needed.weight_bytes, 'B')} weights, "
                 f"{format_engineering(needed.kv_bytes, 'B')} KV cache)",
             },
-        ),
+        )
+        if needed
+        else [],
         [f"{n_more} more deployments with --json"] if n_more > 0 else [],
         [f"Note: {note}" for note in answer.notes],
         launch,
@@ -204,7 +206,10 @@ def _pool_words(pool: Pool) -> str:
 
 
 def fleet_notes(
-    evaluator: PlatformEvaluator, limits: LatencyLimits, entries: Sequence[DeploymentEntry]
+    evaluator: PlatformEvaluator,
+    limits: LatencyLimits,
+    entries: Sequence[DeploymentEntry],
+    designs: Mapping[str, FoundDesign],
 ) -> StringList:
     """Assumptions of a fleet, and known errors of its devices' predictions."""
     notes = []
@@ -241,12 +246,26 @@ def fleet_notes(
             f"Deployments were tried with and without draft model {evaluator.workload.draft}. The "
             "acceptance is your assumption; times with drafts were not validated."
         )
+    notes += [note for design in designs.values() for note in _design_notes(design)]
     if evaluator.profile == "fitted":
-        for key in dict.fromkeys(pool.device for pool in entries[0].pools):
+        keys = [pool.device for pool in entries[0].pools if pool.device in evaluator.devices]
+        for key in dict.fromkeys(keys):
             notes += describe_expected_error(evaluator.devices[key], evaluator.options.engine)
             if evaluator.devices[key].link_kind == "pcie":
                 notes.append(LINK_NOTE)
     return notes
+
+
+def _design_notes(design: FoundDesign) -> StringList:
+    """Basis of the times and of the price of a found design."""
+    rate = format_engineering(design.network_bandwidth, "B/s")
+    return [
+        f"{design.key} is not built. Its times are rooflines without starts of kernels, which "
+        "flatters it beside measured devices; --convention ideal has rooflines of both. "
+        f"Formats: {format_words(design.values)}. Links of {rate} join up to {design.n_linked}.",
+        f"Nobody rents {design.key}. Its price is that of making it, written off, with electricity "
+        "and wear, without margin or host; --price-per-hour states a rent instead.",
+    ]
 
 
 def instance_tables(answer: SizeAnswer, width: int) -> Tables:

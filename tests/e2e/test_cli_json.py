@@ -100,7 +100,7 @@ INVOCATIONS = {
         f"size {_DEVICE} --prompt-tokens 50 --generated-tokens 4 --first-token 1s --output-token 1s"
         " --requests-per-s 2 --option policies=co-located",
         f"size {_DEVICE} --prompt-tokens 100 --generated-tokens 10 --option most_devices=4",
-        "size llama-3-8b --design P1 --convention epoch --price-per-hour 1.5"
+        "size llama-3-8b --on h100 --convention epoch --price-per-hour 1.5"
         " --option n_points=20 --figure price.svg",
         "size llama-3-8b --vary link-latency --tp 4 --use-case chat --figure study.svg",
     ],
@@ -109,7 +109,7 @@ INVOCATIONS = {
         " --generated-tokens 10 --first-token 1s --output-token 1s",
         f"serve-model {_DEVICE} --requests-per-s 20 --requests 5 --prompt-tokens 100"
         " --generated-tokens 1 --prefill-machines 2",
-        "serve-model --campaign osworld-decode --design D1 --requests-per-s 2 --requests 3"
+        "serve-model llama-3.3-70b --on osworld-decode#D1 --requests-per-s 2 --requests 3"
         " --prompt-tokens 100 --generated-tokens 2 --option max_sequences=2",
     ],
     "forecast": [

@@ -72,24 +72,22 @@ def test_requests_that_are_all_there_are_those_of_a_trace_without_time(capsys, t
     assert "1,000, all at once" in capsys.readouterr().out
 
 
-FOUND = ["serve-model", "--campaign", "osworld-decode"]
+FOUND = ["serve-model", "llama-3.3-70b", "--on", "osworld-decode#D1"]
 SMALL = ["--prompt-tokens", "300", "--generated-tokens", "4", "--requests-per-s", "2"]
 FEW = [*SMALL, "--requests", "8", "--option", "max_sequences=4"]
 
 
 def test_a_design_of_a_campaign_serves_requests_that_arrive(capsys):
-    alone, two = (
-        answer(capsys, *FOUND, "--design", "D1", *FEW, "--machines", n) for n in ("1", "2")
-    )
+    alone, two = (answer(capsys, *FOUND, *FEW, "--machines", n) for n in ("1", "2"))
     assert alone["model"] == "llama-3.3-70b"
-    assert alone["design"] == "osworld-decode, design D1"
+    assert alone["design"] == "osworld-decode#D1"
     (pool,) = alone["pools"]
     assert pool["design"]["tier1_technology"] == "hbm3e_8h"
     assert two["pools"][0]["board_power_watts"] == 2 * pool["board_power_watts"]
     waits = [run["times"]["queueing_s"]["mean"] for run in (alone, two)]
     assert waits[0] > waits[1]
-    assert main([*FOUND, "--design", "D1", *FEW]) == 0
-    assert "osworld-decode, design D1" in capsys.readouterr().out
+    assert main([*FOUND, *FEW, "--tp", "2"]) == 0
+    assert "osworld-decode#D1" in capsys.readouterr().out
 
 
 def test_overloaded_machines_are_said_to_be_so_with_how_many_are_needed(capsys):
@@ -130,18 +128,16 @@ SPLIT = ["--prefill-machines", "1"]
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        (["serve-model", *DRAWN], "error: expected MODEL and --on, or --campaign"),
-        ([*SERVED, "--design", "D1"], "expected --campaign with --design"),
-        ([*FOUND, *FEW], "expected --design or --pick with --campaign"),
-        ([*FOUND, "--design", "D1", *FEW, "--tp", "2"], "expected no --campaign with --tp"),
-        ([*FOUND, "x", "--design", "D1", *FEW], "expected no --campaign with MODEL"),
-        ([*FOUND, "--design", "E1", *FEW], "E1"),
+        (["serve-model", MACHINE[0], *DRAWN], "--on: expected one device, such as h200"),
+        ([*FOUND, *FEW, "--format", "fp8"], "expected a device with --format"),
+        ([*FOUND[:3], "osworld-decode#E1", *FEW], "E1"),
+        ([*FOUND[:3], "osworld-decod#1", *FEW], "unknown campaign 'osworld-decod'. Did you"),
         (
-            ["serve-model", "--campaign", "platform-rag", "--design", "1", *FEW],
-            "--campaign: expected an evaluator with machines for one phase of a request",
+            [*FOUND[:3], "platform-rag#1", *FEW],
+            "--on platform-rag#1: expected an evaluator with machines for one phase of a request",
         ),
         (
-            ["serve-model", "--campaign", "deepseek-decode-experts", "--design", "D1x32", *FEW],
+            ["serve-model", "deepseek-v3", "--on", "deepseek-decode-experts#D1x32", *FEW],
             "design: expert_parallel: expected 1 in a machine of a fleet, got 32",
         ),
         (["serve-model", *MACHINE, "--on", "l4", *DRAWN], "--on: expected one device"),

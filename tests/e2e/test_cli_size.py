@@ -7,6 +7,7 @@ from dataclasses import fields
 
 import pytest
 
+import codesign
 from codesign.cli import main
 from codesign.cli.app import REPLACED
 from codesign.cli.flag_records import set_flags
@@ -233,17 +234,40 @@ def test_every_flag_has_an_effect_or_is_refused():
     assert set().union(*QUESTIONS.values()) == flags
 
 
-def test_a_found_design_is_priced_by_rent_or_by_what_it_costs_to_own(capsys):
-    words = [*LLAMA, "--design", "P1", "--convention", "epoch", "--option", "n_points=40"]
-    rented = answer(capsys, *words, "--price-per-hour", "1.5")
-    assert rented["frontier"]["device"]["usd_per_hour"] == 1.5
-    assert rented["design"]["weight_format"] == "mxint8"
-    assert any("link bandwidth is not stated" in note for note in rented["notes"])
-    owned = ["capital_cost_usd=20000", "power_watts=697", "lifetime_years=4"]
-    more = [word for pair in owned for word in ("--option", pair)]
-    bought = answer(capsys, *words, *more)["frontier"]["device"]["usd_per_hour"]
-    # 20,000 dollars over 4 years of 8,766 hours, and 697 W at the default 1.58 and 0.08 $/kWh.
-    assert bought == pytest.approx(20000 / (4 * 8766) + 0.697 * 1.58 * 0.08)
+def test_a_design_of_a_stored_campaign_serves_alone_and_beside_devices(
+    tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    codesign.load_campaign("smoke", settings={"seeds": 1, "budget": 12}).run()
+    request = ["--prompt-tokens", "1000", "--generated-tokens", "100"]
+    words = ["size", "llama-3.1-8b", "--users", "64", *request, "--first-token", "1 s",
+             "--output-token", "50 ms", "--on", "smoke#1"]  # fmt: skip
+    alone = answer(capsys, *words)
+    best, apart = alone["deployments"]
+    assert (best["policy"], apart["policy"]) == ("co-located", "disaggregated")
+    stated = answer(capsys, "evaluate", "--campaign", "smoke", "--design", "1")
+    watts = stated["metrics"]["tdp_watts"]
+    assert apart["board_power_watts"] == pytest.approx(apart["devices"] * watts)
+    # The decoding pool takes what the evaluator says of the same design and batch.
+    pool = apart["pools"][1]
+    step = answer(
+        capsys, "evaluate", "--model", "llama-3.1-8b", "--phase", "decode", *request,
+        "--request", f"batch={pool['batch_size']}",
+        *[word for pair in stated["design"].items() for word in ("--set", _setting(*pair))],
+    )["metrics"]  # fmt: skip
+    assert apart["time_per_output_token_s"] == pytest.approx(step["time_per_output_token_s"])
+    usd = step["usd_per_million_tokens"] * step["throughput_tokens_per_s"] * 3600 / 1e6
+    assert pool["usd_per_hour"] == pytest.approx(usd)
+    assert any("Nobody rents smoke#1" in note for note in alone["notes"])
+    mixed = answer(capsys, *words, "--on", "h100", "--price-per-hour", "2")
+    pairs = [{pool["device"] for pool in each["pools"]} for each in mixed["deployments"]]
+    assert {"smoke#1", "h100-sxm"} in pairs
+    assert all(each["usd_per_hour"] == 2 * each["devices"] for each in mixed["deployments"])
+
+
+def _setting(name, value):
+    text = "x".join(map(str, value)) if isinstance(value, list) else value
+    return f"{name}={text}"
 
 
 def test_a_varied_number_is_a_table_a_document_and_a_figure(tmp_path, capsys):
@@ -298,8 +322,8 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
     ("words", "message"),
     [
         ("RAG --on h100-sxn --tp 8", "--on: unknown device 'h100-sxn'. Did you mean"),
-        ("RAG --tp 8", "--on: expected a device, such as h200, or all"),
-        ("RAG H100 --on l4 --tp 8", "--on: expected one device, got 2"),
+        ("RAG --tp 8", "--on: expected one device, such as h200"),
+        ("RAG H100 --on l4 --tp 8", "--on: expected one device, such as h200"),
         ("RAG H100 --tp 3", "error: --tp: expected a divisor of the 64 attention heads"),
         ("RAG H100 --batch 1", "GB too much; would fit: 3 times as many devices"),
         ("RAG H100 --tp 0", "--tp: expected a whole number from 1, got 0"),
@@ -345,8 +369,12 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
         ("RAG --vary flops --factors 1,inf", "finite numbers above 0, got inf"),
         ("RAG --vary offload --factors 1.5", "whole batch sizes, got 1.5"),
         ("RAG --vary flops --figure a.bmp", "--figure: unknown figure"),
-        ("RAG H100 --design P1", "--design: expected --convention epoch, as"),
-        ("RAG H100 --space memexplorer", "expected --design with --space"),
+        ("RAG H100 --on P1 --tp 2", "--on: found designs serve --users, without"),
+        ("SMALL --on system-pd#P1-D1 --users 9 LIMITS", "expected one machine, got pools"),
+        (
+            "SMALL --on D1 --users 9 LIMITS --launch vllm",
+            "found designs serve --users, without",
+        ),
         ("LLAMA TOKENS --on mi210", "AMD Instinct MI210: no rent is known for it"),
         ("RAG H100 --option most_devices=1", "the model does not fit 1 devices in any split"),
         ("RAG H100 --option continuous=true", "unknown key 'continuous'"),
@@ -358,7 +386,8 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
         ("SMALL H100 --launch vllm", "--launch: expected it with one of"),
         ("RAG --vary flops --first-token '1 s'", "--first-token: expected it with"),
         ("RAG H100 --first-token '1 us'", "no instance keeps the limits; first token"),
-        ("EPOCH --design P1", "expected --on or --design, got both"),
+        ("LLAMA --on P1 --convention epoch", "--on: found designs serve --users"),
+        ("EPOCH --power-limit 300", "expected no --power-limit with --convention epoch, got one"),
         ("EPOCH --option context_tokens=-1", "greater than or equal to 0, got -1"),
         (
             "LLAMA H100 --session chat --sessions-per-s 1 --cache sram=1",

@@ -167,7 +167,7 @@ def test_a_strangers_machine_serves_in_a_pool_and_requests_that_arrive(printed, 
     assert account["metrics"]["throughput_tokens_per_s"] > 0
     assert "tdp_watts" not in account["metrics"]
     stream = "--requests-per-s 5 --requests 20 --prompt-tokens 500 --generated-tokens 20"
-    words = ("serve-model", "--campaign", "roofline", "--design", "large", *stream.split())
+    words = ("serve-model", "llama-3-8b", "--on", "roofline#large", *stream.split())
     served = json.loads(printed(*words, "--option", "max_sequences=8", "--json"))
     check_document(served)
     assert (served["convention"], served["requests"]) == ("roofline", 20)

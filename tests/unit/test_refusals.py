@@ -16,9 +16,8 @@ from codesign.cli.campaigns import limit_of
 from codesign.cli.flags import numbers
 from codesign.evaluators.command.command_options import CommandOptions, NumberSource
 from codesign.evaluators.command.numbers import Outputs
-from codesign.evaluators.economics.economics_options import EconomicsOptions
-from codesign.evaluators.economics.sustained_device import accelerator_machine
 from codesign.evaluators.functions.benchmark_functions import FunctionOptions
+from codesign.evaluators.platform.design_times import found_design
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.insight.comparison.published_problems import files_of
 from codesign.insight.explanation.variation import _refuse_to_fix
@@ -133,8 +132,8 @@ CALLS = {
             "metrics": {"a_s": {"sense": "minimize", "unit": "s", "from": {"regex": "(.*)"}}},
         }
     ),
-    r"expected one design, got 2": lambda: accelerator_machine(
-        "a", STAND_IN(clock_hz=[1.0, 2.0]), EconomicsOptions()
+    r"expected a design of a fast evaluator with batches and parallelism": lambda: found_design(
+        "a", STAND_IN(is_slow=True, required_parameters=set(), optional_parameters=set()), {}
     ),
     r"phases: expected each phase once, got \['decode', 'decode'\]": lambda: SystemWorkload(
         model="llama-3-8b", trace="chat", phases=("decode", "decode")

@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import Annotated
 
 from codesign.base.columns import FloatPair, Floats, StringDict, Strings, StringTuple
-from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.schema import Fraction, Positive, Record, parse_record, quantity, read_document
 from codesign.evaluators.economics.economics_options import EconomicsOptions
 from codesign.evaluators.economics.nccl import Fabric
-from codesign.models.hardware.accelerator import AcceleratorBatch
 from codesign.models.hardware.device import SAME_RATE, ByteRate, Rate, load_device
 from codesign.models.machines.device.formats import product_format
 from codesign.models.workload.precision import bits_per_element
@@ -170,23 +168,3 @@ def _sustained(
         peak_flop_per_s=peak_flop_per_s,
         notes=(*notes, *missing),
     )
-
-
-def accelerator_machine(
-    name: str, accelerators: AcceleratorBatch, options: EconomicsOptions
-) -> SustainedDevice:
-    """One designed accelerator as a device; its array has one rate whatever the number format.
-
-    Weights and KV cache lie in all memory levels; they are read at the sum of the off-chip peak
-    bandwidths, or on chip where there is nothing else.
-
-    Raises:
-        InputError: The batch is not of one design.
-    """
-    if len(accelerators.clock_hz) != 1:
-        raise InputError(f"expected one design, got {len(accelerators.clock_hz)}")
-    levels = accelerators.levels
-    off_chip = float(levels.bandwidth_bytes_per_s[1:, 0].sum())
-    bandwidth = off_chip or float(levels.bandwidth_bytes_per_s[0, 0])
-    peak = float(2.0 * accelerators.macs_per_cycle[0] * accelerators.clock_hz[0])
-    return _sustained(name, peak, (bandwidth, float(levels.capacity_bytes[:, 0].sum())), options)

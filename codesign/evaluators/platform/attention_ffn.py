@@ -21,6 +21,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 from math import ceil
+from typing import Any
 
 import numpy as np
 
@@ -97,7 +98,7 @@ class ExchangeTimes:
             (self.ffn, np.column_stack([ways[:, 1], ones, ways[:, 2], ones, requests])),
         )
         attention, ffn = (self._passes(*side) for side in sides)
-        ends = self.variant.device, self.variant.ffn or self.variant.device
+        ends: Any = self.variant.device, self.variant.ffn  # neither is a found design
         sent_s = exchange_s(self.ffn.workload.language_model, ends, ways, requests)
         step_s = step_of_micro_batches(waves, attention[0], ffn[0], sent_s)
         # Both sides draw idle power while they wait for each other.
@@ -108,7 +109,8 @@ class ExchangeTimes:
         fits = (attention[3] * ffn[3] > 0) & np.isfinite(step_s)
         zero = np.zeros_like(step_s)
         joules = (ways[:, 3] * attention_j + ffn_j) / requests
-        return Instances(
+        return Instances.judged(
+            self.demand.limits,
             variant=np.full(len(owner), self.position),
             degrees=ways,
             owner=owner,
@@ -120,7 +122,7 @@ class ExchangeTimes:
             prompts_per_s=zero + np.inf,
             joules=joules * self.ffn.workload.generated,
             fits=fits,
-            keeps=fits & (step_s <= self.demand.limits.time_per_output_token_s),
+            usd_per_hour=zero + np.nan,
         )
 
     def _passes(self, evaluator: PlatformEvaluator, rows: IntArray) -> FloatArray:

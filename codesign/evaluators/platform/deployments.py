@@ -29,7 +29,7 @@ larger one. So it is exact if times do not fall with the batch.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,6 +42,7 @@ from codesign.base.columns import (
     FloatPair,
     IntArray,
     IntegerMap,
+    JsonObject,
     StringMap,
 )
 from codesign.base.errors import InputError
@@ -53,6 +54,11 @@ from codesign.evaluators.platform.attention_ffn import (
     ExchangeTimes,
     devices_of,
     exchange_ways,
+)
+from codesign.evaluators.platform.design_times import (
+    MOST_LINKED,
+    DesignEvaluator,
+    FoundDesign,
 )
 from codesign.evaluators.platform.instances import (
     Demand,
@@ -109,6 +115,8 @@ class Pool:
         draft: Draft model that runs before each decode step; null for none.
         draft_tokens: Tokens that it drafts; 0 without one.
         limited_by: Limit that forbids a larger batch.
+        usd_per_hour: Price of an hour of a device by the accounts of a found design; null for a
+            device that is rented.
     """
 
     role: Role
@@ -125,6 +133,7 @@ class Pool:
     draft: str | None
     draft_tokens: int
     limited_by: str
+    usd_per_hour: float | None = None
 
     def times(self, n_instances: int) -> Pool:
         """So many of the same instances."""
@@ -154,8 +163,11 @@ class Deployment:
         return sum(pool.devices for pool in self.pools)
 
     def usd_per_hour(self, stated: float | None) -> float:
-        """Rent of all devices; NaN where none is listed."""
-        return sum(pool.devices * rent_usd_per_hour(pool.device, stated) for pool in self.pools)
+        """Rent of all devices, or the accounts' price of found designs; NaN where none is known."""
+        return sum(
+            pool.devices * rent_usd_per_hour(pool.device, stated or pool.usd_per_hour)
+            for pool in self.pools
+        )
 
 
 class DeploymentSearch:
@@ -168,6 +180,7 @@ class DeploymentSearch:
         policies: Policies to try.
         most_devices: Devices of the largest instance.
         fixed: Degrees that are stated, by parameter; others are searched.
+        designs: Found designs that serve beside the evaluator's devices, by their keys.
         has_stages: Whether an instance may be a pipeline.
         overlaps: Whether micro-batches may overlap.
     """
@@ -181,6 +194,7 @@ class DeploymentSearch:
         most_devices: int = MOST_DEVICES,
         fixed: IntegerMap | None = None,
         *,
+        designs: Mapping[str, FoundDesign] | None = None,
         has_stages: bool = True,
         overlaps: bool = True,
     ) -> None:
@@ -189,6 +203,7 @@ class DeploymentSearch:
         self.demand = demand
         self._request = evaluator.workload
         self._fixed = dict(fixed or {})
+        self._designs = dict(designs or {})
         self._most_devices = most_devices
         self._most_stages = MOST_STAGES if has_stages else 1
         degrees = self._splits(evaluator)
@@ -238,10 +253,8 @@ class DeploymentSearch:
         Raises:
             InputError: No deployment keeps the limits; the message names the nearest one.
         """
-        devices = self.evaluator.devices
-        rents = {key: rent_usd_per_hour(key, usd) if is_priced else 1.0 for key in devices}
-        # Devices without a rent come last, the fewest first.
-        weights = {key: 1e9 if np.isnan(rent) else rent for key, rent in rents.items()}
+        devices = self._keys
+        weights = {key: rent_usd_per_hour(key, usd) if is_priced else 1.0 for key in devices}
         pairs = [
             self._pair(weights, first, second, policy)
             for policy in ("disaggregated", "attention-ffn")
@@ -262,19 +275,26 @@ class DeploymentSearch:
 
     # Instances.
 
+    @property
+    def _keys(self) -> list[str]:
+        """Names of devices and found designs."""
+        return [*self.evaluator.devices, *self._designs]
+
     def _list_variants(self) -> Iterator[Variant]:
-        for key, device in self.evaluator.devices.items():
+        for key in self._keys:
+            design = self._designs.get(key)
+            device = design or self.evaluator.devices[key]
             plain = self._evaluator(key, UNDRAFTED)
-            drafting = [self._evaluator(key, {})] if self._request.draft else []
+            drafting = [self._evaluator(key, {})] if self._request.draft and not design else []
             policies = [name for name in ("together", "co-located") if name in self._policies]
             for evaluator in (plain, *drafting):
                 yield from (Variant("serve", name, device, evaluator) for name in policies)
-            if "chunked" in self._policies:
+            if "chunked" in self._policies and not design:
                 for chunk in sorted({min(chunk, self._request.prompt) for chunk in CHUNKS}):
                     chunks = {"mixed": True, "chunk_tokens": chunk}
                     mixed = self._evaluator(key, chunks | UNDRAFTED)
                     yield Variant("serve", "chunked", device, plain, mixed=mixed)
-            if "attention-ffn" in self._policies:
+            if "attention-ffn" in self._policies and not design:
                 attention = self._evaluator(key, {"layers": "attention", **UNDRAFTED})
                 for ffn, waves in itertools.product(self.evaluator.devices.values(), MICRO_BATCHES):
                     yield Variant("decode", "attention-ffn", device, attention, waves, ffn=ffn)
@@ -285,11 +305,11 @@ class DeploymentSearch:
                 yield from self._list_pools(device, plain, ("prefill",))
 
     def _list_pools(
-        self, device: Device, plain: PlatformEvaluator, roles: Sequence[Role]
+        self, device: Device | FoundDesign, plain: PlatformEvaluator, roles: Sequence[Role]
     ) -> Iterator[Variant]:
         """Instances that only prefill or only decode, with and without overlap."""
         is_mixture = self._request.language_model.is_mixture
-        for waves in self._waves:
+        for waves in self._waves if isinstance(device, Device) else (1,):
             for copies in COPIES if waves > 1 and is_mixture else (0,):
                 update = {"expert_copies": copies, **UNDRAFTED}
                 pool = plain if waves == 1 else self._evaluator(device.key, update, overlap=True)
@@ -303,11 +323,19 @@ class DeploymentSearch:
         request = self._request.updated({**update, "beyond_context": True})
         options = self.evaluator.options
         options = options.model_copy(update={"overlap": overlap or options.overlap})
+        if device in self._designs:
+            # Groups of designs that share experts serve requests of their own.
+            options = options.model_copy(update={"attention": "data"})
+            evaluator = DesignEvaluator(request, options, devices={})
+            evaluator.design = self._designs[device]
+            return evaluator
         devices = {device: self.evaluator.devices[device]}
         return PlatformEvaluator(request, options, devices=devices)
 
     def _splits(self, evaluator: PlatformEvaluator) -> IntArray:
         model = evaluator.workload.language_model
+        if isinstance(evaluator, DesignEvaluator):
+            return splits(model, [1], min(self._most_devices, MOST_LINKED))
         devices = evaluator.devices.values()
         most_stages = min(self._most_stages, model.num_hidden_layers)
         if most_stages > 1 and any(device.device_class == "scheduled" for device in devices):
@@ -317,7 +345,9 @@ class DeploymentSearch:
     def _table(self, position: int) -> Instances:
         """The instances of a variant: a grid of batches, then those where limits are met."""
         variant = self.variants[position]
-        others = self.formats | {"device": variant.device.key}
+        others: JsonObject = {**self.formats, "device": variant.device.key}
+        if isinstance(variant.device, FoundDesign):
+            others |= variant.device.values
         evaluate: InstanceTimes | ExchangeTimes
         if variant.ffn is not None:
             ffn = self._evaluator(variant.ffn.key, {"layers": "ffn", **UNDRAFTED})
@@ -332,7 +362,8 @@ class DeploymentSearch:
         if variant.role == "prefill":
             most = np.minimum(most, np.maximum(65536 // self._request.prompt, 1))
         owners = np.flatnonzero(has_room)
-        grids = [np.unique(np.geomspace(1, most[i], _COUNTS).round().astype(int)) for i in owners]
+        grid = {n: np.unique(np.geomspace(1, n, _COUNTS).round().astype(int)) for n in {*most}}
+        grids = [grid[most[i]] for i in owners]
         owner = np.repeat(owners, [len(grid) for grid in grids])
         table = evaluate(owner, np.concatenate([np.zeros(0, np.int64), *grids]))
         while variant.role != "prefill":
@@ -382,7 +413,7 @@ class DeploymentSearch:
         generated = self._request.generated
         for policy, device, draft in itertools.product(
             UNIFIED_POLICIES,
-            self.evaluator.devices,
+            self._keys,
             dict.fromkeys((None, self._request.draft)),
         ):
             rows = self._rows(device, policy=policy, draft=draft)
@@ -414,7 +445,10 @@ class DeploymentSearch:
         first, ffn = each_device[rows.variant].T
         # Without devices of their own for feed-forward layers, both rents are the same.
         n_ffn = devices_of(rows.degrees)[1]
-        return np.asarray((rows.n_devices - n_ffn) * first + n_ffn * ffn)
+        costs = (rows.n_devices - n_ffn) * first + n_ffn * ffn
+        costs = np.where(np.isnan(costs), rows.n_devices * rows.usd_per_hour, costs)
+        # Devices without a rent come last, the fewest first.
+        return np.where(np.isnan(costs), 1e9 * rows.n_devices, costs)
 
     def _pair(
         self, weights: FloatMap, prefill: str, decode: str, policy: Policy
@@ -475,6 +509,7 @@ class DeploymentSearch:
             draft=variant.draft,
             draft_tokens=variant.evaluator.workload.n_drafted,
             limited_by=self._limited_by(rows, i),
+            usd_per_hour=None if np.isnan(rows.usd_per_hour[i]) else float(rows.usd_per_hour[i]),
         )
         if variant.ffn is None:
             return (pool,)

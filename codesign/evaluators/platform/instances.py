@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from codesign.base.columns import (
     column_of,
 )
 from codesign.base.records import frozen
+from codesign.evaluators.platform.design_times import DesignServing, FoundDesign
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_limits import limits as limits_of
 from codesign.evaluators.platform.platform_serving import PlatformServing
@@ -30,8 +31,7 @@ from codesign.models.deployments.parallelism import SEARCHED_DEGREES, divisors
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import Device
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.precision import bits_per_element
-from codesign.models.workload.storage import kv_elements_per_token, state_bytes_per_token
+from codesign.models.workload.storage import bytes_per_token
 
 Policy = Literal["co-located", "chunked", "disaggregated", "attention-ffn", "together"]
 Role = Literal["serve", "prefill", "decode", "attention", "ffn"]
@@ -83,7 +83,7 @@ class Variant:
 
     role: Role
     policy: Policy
-    device: Device
+    device: Device | FoundDesign
     evaluator: PlatformEvaluator
     waves: int = 1
     mixed: PlatformEvaluator | None = None
@@ -112,6 +112,8 @@ class Instances:
         joules: Energy of its share of a request; NaN where no power is stated.
         fits: Whether memory holds the batch.
         keeps: Whether memory holds the batch and the times keep the limits.
+        usd_per_hour: Price of an hour of a device by the accounts of a found design; NaN for a
+            device that is rented.
     """
 
     variant: IntArray
@@ -126,6 +128,7 @@ class Instances:
     joules: FloatArray
     fits: BoolArray
     keeps: BoolArray
+    usd_per_hour: FloatArray
 
     def __len__(self) -> int:
         return len(self.batch)
@@ -133,6 +136,13 @@ class Instances:
     def rows(self, which: IntArray | BoolArray) -> Instances:
         """Some of the instances."""
         return Instances(*(getattr(self, field.name)[which] for field in fields(self)))
+
+    @classmethod
+    def judged(cls, limits: LatencyLimits, **columns: Any) -> Instances:
+        """Instances with all columns but ``keeps``, judged by limits."""
+        keeps = columns["fits"] & (columns["first_s"] <= limits.time_to_first_token_s)
+        keeps &= columns["pace_s"] <= limits.time_per_output_token_s
+        return cls(keeps=keeps, **columns)
 
     @staticmethod
     def joined(tables: Sequence[Instances]) -> Instances:
@@ -198,8 +208,10 @@ def columns_of(degrees: IntArray, others: Fields, batch: FloatArray | None = Non
     return columns
 
 
-def fitting(serving: PlatformServing) -> BoolArray:
+def fitting(serving: PlatformServing | DesignServing) -> BoolArray:
     """(n,) whether a platform keeps every limit of its own: memory, links, even splits."""
+    if isinstance(serving, DesignServing):
+        return serving.fits
     keeps_limits = [values <= 0 for values in limits_of(serving).values()]
     return np.asarray(np.all(keeps_limits, axis=0))
 
@@ -301,9 +313,13 @@ class InstanceTimes:
             self._times(serving, owner, batch) if len(owner) else (nothing,) * 4
         )
         fits = fitting(full) if len(owner) else np.zeros(0, np.bool_)
-        limits = self.demand.limits
-        keeps = fits & (first <= limits.time_to_first_token_s)
-        return Instances(
+        usd = np.full(len(owner), np.nan)
+        if isinstance(serving, DesignServing):
+            step_s = serving.time_per_output_token_s
+            steps = np.where(pace > 0, step_s / np.maximum(pace, step_s), 0.0)
+            usd = np.sum(serving.usd_per_hour * [1.0 - steps, steps], axis=0) / serving.n_devices
+        return Instances.judged(
+            self.demand.limits,
             variant=np.full(len(owner), self.position),
             degrees=degrees,
             owner=owner,
@@ -315,7 +331,7 @@ class InstanceTimes:
             prompts_per_s=rate,
             joules=joules,
             fits=fits,
-            keeps=keeps & (pace <= limits.time_per_output_token_s),
+            usd_per_hour=usd,
         )
 
     def _times(
@@ -328,9 +344,7 @@ class InstanceTimes:
         if variant.role == "prefill":
             first = 2.0 * waves * serving.sustained_time_to_first_token_s
             if variant.device.network_bandwidth is not None:
-                model = request.language_model
-                element = bits_per_element(str(self.others["kv_format"])) / 8.0
-                token = kv_elements_per_token(model) * element + state_bytes_per_token(model)
+                token = bytes_per_token(request.language_model, self.others)
                 sent = serving.n_devices * variant.device.network_bandwidth
                 rate = np.minimum(rate, sent / (token * request.prompt))
             joules = serving.prefill_energy_joules_per_token * request.prompt

@@ -24,8 +24,7 @@ from codesign.models.deployments.queueing.step_times import StepTimes
 from codesign.models.hardware.accelerator import UnitTables, off_chip_memory
 from codesign.models.memtech import load_technology
 from codesign.models.workload.model import LanguageModel
-from codesign.models.workload.precision import bits_per_element
-from codesign.models.workload.storage import kv_elements_per_token, state_bytes_per_token
+from codesign.models.workload.storage import bytes_per_token
 
 MEMORY_FRACTION = 0.9
 """Part of the memory that serving engines take: vLLM's default until version 0.27."""
@@ -116,11 +115,6 @@ def joint_machine(
     )
 
 
-def _bytes_per_token(model: LanguageModel, design: Fields) -> float:
-    kv_bytes = bits_per_element(str(design.get("kv_format", "bf16"))) / 8.0
-    return kv_elements_per_token(model) * kv_bytes + state_bytes_per_token(model)
-
-
 def prompt_stores(
     model: LanguageModel, design: Fields, settings: EngineSettings, units: IntegerMap
 ) -> tuple[StoreLimits, ...]:
@@ -132,7 +126,7 @@ def prompt_stores(
     Raises:
         InputError: A technology is unknown or on-chip.
     """
-    per_token = _bytes_per_token(model, design)
+    per_token = bytes_per_token(model, design)
     stores = []
     for name, count in units.items():
         technology = load_technology(name)
@@ -175,7 +169,7 @@ def cache_link(
             )
         bandwidth_bytes_per_s = device.network_bandwidth * machine.n_devices
     return CacheLink(
-        bytes_per_token=_bytes_per_token(model, machine.design),
+        bytes_per_token=bytes_per_token(model, machine.design),
         bandwidth_bytes_per_s=bandwidth_bytes_per_s,
         latency_s=latency_s,
         n_layers=model.num_hidden_layers,

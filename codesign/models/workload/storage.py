@@ -5,6 +5,7 @@ Weights are stored once, the KV cache for every token of context, a state for ev
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import lru_cache
 
 import numpy as np
@@ -13,6 +14,7 @@ from codesign.base.columns import FloatArray, IntegerDict
 from codesign.models.workload.lowering import lower
 from codesign.models.workload.model import LanguageModel
 from codesign.models.workload.operators import OperatorTable
+from codesign.models.workload.precision import bits_per_element
 
 PARTS = ("embedding", "attention", "linear_attention", "mlp", "experts", "shared_experts", "router",
          "norm", "lm_head")  # fmt: skip
@@ -94,3 +96,9 @@ def sliding_share(model: LanguageModel) -> float:
     table = stored_operators(model)
     elements = table.count * table.stored_kv_elements_per_token
     return float(elements[np.isfinite(table.most_stored_tokens)].sum() / (elements.sum() or 1))
+
+
+def bytes_per_token(model: LanguageModel, design: Mapping[str, object]) -> float:
+    """Bytes of the cache and of the state of a token, in the design's ``kv_format``."""
+    kv_bytes = bits_per_element(str(design.get("kv_format", "bf16"))) / 8.0
+    return kv_elements_per_token(model) * kv_bytes + state_bytes_per_token(model)

@@ -51,6 +51,7 @@ def decide(
     from codesign.answers.json_values import json_text
     from codesign.base.files import replacing
     from codesign.base.loop_progress import limited_time
+    from codesign.base.processes import n_cores
     from codesign.insight.decisions.decide import check_decidable, decide_front, decisions_path
     from codesign.report import decisions
 
@@ -61,7 +62,10 @@ def decide(
     equal = share(tolerance)
     with limited_time(minutes):
         front = campaign.exact_front(workers)
-        decided = decide_front(problem, front, equal, campaign.variations, regret / 100.0)
+        decided = decide_front(
+            problem, front, equal, campaign.variations, regret / 100.0,
+            workers or campaign.definition.workers or n_cores(),
+        )  # fmt: skip
     more = _context(campaign, began)
     results = campaign.exact_results(front)
     answer = DecideAnswer.describe(decided, tolerance=equal, **more)

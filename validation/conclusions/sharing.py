@@ -154,7 +154,8 @@ class _PhaseDesigns:
         """(r,) the memory system of each partial design, numbered from 0."""
         space = self._problem.space
         root_slices = [
-            self._decomposition.roots(piece.start, piece.stop) for piece in self._pieces()
+            self._decomposition.roots(np.arange(piece.start, piece.stop))
+            for piece in self._pieces()
         ]
         rows = np.concatenate([piece_rows.rows for piece_rows in root_slices])
         rows[:, space.names.index(OWN)] = 0
@@ -192,7 +193,7 @@ class _PhaseDesigns:
         return [slice(i, min(i + _AT_ONCE, n)) for i in range(0, n, _AT_ONCE)]
 
     def _best_case(self, piece: slice) -> FloatArray:
-        piece_rows = self._decomposition.roots(piece.start, piece.stop)
+        piece_rows = self._decomposition.roots(np.arange(piece.start, piece.stop))
         columns, undecided = self._decomposition.columns(piece_rows, 0)
         best = self._evaluator.best_case(columns, undecided, _METRICS)
         return np.stack([best[name] for name in _METRICS])
@@ -202,7 +203,7 @@ class _PhaseDesigns:
         walk = self._decomposition
         designs, owners = [], []
         for root in roots.tolist():
-            piece_rows = walk.roots(root, root + 1)
+            piece_rows = walk.roots(np.arange(root, root + 1))
             for level in range(len(walk.undecided)):
                 piece_rows = walk.decide(piece_rows, level)
             designs.append(piece_rows.rows)

@@ -18,6 +18,7 @@ on without those decisions that have too many rivals.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import replace
 from functools import partial
 from itertools import pairwise, product
@@ -41,7 +42,15 @@ from codesign.insight.uncertainty.sweep import Sweep
 from codesign.insight.uncertainty.uncertainty_results import RangedNumber
 from codesign.search.enumeration import enumerate_front, exact_front
 from codesign.search.enumeration.front_cache import front_path
-from codesign.search.enumeration.within import EVERY, Trait, Within, designs_within, systems_within
+from codesign.search.enumeration.within import (
+    EVERY,
+    Region,
+    Trait,
+    Within,
+    designs_within,
+    roots_within,
+    systems_within,
+)
 from codesign.search.problem import Problem
 
 MOST_RIVALS = 120_000
@@ -124,6 +133,13 @@ class Box:
         """
         ends = np.where((self.signs > 0) == is_good, self.low, self.high)
         return [self.problem_at(np.where(np.isnan(fixed), end, fixed)) for end in ends]
+
+    def region(self, row: IntArray, lead: float = 0.0, fixed: Floats = np.nan) -> Region:
+        """The designs that may be preferred to a (1, d) design, by a lead, somewhere in the box."""
+        target = float(self.extremes(row, False, fixed)[0, 0])
+        target *= (1.0 + self.slack + _SAME) / (1.0 + lead)
+        best = zip(self.problems(True, fixed), self.metrics, strict=True)
+        return list(best), partial(_reaches, self.problem, target)
 
     def problem_at(self, values: FloatArray) -> Problem:
         """The problem with the (k,) constants at these values."""
@@ -343,6 +359,7 @@ def rivals_over(
     most: int = MOST_RIVALS,
     traits: Sequence[Trait] = (),
     tolerance: float = 0.0,
+    executor: Executor | None = None,
 ) -> RivalList:
     """Every rival of one design over the largest box that leaves few enough of them.
 
@@ -356,11 +373,20 @@ def rivals_over(
         most: Number of designs above which the decision with the most rivals is given up.
         traits: The decisions.
         tolerance: Share by which a rival without a decision must be preferred.
+        executor: Place of the searches; this process if None.
 
     Raises:
         InputError: Too many designs are as good as the design at its typical constants.
     """
     search = partial(_searched, row=row, swings=box.swings(row), folder=folder, most=most)
+    if not box.problem.space.pools:
+
+        def find_roots() -> Within:
+            return Within(roots_within(box.region(row), executor), np.ones(1, bool), 0)
+
+        key = f"roots of rivals of {row.tolist()} within {box.ends.tolist()}"
+        roots = _stored(box.problem, folder, key, find_roots).rows
+        search = partial(search, roots=roots, executor=executor)
     n_searches = 1
     every = [EVERY, *traits]
     alive = np.arange(len(every))
@@ -438,44 +464,50 @@ def _alone(
 def _searched(
     box: Box, budget: int, traits: Sequence[Trait], lead: float = 0.0, *,
     row: IntArray, swings: FloatArray, folder: Path | None, most: int,
+    roots: IntArray | None = None, executor: Executor | None = None,
 ) -> Within:  # fmt: skip
     """The rivals in a box, from their file if they are stored.
 
     Args:
         swings: (k,) effects of constants on the design; the largest that are linear have faces.
     """
-    swings = np.where(box.is_linear & (box.low < box.high), swings, 0.0)
-    order = np.argsort(-swings, kind="stable")[:_MOST_SPLITS]
-    regions = []
-    for ends in [(), *product(*(box.ends[k] for k in order if swings[k] > 0))]:
-        fixed = np.full(len(box), np.nan)
-        fixed[order[: len(ends)]] = ends
-        target = float(box.extremes(row, False, fixed)[0, 0])
-        target *= (1.0 + box.slack + _SAME) / (1.0 + lead)
-        best = zip(box.problems(True, fixed), box.metrics, strict=True)
-        regions.append((list(best), partial(_reaches, box.problem, target)))
-    path = None
-    if folder is not None:
-        names = [trait.name for trait in traits]
-        ends = box.ends.tolist()
-        key = f"rivals of {row.tolist()} within {ends}: {lead, names, most, budget}"
-        path = front_path(box.problem, folder, key)
-        path = path.with_name(path.name.replace("exact-", "within-"))
-    if path is not None and path.exists():
+
+    def search() -> Within:
+        if box.problem.space.pools:
+            find = partial(exact_front, folder=folder) if folder else enumerate_front
+            return systems_within(
+                box.region(row, lead), box.problem, box.problems(is_good=False)[0], box.slack,
+                find, row[0], traits, most, budget,
+            )  # fmt: skip
+        effects = np.where(box.is_linear & (box.low < box.high), swings, 0.0)
+        order = np.argsort(-effects, kind="stable")[:_MOST_SPLITS]
+        regions = []
+        for ends in [(), *product(*(box.ends[k] for k in order if effects[k] > 0))]:
+            fixed = np.full(len(box), np.nan)
+            fixed[order[: len(ends)]] = ends
+            regions.append(box.region(row, lead, fixed))
+        return designs_within(regions, row[0], traits, most, budget, roots, executor)
+
+    names = [trait.name for trait in traits]
+    key = f"rivals of {row.tolist()} within {box.ends.tolist()}: {lead, names, most, budget}"
+    return _stored(box.problem, folder, key, search)
+
+
+def _stored(
+    problem: Problem, folder: Path | None, key: str, search: Callable[[], Within]
+) -> Within:
+    """The designs that a search finds, from their file if there is one."""
+    if folder is None:
+        return search()
+    path = front_path(problem, folder, key)
+    path = path.with_name(path.name.replace("exact-", "within-"))
+    if path.exists():
         with np.load(path) as stored:
             return Within(stored["rows"], stored["alive"], int(stored["n_bounded"]))
-    if box.problem.space.pools:
-        find = partial(exact_front, folder=folder) if folder else enumerate_front
-        within = systems_within(
-            regions[0], box.problem, box.problems(is_good=False)[0], box.slack, find, row[0],
-            traits, most, budget,
-        )  # fmt: skip
-    else:
-        within = designs_within(regions, row[0], traits, most, budget)
-    if path is not None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with replacing(path) as unfinished, unfinished.open("wb") as file:
-            np.savez_compressed(file, **within._asdict())
+    within = search()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(path) as unfinished, unfinished.open("wb") as file:
+        np.savez_compressed(file, **within._asdict())
     return within
 
 

@@ -43,6 +43,7 @@ from codesign.insight.uncertainty.uncertainty_results import RangedNumber
 from codesign.search.enumeration import ExactFront
 from codesign.search.enumeration.front_cache import front_path
 from codesign.search.enumeration.within import Trait
+from codesign.search.execution.executors import opened
 from codesign.search.pareto import TOLERANCE
 from codesign.search.problem import Problem
 
@@ -176,6 +177,7 @@ def decide_front(
     tolerance: float = TOLERANCE,
     folder: Path | None = None,
     regret: float = REGRET,
+    workers: int = 1,
 ) -> DecidedDesign:
     """The decisions of the recommended design of an exact front.
 
@@ -183,6 +185,7 @@ def decide_front(
         tolerance: Share below which points are folded, or equal to the recommended one.
         regret: Share by which a rival must be preferred.
         folder: Folder that stores the designs that bounds could not exclude, for the next call.
+        workers: Processes.
 
     Raises:
         InputError: No constant with a range matters, an objective is not positive, or the designs
@@ -190,9 +193,11 @@ def decide_front(
     """
     rows = front.representatives()
     row = rows[[recommended_point(problem, front.objectives, tolerance)]]
-    box = box_of(problem, rows)
-    traits = traits_of(problem)
-    return decide(rivals_over(box, row, folder, MOST_RIVALS, traits, regret), regret)
+    with opened(None, workers) as executor:
+        box = box_of(problem, rows)
+        traits = traits_of(problem)
+        rivals = rivals_over(box, row, folder, MOST_RIVALS, traits, regret, executor)
+        return decide(rivals, regret)
 
 
 def _value(problem: Problem, trait: Trait, row: IntArray) -> ValueTuple:

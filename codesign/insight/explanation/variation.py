@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import pickle
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import chdir, contextmanager
+from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, field, replace
-from functools import lru_cache, partial
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 
 from codesign.base.columns import ArrayDict, Arrays, Columns, Fields, FloatMap, Value
-from codesign.base.errors import CodesignError, InfeasibleError, InputError, JobError
+from codesign.base.errors import InfeasibleError, InputError
 from codesign.base.evaluator import Evaluation, Evaluator, Offer
 from codesign.base.forwarding import forwarded
 from codesign.base.loop_progress import counted
@@ -23,8 +22,7 @@ from codesign.base.records import frozen
 from codesign.search.derived_metrics import definitions_of
 from codesign.search.enumeration import ExactFront, WantedPart, enumerate_front, exact_front
 from codesign.search.enumeration.enumeration_worker import Rebuild
-from codesign.search.execution.executors import LocalExecutor, TaskLostError
-from codesign.search.execution.guard import Refusal
+from codesign.search.execution.executors import LocalExecutor, spread
 from codesign.search.problem import Problem
 from codesign.search.problem_builder import build_problem
 from codesign.space import DesignSpace
@@ -186,23 +184,18 @@ class Fronts:
         """
         varied = variation.apply(self.problem)
         try:
-            if self._executor is None:
+            if self._executor is None or self.rebuild is None:
                 rebuild: Callable[[], Problem] | None = None
                 if self.rebuild is not None and varied.space.size >= _WORTH_PROCESSES:
                     rebuild = partial(_rebuilt, self.rebuild, variation)
                 front = _front(varied, self.folder, varied_part, self.workers, rebuild)
             else:
-                base = pickle.dumps((self.rebuild, Path.cwd()))
-                task = self._executor.submit(_search, base, variation, self.folder, varied_part)
-                try:
-                    result: ExactFront | Refusal | None = task.result()
-                except TaskLostError as error:
-                    raise JobError(f"{error}; run again to go on") from error
-                if result is None:
-                    raise InfeasibleError("no design is feasible")
-                if isinstance(result, Refusal):
-                    raise result.error()
-                front = result
+                search = _FrontSearch(self.rebuild, Path.cwd())
+                inputs = [(variation, self.folder, varied_part)]
+                ((_, found),) = spread(search, inputs, self._executor)
+                if found is None:
+                    return None
+                front = found
             return front if len(front) else None
         except InfeasibleError:
             return None
@@ -256,25 +249,24 @@ def _front(
     return exact_front(varied, folder, workers=workers, rebuild=rebuild, wanted=varied_part)
 
 
-def _search(
-    base: bytes, variation: Variation, folder: Path | None, varied_part: WantedPart | None
-) -> ExactFront | Refusal | None:
-    """Work of one worker; None if no design is feasible."""
-    problem, working_folder = _base(base)
-    try:
-        with chdir(working_folder):
-            return _front(variation.apply(problem), folder, varied_part)
-    except InfeasibleError:
+@frozen
+class _FrontSearch:
+    """A search of a worker for fronts, which gets the problem once."""
+
+    rebuild: Rebuild
+    working_folder: Path
+
+    def __call__(
+        self, variation: Variation, folder: Path | None, varied_part: WantedPart | None
+    ) -> ExactFront | None:
+        """The front of a variation; None if no design is feasible."""
+        with chdir(self.working_folder), suppress(InfeasibleError):
+            return _front(variation.apply(self._problem), folder, varied_part)
         return None
-    except CodesignError as error:
-        return Refusal.describe(error)
 
-
-@lru_cache(maxsize=1)
-def _base(pickled: bytes) -> tuple[Problem, Path]:
-    rebuild, working_folder = pickle.loads(pickled)
-    with chdir(working_folder):
-        return rebuild(), working_folder
+    @cached_property
+    def _problem(self) -> Problem:
+        return self.rebuild()
 
 
 def _rebuilt(rebuild: Rebuild, variation: Variation) -> Problem:

@@ -123,14 +123,14 @@ class Decomposition:
         """Partial designs from which all others come."""
         return math.prod(map(len, self.decided))
 
-    def roots(self, start: int, stop: int) -> Part:
-        """The partial designs of these places, ``0 <= start <= stop <= n_roots``."""
-        n = stop - start
+    def roots(self, places: IntArray) -> Part:
+        """The partial designs of these places, which are below ``n_roots``."""
+        n = len(places)
         rows = np.zeros((n, len(self.space.parameters)), np.int64)
         for axis in self.undecided:
             rows[:, axis.columns] = axis.rows[0]
         partials = Part(rows, np.zeros(n, np.int64), np.ones(n, np.int64))
-        digits = np.unravel_index(np.arange(start, stop), [len(axis) for axis in self.decided])
+        digits = np.unravel_index(places, [len(axis) for axis in self.decided])
         for axis, digit in zip(self.decided, digits, strict=True):
             _set(partials, axis, digit)
         return partials

@@ -6,26 +6,24 @@ front or the counts. Memory holds a block of partial designs per process and the
 
 from __future__ import annotations
 
-import pickle
 import time
-from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 
-from codesign.base.columns import FloatArray, IntegerSequence
+from codesign.base.columns import FloatArray
 from codesign.base.errors import InfeasibleError, JobError, UnusableValueError
 from codesign.base.loop_progress import LoopProgress
 from codesign.search.enumeration.checkpoint import State, load_state, save_state
 from codesign.search.enumeration.decomposition import Decomposition
-from codesign.search.enumeration.enumeration_worker import Rebuild, SearchSetup, search_block
+from codesign.search.enumeration.enumeration_worker import BlockSearch, Rebuild
 from codesign.search.enumeration.front import ExactFront, dominated_by
 from codesign.search.enumeration.incumbents import find_incumbents
 from codesign.search.enumeration.walk import PartialFront, Walk
 from codesign.search.enumeration.wanted import WantedPart, barriers
-from codesign.search.execution.executors import LOCAL, carried_out, open_executor
-from codesign.search.execution.guard import Refusal, is_foreign
+from codesign.search.execution.executors import opened, spread
+from codesign.search.execution.guard import is_foreign
 from codesign.search.problem import Problem, most_broken
 
 _BLOCKS = 256
@@ -133,48 +131,23 @@ def _search(
     executor: str | None,
 ) -> None:
     pending = state.remaining
-    results: Iterator[tuple[int, PartialFront]]
     if rebuild is None or (executor is None and min(workers, len(pending)) <= 1):
-        walk = Walk(problem, bars)
-        results = ((block, walk.search(*state.range_of(block))) for block in pending)
-    else:
-        results = _elsewhere(
-            SearchSetup(rebuild, bars, Path.cwd()), state, pending, workers, executor
-        )
+        executor, workers = None, 1
     saved = time.monotonic()
-    with LoopProgress("designs", problem.space.size, state.tally.total) as loop:
-        for block, partial_front in results:
-            state.settle(block, partial_front)
-            loop.advance(partial_front.tally.total)
-            if checkpoint is not None and time.monotonic() - saved > _SAVE_EVERY_S:
-                save_state(checkpoint, state)
-                saved = time.monotonic()
-
-
-def _elsewhere(
-    setup: SearchSetup, state: State, pending: IntegerSequence, workers: int, executor: str | None
-) -> Iterator[tuple[int, PartialFront]]:
-    """The fronts of blocks as they come; a block that is lost is searched again."""
-    opened = open_executor(executor or LOCAL, workers)
-    pickled = pickle.dumps(setup)
-
-    def arguments(block: int) -> tuple[bytes, int, int]:
-        return pickled, *state.range_of(block)
-
-    def is_of_block(block: int, result: tuple[int, PartialFront] | Refusal) -> bool:
-        return isinstance(result, Refusal) or result[0] == state.range_of(block)[0]
-
-    waiting = deque(pending)
-    places = len(pending)
-    try:
-        for block, result in carried_out(
-            opened, search_block, waiting, arguments, is_of_block, places
-        ):
-            if isinstance(result, Refusal):
-                raise result.error()
-            yield block, result[1]
-    finally:
-        opened.shutdown(wait=True, cancel_futures=True)
+    with opened(executor, workers) as place:
+        search: Callable[..., PartialFront]
+        if rebuild is None or place is None:
+            search = Walk(problem, bars).search
+        else:
+            search = BlockSearch(rebuild, bars, Path.cwd())
+        results = spread(search, [state.range_of(block) for block in pending], place)
+        with LoopProgress("designs", problem.space.size, state.tally.total) as loop:
+            for i, partial_front in results:
+                state.settle(pending[i], partial_front)
+                loop.advance(partial_front.tally.total)
+                if checkpoint is not None and time.monotonic() - saved > _SAVE_EVERY_S:
+                    save_state(checkpoint, state)
+                    saved = time.monotonic()
 
 
 def _blame(problem: Problem) -> str:

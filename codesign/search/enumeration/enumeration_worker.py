@@ -1,19 +1,15 @@
-"""Tasks of workers for an enumeration; see ``enumerate.py``."""
+"""Searches of an enumeration in other processes; see ``enumerate.py``."""
 
 from __future__ import annotations
 
-import pickle
-import threading
 from collections.abc import Callable
 from contextlib import chdir
-from functools import lru_cache
+from functools import cached_property
 from pathlib import Path
 
 from codesign.base.columns import FloatArray
-from codesign.base.errors import CodesignError
 from codesign.base.records import frozen
 from codesign.search.enumeration.walk import PartialFront, Walk
-from codesign.search.execution.guard import Refusal
 from codesign.search.problem import Problem
 
 Rebuild = Callable[[], Problem]
@@ -21,8 +17,8 @@ Rebuild = Callable[[], Problem]
 
 
 @frozen
-class SearchSetup:
-    """Inputs of a worker before its first block.
+class BlockSearch:
+    """A search of blocks of roots.
 
     Attributes:
         barriers: (b, m) points; what they dominate is left out.
@@ -33,23 +29,11 @@ class SearchSetup:
     barriers: FloatArray
     working_folder: Path
 
+    def __call__(self, start: int, stop: int) -> PartialFront:
+        """The front of the roots from the first to the one before the last."""
+        return self._walk.search(start, stop)
 
-def search_block(setup: bytes, start: int, stop: int) -> tuple[int, PartialFront] | Refusal:
-    """The first of some roots, by which their result is known, and their front.
-
-    Args:
-        setup: A pickled :class:`SearchSetup`, the same for all blocks.
-        start: First root.
-        stop: After the last.
-    """
-    try:
-        return start, _walk(setup, threading.get_ident()).search(start, stop)
-    except CodesignError as error:
-        return Refusal.describe(error)
-
-
-@lru_cache(maxsize=16)
-def _walk(setup: bytes, thread: int) -> Walk:
-    loaded: SearchSetup = pickle.loads(setup)
-    with chdir(loaded.working_folder):
-        return Walk(loaded.rebuild(), loaded.barriers)
+    @cached_property
+    def _walk(self) -> Walk:
+        with chdir(self.working_folder):
+            return Walk(self.rebuild(), self.barriers)

@@ -85,7 +85,7 @@ class Walk:
         partial_front = PartialFront(Archive(len(self.problem.objectives)))
         n_designs = 0
         for first in range(start, stop, _PART):
-            roots = self.decomposition.roots(first, min(first + _PART, stop))
+            roots = self.decomposition.roots(np.arange(first, min(first + _PART, stop)))
             self._descend(roots, 0, partial_front)
             n_designs += int(roots.weights.sum()) * self.decomposition.remaining(0)
         # What is left are designs with values that others supersede.

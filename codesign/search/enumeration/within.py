@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -29,13 +30,15 @@ from codesign.search.enumeration.composition import (
     settings_of,
 )
 from codesign.search.enumeration.decomposition import Part
-from codesign.search.enumeration.front import ExactFront, dominated_by
+from codesign.search.enumeration.front import Archive, ExactFront, dominated_by
 from codesign.search.enumeration.pool_front import PoolFront
 from codesign.search.enumeration.walk import PartialFront, Walk
+from codesign.search.execution.executors import spread
 from codesign.search.problem import Problem
 
-_ROOTS = 1 << 14
-"""Roots that are looked at together: of 2,048, bounds take 2.6 times as long. [ours]"""
+_ROOTS, _ROUND, _PART = 1 << 12, 1 << 16, 1 << 14
+"""Roots of a block of a search, of the blocks that start with the same traits, whoever searches
+them, and of a part of a pass over all roots. [ours]"""
 
 FrontFinder = Callable[[Problem], ExactFront]
 """Function that returns the exact front of a problem."""
@@ -106,14 +109,17 @@ class _RegionWalk(Walk):
     def _is_beaten(self, bounds: FloatArray, met: FloatArray) -> BoolArray:
         return ~self._reaches(bounds)
 
+    def reaching(self, roots: IntArray) -> IntArray:
+        """The roots that may have a design in the region."""
+        return roots[~self._excluded(self.decomposition.roots(roots), 0, np.empty(0))]
+
 
 class _Collection(_RegionWalk):
     """A walk that collects every design in a region, up to a number of them."""
 
     def __init__(
-        self, regions: Sequence[Region], row: IntArray, traits: Sequence[Trait], most: int,
-        budget: int,
-    ) -> None:  # fmt: skip
+        self, regions: Sequence[Region], row: IntArray, traits: Sequence[Trait], most: int
+    ) -> None:
         super().__init__(regions[0])
         # Limits hold somewhere in the range of constants, not at every end of it.
         self._faces = [
@@ -123,10 +129,32 @@ class _Collection(_RegionWalk):
         self._row = row
         self._traits = traits
         self._most = most
-        self._budget = budget
         self.alive = np.ones(len(traits), bool)
-        self.rows = np.empty((0, len(row)), np.int64)
-        self.n_bounded = 0
+
+    def collect(self, roots: IntArray, alive: BoolArray, budget: int) -> Within:
+        """Designs below these roots that lack a trait that is alive."""
+        self.alive = alive.copy()
+        self._budget = budget
+        self._rows = np.empty((0, len(self._row)), np.int64)
+        self._n_bounded = 0
+        with suppress(_TooManyError):
+            nothing = PartialFront(Archive(len(self.problem.objectives)))
+            self._descend(self.decomposition.roots(roots), 0, nothing)
+        return Within(self._rows, self.alive, self._n_bounded)
+
+    def joined(self, total: Within, within: Within, budget: int) -> Within:
+        """The designs of two parts of the space, without those of traits that are given up."""
+        n_bounded = total.n_bounded + within.n_bounded
+        self.alive = total.alive & within.alive & (n_bounded <= budget)
+        rows = self._limited(np.concatenate([total.rows, within.rows]))
+        return Within(rows, self.alive, n_bounded)
+
+    def _limited(self, rows: IntArray) -> IntArray:
+        """The rows that lack a trait alive, after traits with too many rows are given up."""
+        lacks = self._lacks(rows, len(self.decomposition.undecided))
+        while (is_wanted := lacks[:, self.alive].any(axis=1)).sum() > self._most:
+            self.alive[np.where(self.alive, lacks[is_wanted].sum(axis=0), -1).argmax()] = False
+        return rows[is_wanted]
 
     def _lacks(self, rows: IntArray, level: int) -> BoolArray:
         """(n, t) True if a completion may lack a trait."""
@@ -137,15 +165,15 @@ class _Collection(_RegionWalk):
 
     def _excluded(self, partials: Part, level: int, met: FloatArray) -> BoolArray:
         rest = np.flatnonzero(self._lacks(partials.rows, level)[:, self.alive].any(axis=1))
-        self.n_bounded += len(rest)
-        if self.n_bounded > self._budget:
+        self._n_bounded += len(rest)
+        if self._n_bounded > self._budget:
             self.alive[:] = False
             raise _TooManyError
         rest = rest[~super()._excluded(partials.take(rest), level, met)]
         is_outside = np.full(len(rest), len(self._faces) > 0)
         for face in self._faces:
             outside = np.flatnonzero(is_outside)
-            self.n_bounded += len(outside)
+            self._n_bounded += len(outside)
             is_outside[outside] = face._excluded(partials.take(rest[outside]), level, met)
         excluded = np.ones(len(partials), bool)
         excluded[rest] = is_outside
@@ -157,22 +185,36 @@ class _Collection(_RegionWalk):
         objectives = np.fmin.reduce([x.objectives for x in observed])
         excess = np.fmin.reduce([x.violations for x in observed])
         rows = rows[(excess <= 0).all(axis=1) & self._reaches(objectives)]
-        self.rows = np.concatenate([self.rows, rows])
-        while len(self.rows) > self._most and self.alive.any():
-            lacks = self._lacks(self.rows, len(self.decomposition.undecided))
-            self.alive[np.where(self.alive, lacks.sum(axis=0), -1).argmax()] = False
-            self.rows = self.rows[lacks[:, self.alive].any(axis=1)]
+        self._rows = self._limited(np.concatenate([self._rows, rows]))
         if not self.alive.any():
             raise _TooManyError
 
 
+def roots_within(region: Region, executor: Executor | None = None) -> IntArray:
+    """(r,) roots of a space that may have a design in a region.
+
+    No other root has a design in a smaller region.
+    """
+    walk = _RegionWalk(region)
+    n_roots = walk.decomposition.n_roots
+    parts = np.split(np.arange(n_roots), range(_PART, n_roots, _PART))
+    reaching = dict.fromkeys(range(len(parts)), np.empty(0, np.int64))
+    with LoopProgress("parts of the space", n_roots) as loop:
+        for i, roots in spread(walk.reaching, [(part,) for part in parts], executor):
+            reaching[i] = roots
+            loop.advance(len(parts[i]))
+    return np.concatenate([*reaching.values()])
+
+
 def designs_within(
-    regions: Sequence[Region], row: IntArray, traits: Sequence[Trait], most: int, budget: int
-) -> Within:
+    regions: Sequence[Region], row: IntArray, traits: Sequence[Trait], most: int, budget: int,
+    roots: IntArray | None = None, executor: Executor | None = None,
+) -> Within:  # fmt: skip
     """Every feasible design in a region that lacks a trait of a design.
 
     The evaluator's bounds exclude only designs that cannot reach the region. Only one of the
-    designs that the evaluator calls interchangeable is listed.
+    designs that the evaluator calls interchangeable is listed. The result does not depend on the
+    executor.
 
     Args:
         regions: The first, with the limits of its problem, holds for all designs. If there are
@@ -181,15 +223,25 @@ def designs_within(
         traits: The one that most designs lack is given up where there are too many.
         most: Number of designs beyond which a trait is given up.
         budget: Number of partial designs beyond which all traits are given up.
+        roots: Roots that may have such designs; all if None.
+        executor: Place of the search; this process if None.
     """
-    walk = _Collection(regions, row, traits, most, budget)
-    n_roots = walk.decomposition.n_roots
-    with LoopProgress("parts of the space", n_roots) as loop, suppress(_TooManyError):
-        for start in range(0, n_roots, _ROOTS):
-            stop = min(start + _ROOTS, n_roots)
-            walk.search(start, stop)
-            loop.advance(stop - start)
-    return Within(walk.rows, walk.alive, walk.n_bounded)
+    walk = _Collection(regions, row, traits, most)
+    if roots is None:
+        roots = np.arange(walk.decomposition.n_roots)
+    total = Within(np.empty((0, len(row)), np.int64), walk.alive, 0)
+    with LoopProgress("parts of the space", len(roots)) as loop:
+        for later in np.split(roots, range(_ROUND, len(roots), _ROUND)):
+            inputs = [
+                (block, total.alive, budget - total.n_bounded)
+                for block in np.split(later, range(_ROOTS, len(later), _ROOTS))
+            ]
+            for _, within in sorted(spread(walk.collect, inputs, executor)):
+                total = walk.joined(total, within, budget)
+            if not total.alive.any():
+                break
+            loop.advance(len(later))
+    return total
 
 
 class _SystemCollection(SystemSearch):

@@ -9,17 +9,20 @@ the way back; an exception means that it was lost.
 
 from __future__ import annotations
 
+import pickle
+import threading
 from collections import Counter, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
-from functools import partial
+from contextlib import contextmanager, suppress
+from functools import lru_cache, partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from codesign.base import plugins
 from codesign.base.errors import CodesignError, InputError, JobError
 from codesign.base.processes import WorkerProcess
+from codesign.search.execution.guard import Refusal
 
 LOCAL = "local"
 THREADS = "threads"
@@ -77,25 +80,90 @@ def carried_out(
     """
     tasks: dict[Future[R], int] = {}
     losses: Counter[int] = Counter()
-    while waiting or tasks:
-        while waiting and len(tasks) < places:
-            number = waiting.popleft()
-            inputs = arguments(number)
-            try:
-                tasks[executor.submit(function, *inputs)] = number
-            except Exception as error:  # third-party executor may fail in any way
-                raise ExecutorGoneError(error) from error
-        for future in wait(tasks, return_when=FIRST_COMPLETED).done:
-            number = tasks.pop(future)
-            failure = loss(future, partial(is_its_result, number))
-            if failure is None:
-                losses[number] = 0
-                yield number, future.result()
-                continue
-            losses[number] += 1
-            if losses[number] > _MOST_LOSSES:
-                raise ExecutorGoneError(failure)
-            waiting.appendleft(number)
+    try:
+        while waiting or tasks:
+            while waiting and len(tasks) < places:
+                number = waiting.popleft()
+                inputs = arguments(number)
+                try:
+                    tasks[executor.submit(function, *inputs)] = number
+                except Exception as error:  # third-party executor may fail in any way
+                    raise ExecutorGoneError(error) from error
+            for future in wait(tasks, return_when=FIRST_COMPLETED).done:
+                number = tasks.pop(future)
+                failure = loss(future, partial(is_its_result, number))
+                if failure is None:
+                    losses[number] = 0
+                    yield number, future.result()
+                    continue
+                losses[number] += 1
+                if losses[number] > _MOST_LOSSES:
+                    raise ExecutorGoneError(failure)
+                waiting.appendleft(number)
+    finally:  # of results that are no longer wanted
+        for future in tasks:
+            future.cancel()
+
+
+def spread(
+    function: Callable[..., R], inputs: Sequence[tuple[Any, ...]], executor: Executor | None
+) -> Iterator[tuple[int, R]]:
+    """Positions of inputs with their results, by an executor as these come, or here in order.
+
+    Args:
+        function: Must survive pickling where there is an executor.
+        executor: Place of the calls; this process if None.
+
+    Raises:
+        CodesignError: As of the function.
+        ExecutorGoneError: A call was lost too often in a row.
+    """
+    if executor is None:
+        for i, arguments in enumerate(inputs):
+            yield i, function(*arguments)
+        return
+    pickled = pickle.dumps(function)
+    n = len(inputs)
+    results = carried_out(
+        executor, _called, deque(range(n)), lambda i: (pickled, i, *inputs[i]),
+        lambda i, result: result[0] == i, n,
+    )  # fmt: skip
+    for i, (_, result) in results:
+        if isinstance(result, Refusal):
+            raise result.error()
+        yield i, result
+
+
+def _called(pickled: bytes, number: int, *inputs: Any) -> tuple[int, Any]:
+    """The result of a pickled function, with the number by which it is told from another."""
+    try:
+        return number, _loaded(pickled, threading.get_ident())(*inputs)
+    except CodesignError as error:
+        return number, Refusal.describe(error)
+
+
+@lru_cache(maxsize=16)
+def _loaded(pickled: bytes, thread: int) -> Callable[..., Any]:
+    function: Callable[..., Any] = pickle.loads(pickled)
+    return function
+
+
+@contextmanager
+def opened(text: str | None, workers: int) -> Iterator[Executor | None]:
+    """An executor that ends its tasks at the end; None if that is this process.
+
+    Args:
+        text: As of :func:`open_executor`; processes of this machine if None.
+        workers: Tasks that are to run at once.
+    """
+    if text is None and workers <= 1:
+        yield None
+        return
+    executor = open_executor(text or LOCAL, workers)
+    try:
+        yield executor
+    finally:
+        executor.shutdown(wait=True, cancel_futures=True)
 
 
 class LocalExecutor(Executor):

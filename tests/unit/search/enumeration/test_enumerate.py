@@ -394,7 +394,7 @@ def on_executor(monkeypatch):
     def on_executor(executor):
         monkeypatch.setattr("codesign.search.enumeration.enumerate._block", lambda *_: 5)
         monkeypatch.setattr(
-            "codesign.search.enumeration.enumerate.open_executor", lambda *_: executor
+            "codesign.search.execution.executors.open_executor", lambda *_: executor
         )
         return enumerate_front(problem(), workers=2, rebuild=problem, executor="ours")
 

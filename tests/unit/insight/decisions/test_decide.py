@@ -16,6 +16,7 @@ from codesign.insight.decisions.recommendation import recommend
 from codesign.models.memtech import Range, load_library
 from codesign.models.workload import Request
 from codesign.search.enumeration import enumerate_front
+from codesign.search.execution.executors import opened
 from codesign.search.problem_builder import build_problem
 from codesign.space import load_space, parse_space
 
@@ -272,6 +273,16 @@ def test_stored_parts_of_the_box_give_the_same_rivals(tmp_path):
     assert np.array_equal(first, second)
     assert np.array_equal(first, decided.rivals.rows)
     assert list(tmp_path.glob("within-*.npz"))
+
+
+def test_two_processes_list_the_same_rivals_in_the_same_order():
+    decided, _ = _small()
+    box, row = decided.rivals.box, decided.row[None]
+    with opened(None, 2) as executor:
+        rivals = rivals_over(box, row, traits=traits_of(decided.problem), executor=executor)
+    alone = rivals_over(box, row, traits=traits_of(decided.problem))
+    assert rivals.rows.tolist() == alone.rows.tolist()
+    assert (rivals.share, rivals.n_searches) == (alone.share, alone.n_searches)
 
 
 def test_constants_beyond_a_limit_of_work_are_named(monkeypatch):

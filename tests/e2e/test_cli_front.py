@@ -166,5 +166,5 @@ def test_a_process_that_is_lost_is_said(folder, monkeypatch):
     monkeypatch.setattr(variation, "_WORTH_PROCESSES", 0)
     problem = load_problem(folder / "runs" / "tiny.yaml")
     fronts = Fronts(problem, workers=2, rebuild=partial(os._exit, 3))
-    with fronts.side_by_side(), pytest.raises(JobError, match="ended with code 3.*run again"):
+    with fronts.side_by_side(), pytest.raises(JobError, match=r"ended with code 3.*run again"):
         fronts.each(fronts.find, [Variation(), Variation()], "fronts")

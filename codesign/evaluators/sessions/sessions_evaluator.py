@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -173,7 +173,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         self.required_parameters = self.first.required_parameters
         self.optional_parameters = self.first.optional_parameters | _SOFTWARE
         caches = sorted(CACHE_PARAMETERS)
-        self.undecided_parameters = (*self.first.undecided_parameters, CONCURRENT, *caches)
+        self.undecided_parameters = (*self.first.undecided_parameters, *caches)
 
     def _machine(
         self,
@@ -241,21 +241,15 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 
     def _sessions_excess(self, designs: Columns) -> FloatArray:
         """(n,) batch size over sessions, less 1."""
-        sessions, _ = self._counts(designs, CONCURRENT, self.workload.concurrent_sessions, {})
-        return self._batch(designs) / sessions - 1.0
+        return self._batch(designs) / self._sessions(designs) - 1.0
 
     def _batch(self, designs: Columns) -> FloatArray:
         """(n,) requests that decode together."""
-        return self._counts(designs, BATCH_SIZE, self.workload.batch, {})[0]
+        return _counts(designs, BATCH_SIZE, self.workload.batch)
 
-    def _counts(self, designs: Columns, name: str, default: int, undecided: Domains) -> ArrayPair:
-        """(n,) least and largest value of a count that the design or else the workload states."""
-        if name in designs:
-            counts = designs[name].lookup(float)
-            return counts, counts
-        n = n_designs(designs)
-        values = [float(cast("int", value)) for value in undecided.get(name, [default])]
-        return np.full(n, min(values)), np.full(n, max(values))
+    def _sessions(self, designs: Columns) -> FloatArray:
+        """(n,) sessions at a time."""
+        return _counts(designs, CONCURRENT, self.workload.concurrent_sessions)
 
     def evaluate(self, designs: Columns, metrics: Strings | None = None) -> Evaluation:
         names = chosen_metrics(metrics, self.metric_names)
@@ -366,9 +360,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         contexts = classes.context_tokens
         mean = max(classes.total(contexts) / classes.turns.sum(), 1.0)
         context_bytes = np.stack([stored(tokens) * (tokens > 0) for tokens in contexts.tolist()])
-        fewest, sessions = self._counts(
-            machines, CONCURRENT, self.workload.concurrent_sessions, undecided
-        )
+        sessions = self._sessions(machines)
         batch = self._batch(machines)
         step_s, token_joules = self._answer_costs(machine)
         reuse = self._reuse
@@ -382,8 +374,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             *costs, context_bytes, token_bytes, answers_s / batch, answers_s,
             np.full_like(sessions, np.inf) if self._is_always_busy else sessions,
             machine["standing_usd_per_hour"],
-            np.stack([reuse.hit_shares(capacity / token_bytes, fewest) for capacity in capacities]),
-            levels.tiers, levels.outer, reuse.table(float(fewest[0])),
+            np.stack([reuse.hit_shares(room / token_bytes, sessions) for room in capacities]),
+            levels.tiers, levels.outer, reuse.table(float(sessions[0])),
             (classes.turns, first, later),
             (max(float(first.sum()), 1e-300), max(float(later.sum()), 1e-300)),
             classes.total(classes.new_tokens + classes.generated_tokens),
@@ -393,9 +385,9 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         values = {**machine, _TPOT: step_s, _JOULES: token_joules, CONCURRENT: sessions,
                   BATCH_SIZE: batch}  # fmt: skip
         results: ArrayDict = {}
-        for count in np.unique(fewest).tolist():
+        for count in np.unique(sessions).tolist():
             loads = loads._replace(reuse=reuse.table(count))
-            positions = np.flatnonzero(fewest[designs.machine_index] == count)
+            positions = np.flatnonzero(sessions[designs.machine_index] == count)
             for start in range(0, len(positions), _BLOCK):
                 block: IntArray | slice = slice(start, start + _BLOCK)
                 if len(positions) < len(designs.machine_index):
@@ -553,6 +545,13 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             notes=(*account.notes, "operators, power and levels are of a decode step; metrics are "
                    "of whole sessions"),
         )  # fmt: skip
+
+
+def _counts(designs: Columns, name: str, default: int) -> FloatArray:
+    """(n,) values of a count that the design or else the workload states."""
+    if name in designs:
+        return designs[name].lookup(float)
+    return np.full(n_designs(designs), float(default))
 
 
 def _least(designs: Columns, undecided: Domains, name: str, convention: Any) -> FloatArray:

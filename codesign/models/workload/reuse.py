@@ -4,14 +4,17 @@ The reuse distance of a block is the number of distinct bytes touched since its 
 cache holds the block if its capacity is at least that distance, so one distribution of distances
 gives the share of hits at every capacity.
 
-For sessions, the distribution follows in closed form from Che's approximation [Che2002]_: a context
-is found if its think time is at most the time in which all sessions touch as many bytes as the
-caches hold. For a trace, it is counted in one pass, as stack distances [Mattson1970]_.
+Sessions begin independently of one another, so those that are active in a think time are Poisson
+distributed, by the turn that is their last within it. They touch a compound Poisson number of
+tokens [Feller1968]_; its mean is Che's approximation [Che2002]_. For a trace, distances are
+counted in one pass, as stack distances [Mattson1970]_.
 
-Limiting assumptions: a context is found as a whole or not at all; sessions begin independently of
-one another at a steady rate; answers stretch all think times alike.
+Limiting assumptions: sessions begin at a steady rate; answers stretch all think times alike;
+distances of prefixes that several sessions share are means.
 
 .. [Che2002] H. Che, Y. Tung, Z. Wang, Hierarchical Web Caching Systems, JSAC 20(7), 2002.
+.. [Feller1968] W. Feller, An Introduction to Probability Theory and Its Applications, volume 1,
+   1968, chapter XII.
 .. [Mattson1970] R. L. Mattson et al., Evaluation Techniques for Storage Hierarchies, IBM Systems
    Journal 9(2), 1970.
 """
@@ -21,6 +24,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -33,8 +37,12 @@ from codesign.models.workload.request_trace import (
 )
 from codesign.models.workload.sessions import Session, list_sessions, load_session
 
-_POINTS = 4096
-"""Times at which the bytes touched are tabulated."""
+_POINTS = 2048
+"""Points of a lattice of reuse distances [ours]."""
+_OCTAVE = 128
+"""Tabulated capacities in a factor of two [ours]."""
+_BINS, _PREFIX_BINS = 24, 32
+"""Intervals of random think times, and of times between sessions with the same prefix [ours]."""
 _TRACE_CLASSES = 24
 """Number of classes of a trace's requests."""
 
@@ -146,12 +154,7 @@ class SessionReuse(_Reuse):
         self.longest_tokens = session.longest_tokens
         think_s = session.turn_values("think_time")[1:]
         self.think_s = float(think_s.sum())
-        turns, weights = _representatives(session)
-        self._gaps_s, curve = np.unique(
-            session.turn_values("think_time")[turns], return_inverse=True
-        )
-        curve = np.where(turns == 0, len(self._gaps_s), curve.ravel())
-        self._curve_of = np.append(curve, len(self._gaps_s))
+        self._turns, weights = turns, _ = _representatives(session)
         self.classes = TurnClasses(
             weights,
             session.context_tokens[turns],
@@ -174,39 +177,80 @@ class SessionReuse(_Reuse):
     @lru_cache(maxsize=64)  # noqa: B019 # an evaluator keeps its reuse as long as it lives
     def table(self, sessions: float) -> ArrayTriple:
         session = self._session
+        prefix = float(self.shared_tokens)
         think_s = session.turn_values("think_time")
         rate = sessions / (self.think_s or 1.0)  # sessions that begin per second
-        ranks = np.arange(1.0, session.n_prefixes + 1.0) ** -session.popularity_exponent
-        touches = rate * session.n_turns * ranks / ranks.sum()
-        scales = np.concatenate([think_s[think_s > 0], 1.0 / touches[[0, -1]]])
-        times = np.geomspace(scales.min() * 1e-4, scales.max() * 1e4, _POINTS)
-        if session.think_times == "fixed":
-            steps = np.unique(think_s[think_s > 0])
-            times = np.sort(np.concatenate([times, steps, steps * (1 - 1e-12)]))
-        times = np.concatenate([[0.0], times])
-        private = session.context_tokens + session.turn_values("new_tokens") - session.shared_tokens
-        private = private + session.turn_values("generated_tokens")
-        touched = private[-1] * times  # of sessions that have ended, and nobody knows it
-        for tokens, gap_s in zip(private[:-1], think_s[1:], strict=True):
-            touched = touched + tokens * self._returns(times, gap_s)[1]
-        seen = -np.expm1(-touches[:, None] * times)
-        touched = rate * touched + session.shared_tokens * seen.sum(axis=0)
-        shared = ((touches / touches.sum())[:, None] * seen).sum(axis=0)
-        curves = np.stack([*(self._returns(times, s)[0] for s in self._gaps_s), shared])
-        steps = np.diff(touched)
-        slopes = np.divide(
-            np.diff(curves), steps, where=steps > 0, out=np.zeros_like(curves[:, 1:])
-        )
-        slopes = np.append(slopes, np.zeros((len(curves), 1)), axis=1)
-        return touched, curves[self._curve_of], slopes[self._curve_of]
+        gaps_s, group = np.unique(np.append(think_s[1:], np.inf), return_inverse=True)
+        sizes = np.append(session.context_tokens[1:], self.longest_tokens) - prefix
+        popularity = np.arange(1.0, session.n_prefixes + 1.0) ** -session.popularity_exponent
+        popularity = popularity / popularity.sum()
+        alike = popularity @ popularity  # probability that two sessions share a prefix
+        octaves = np.ceil(np.log2(sessions + 9.0 / popularity[-1])) + 4.0
+        tokens = np.exp2(np.arange(-12.0, octaves, 1.0 / _OCTAVE)) * self.longest_tokens
+        tokens = np.append(0.0, tokens)
 
-    def _returns(self, times: FloatArray, gap_s: float) -> ArrayPair:
-        """(g,) share of turns that return within each of ``times``, and (g,) the mean think time,
-        cut off there."""
-        if self._session.think_times == "fixed" or gap_s == 0:
-            return (times >= gap_s).astype(float), np.minimum(times, gap_s)
-        share = -np.expm1(-times / gap_s)
-        return share, gap_s * share
+        def window(times_s: FloatArray) -> ArrayPair:
+            """(b, g) sessions for each turn that is their last within some times, by think time,
+            and (b, p) probability that no session has a prefix."""
+            active = rate * np.stack([self._mean_gap_s(times_s, gap_s) for gap_s in gaps_s], axis=1)
+            return active, np.exp(-np.outer(active @ np.bincount(group), popularity))
+
+        def held(
+            active: FloatArray, absent: FloatArray, weights: FloatArray, ranges: FloatArray
+        ) -> FloatArray:
+            """(r, g) shares of ranges of a context, (r, 2), with at most so many tokens touched."""
+            number = active @ np.bincount(group)
+            added = (1.0 - absent) @ (1.0 - popularity) / np.maximum(number, 1e-9)
+            added = prefix * np.minimum(added, 1.0)  # by each session
+            mean = active @ np.bincount(group, sizes) + added * number
+            step = mean[-1] + 8.0 * np.sqrt(mean[-1] * self.longest_tokens)
+            step = (step + 4.0 * self.longest_tokens) / _POINTS
+            place, lower = np.modf(sizes / step)
+            jumps = np.zeros((len(gaps_s), _POINTS))
+            np.add.at(jumps, (group, lower.astype(int)), 1.0 - place)
+            np.add.at(jumps, (group, lower.astype(int) + 1), place)
+            sums = _uniform_spectra(added / step, added / step) * (active @ np.fft.rfft(jumps))
+            growth = np.maximum(np.diff(mean / step, append=mean[-1] / step), 0.0)
+            sums = np.exp(sums - number[:, None]) * _uniform_spectra(0.0 * growth, growth)
+            sums = weights @ sums * _uniform_spectra(*ranges.T / step)
+            shares = np.cumsum(np.maximum(np.fft.irfft(sums), 0.0), axis=1)
+            middles = (np.arange(_POINTS) + 0.5) * step
+            return np.stack([np.interp(tokens, middles, row / row[-1]) for row in shares])
+
+        # A prefix is found by the time since the last session that has it.
+        times_s = np.geomspace(1e-3 / len(sizes), 9.0 / popularity[-1], _PREFIX_BINS) / rate
+        active, absent = window(np.append(0.0, times_s))
+        weights = np.diff(1.0 - absent @ popularity, append=1.0)
+        shared = held((1.0 - alike) * active, absent, weights, np.array([[0.0, prefix]]))
+        rows = np.repeat(shared, len(self._turns) + 1, axis=0)
+        for gap_s in np.unique(think_s[self._turns[1:]]):
+            times_s = np.array([gap_s])
+            weights = np.ones(1)
+            if session.think_times == "exponential":
+                ends = (1.0 + np.cos(np.linspace(0.0, np.pi, _BINS + 1))) / 2.0
+                times_s = -gap_s * np.log(ends[:-1])
+                weights = -np.diff(ends)
+            here = np.flatnonzero((think_s[self._turns] == gap_s) & (self._turns > 0))
+            contexts = session.context_tokens[self._turns[here]]
+            # Other sessions keep a prefix that they share.
+            ranges = np.stack([0.0 * contexts + alike * prefix, contexts], axis=1)
+            rows[here] = held(*window(times_s), weights, ranges)
+        rows[:, 0] = 0.0
+        slopes = np.diff(rows, append=1.0) / np.diff(tokens, append=np.inf)
+        return tokens, rows, slopes
+
+    def _mean_gap_s(self, times_s: FloatArray, gap_s: float) -> FloatArray:
+        """(b,) means of think times, each cut off at a time."""
+        if self._session.think_times == "fixed" or gap_s in (0.0, np.inf):
+            return np.minimum(times_s, gap_s)
+        return gap_s * -np.expm1(-times_s / gap_s)
+
+
+def _uniform_spectra(first: FloatArray, last: FloatArray) -> Any:
+    """(b, f) complex Fourier transforms of uniform distributions between two points."""
+    lattice = np.arange(_POINTS)
+    heights = np.minimum(lattice - first[:, None], last[:, None] - lattice) + 1.0
+    return np.fft.rfft(np.clip(heights, 0.0, 1.0) / (last - first + 1.0)[:, None])
 
 
 def _representatives(session: Session) -> tuple[IntArray, FloatArray]:

@@ -245,10 +245,9 @@ class _Fleet:
         request = self.evaluator.workload
         demand = self.demand
         limits = demand.limits
-        words = {
-            "formats": format_words(self.formats),
-            "context": context_words(request.prompt, request.generated, request.n_beams),
-        }
+        # A found design has formats of its own, which a note states.
+        words = {"formats": format_words(self.formats)} if self.evaluator.devices else {}
+        words["context"] = context_words(request.prompt, request.generated, request.n_beams)
         if demand.users is not None:
             words["users"] = user_words(demand.users)
         elif demand.requests_per_s is not None:

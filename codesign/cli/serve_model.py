@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field, replace
 from math import ceil, inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -39,6 +39,7 @@ from codesign.cli.serving_flags import (
 )
 
 if TYPE_CHECKING:
+    from codesign.answers.serving import PoolInputs
     from codesign.base.columns import Fields, IntegerMap, JsonObject, StringDict, StringMap
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.deployments.queueing import (
@@ -114,12 +115,11 @@ def serve_model(
     option: Options = None,
 ) -> None:
     """Replay requests on a deployment: waiting, first token, output token, goodput, overload."""
-    from codesign.answers.serving import PoolInputs, ServeModelAnswer
-    from codesign.evaluators.design_machine import design_machine
+    from codesign.answers.serving import ServeModelAnswer
     from codesign.evaluators.platform import PlatformOptions
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.evaluators.platform.machine_pools import prompt_stores
-    from codesign.models.deployments.queueing import CacheLink, Fleet, simulate
+    from codesign.models.deployments.queueing import Fleet, simulate
     from codesign.models.workload import load_model
     from codesign.report.arrival_tables import arrivals_tables
 
@@ -127,8 +127,7 @@ def serve_model(
     settings = engine_settings(stated)
     n_machines = count("--machines", machines)
     stores: IntegerMap = store_units(cache)
-    machine_name = single_device(on)
-    name = design_name(machine_name)
+    name = design_name(machine_name := single_device(on))
     if name is None:
         stream, workload = _stream(model, request, requests, lengths | filled_keys(draft))
         more |= {"power_limit": f"{power_limit} W"} if power_limit else {}
@@ -140,18 +139,9 @@ def serve_model(
         strays += [f"--option {key}" for key in more]
         flags = {"--convention": convention, "--power-limit": power_limit}
         _refuse(flags | dict.fromkeys(strays, ""), "a device")
-        with mistakes_at(f"--on {machine_name}"):
-            evaluator, values, cached = named_machine(name, model)
-        lengths = {"beyond_context": evaluator.workload.beyond_context, **lengths}
-        stream, _ = _stream(model, request, requests, lengths)
-        with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):
-            serving = design_machine(
-                evaluator, {**values, **degrees_of(split)}, settings.limits(), stream,
-                settings.memory_fraction,
-            )  # fmt: skip
-        members = [(serving, "serve", n_machines)]
-        convention = evaluator.profile or name.partition("#")[0]
-        fleet = _Members(convention, members, CacheLink(), {"design": machine_name})
+        stream, fleet, cached = _design(
+            machine_name, name, model, n_machines, split, settings, request, requests, lengths
+        )
         stores = stores or cached
     level = _service_level(request)
     if stores:  # behind the machines that prefill
@@ -160,25 +150,15 @@ def serve_model(
             behind = prompt_stores(load_model(model), first.design, settings, stores)
         fleet.members[0] = (replace(first, stores=behind), first_role, n_first)
     stream = stream if settings.caches_prompts else replace(stream, blocks=None)
-    machine_pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
     drawn = "--at-once" if requests.at_once else "--requests-per-s"
     with mistakes_at(str(requests.trace or requests.session or drawn)):
+        machine_pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
         served = simulate(Fleet(machine_pools, fleet.link, settings.routing), stream)
     if level is not None:
         level.check_that_any_meets(served)
     has_rate = requests.requests_per_s is not None or requests.session is not None
     needed = _machines_needed(served, n_machines) if has_rate else None
-    rows: list[Any] = [
-        PoolInputs(
-            role=role,
-            design=drop_keys(drop_none(machine.design), ["batch_size"]),
-            machines=n,
-            devices=n * machine.n_devices,
-            cache_tokens=machine.limits.cache_tokens,
-            board_power_watts=n * machine.power_watts,
-        )
-        for machine, role, n in fleet.members
-    ]
+    rows = _pool_inputs(fleet)
     inputs = {
         "model": model,
         "convention": fleet.convention,
@@ -318,6 +298,52 @@ _NEEDED_FLAGS = {
     ("--draft-on",): "--draft",
 }
 """Flag that flags with these first letters need."""
+
+
+def _design(
+    machine_name: str,
+    name: str,
+    model: str,
+    n_machines: int,
+    split: GroupFlags,
+    settings: EngineSettings,
+    request: RequestFlags,
+    requests: StreamFlags,
+    lengths: Fields,
+) -> tuple[Arrivals, _Members, IntegerMap]:
+    """Requests, machines of a found design, and units of the stores that its campaign has."""
+    from codesign.evaluators.design_machine import design_machine
+    from codesign.models.deployments.queueing import CacheLink
+
+    with mistakes_at(f"--on {machine_name}"):
+        evaluator, values, stores = named_machine(name, model)
+    lengths = {"beyond_context": evaluator.workload.beyond_context, **lengths}
+    stream, _ = _stream(model, request, requests, lengths)
+    with naming(FLAGS, flag_by_key("--option", type(settings).model_fields)):
+        serving = design_machine(
+            evaluator, {**values, **degrees_of(split)}, settings.limits(), stream,
+            settings.memory_fraction,
+        )  # fmt: skip
+    convention = evaluator.profile or name.partition("#")[0]
+    members = [(serving, "serve", n_machines)]
+    return stream, _Members(convention, members, CacheLink(), {"design": machine_name}), stores
+
+
+def _pool_inputs(fleet: _Members) -> list[PoolInputs]:
+    """What each pool is made of."""
+    from codesign.answers.serving import PoolInputs
+
+    return [
+        PoolInputs(
+            role=role,
+            design=drop_keys(drop_none(machine.design), ["batch_size"]),
+            machines=n,
+            devices=n * machine.n_devices,
+            cache_tokens=machine.limits.cache_tokens,
+            board_power_watts=n * machine.power_watts,
+        )
+        for machine, role, n in fleet.members
+    ]
 
 
 def _stream(

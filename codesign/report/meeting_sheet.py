@@ -128,13 +128,11 @@ def write_sheet(
         prices *= bool(results.problem.constraints)
         words += _reasons(results, answer, first, account, flips)
         words += _block("Shadow prices of limits", prices)
-    middle_x = _MARGIN + _COLUMN
+    middle_x, below = _MARGIN + _COLUMN, top + height_of(front) + 6.0
     pieces.append((front, middle_x, top))
-    below = top + height_of(front) + 6.0
     last = list(_alternatives(results, answer))
-    bills = _bills(account) if account else ()
     # The designs of a system take the room of its bills.
-    (words if account and account.pools else last).extend(bills)
+    (words if account and account.pools else last).extend(_bills(account) if account else ())
     pieces.append((_fitted(words, _COLUMN - 20.0, top), _MARGIN, top))
     pieces.append((_fitted(last, _COLUMN + 20.0, below), middle_x + 8.0, below))
     if account is not None:
@@ -144,8 +142,7 @@ def write_sheet(
         panels = (time_panel(account, scales), power_panel(account, scales))
         bars = (Chart([panel], "Time and power") for panel in panels if panel is not None)
         charts = list(filter(None, [die_chart(account, has_legend=True), *bars]))
-        scale = _SCALE + _STEP
-        height = _HEIGHT
+        scale, height = _SCALE + _STEP, _HEIGHT
         while height > _HEIGHT - _MARGIN - top:
             scale -= _STEP
             drawings = [sized(draw(chart, room / scale)) for chart in charts]

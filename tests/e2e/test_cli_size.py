@@ -429,7 +429,10 @@ def test_sessions_need_fewer_devices_with_caches(capsys):
 
 
 def test_the_rate_of_sessions_agrees_with_their_replay(capsys):
-    """Hit shares within 2 points, the first token of later turns within 15 % with its wait."""
+    """Hit shares within 2 points; the first token of later turns is at most 40 % too late.
+
+    The closed form holds running requests beside the caches, and the replay within them.
+    """
     limits = ["--first-token", "5 s", "--output-token", "40 ms"]
     cached = answer(capsys, *SESSION, "--sessions-per-s", "1", *limits)["sessions"][0]["rate"]
     served = answer(
@@ -439,7 +442,7 @@ def test_the_rate_of_sessions_agrees_with_their_replay(capsys):
     assert served["machines_needed"] is None
     assert served["caches"][0]["hit_share"] == pytest.approx(cached["prompt_hit_share"], abs=0.02)
     mean_s = served["times"]["time_to_first_token_s"]["mean"]
-    assert mean_s == pytest.approx(cached["time_to_first_token_s"], rel=0.3)
+    assert 0.6 * cached["time_to_first_token_s"] < mean_s < cached["time_to_first_token_s"]
     assert served["times"]["time_per_output_token_s"]["mean"] <= cached["time_per_output_token_s"]
 
 

@@ -65,6 +65,11 @@ def _slide(page, i, place):
                     "x.dispatchEvent(new Event('input', { bubbles: true })); }", place)  # fmt: skip
 
 
+def _text(page, selector):
+    """Text of an element; on the page, numbers stay beside their units."""
+    return page.inner_text(selector).replace("\xa0", " ")
+
+
 def _limits(page):
     return [text.partition(" at ")[0] for text in page.locator("#sliders label").all_inner_texts()]
 
@@ -103,7 +108,7 @@ def test_a_slider_moves_by_keyboard_and_outlives_a_reload(page):
     slider.focus()
     page.keyboard.press("ArrowLeft")  # tighter
     text = slider.get_attribute("aria-valuetext")
-    assert text.startswith("≤ ") and text in page.inner_text("#limits-change")
+    assert text.startswith("≤ ") and text in _text(page, "#limits-change")
     assert float(text.split()[1]) < 400
     page.reload()
     page.wait_for_selector("html[data-ready]")
@@ -137,7 +142,7 @@ def test_without_kept_metrics_every_limit_has_a_slider_that_says_what_is_not_pro
     assert "explain memories bare” proves" in page.inner_text("#limits")
     assert page.locator("#choices-moved select").nth(1).is_disabled()
     page.click("#limits-reset")
-    steps = page.inner_text("#limits")
+    steps = _text(page, "#limits")
     assert steps.count("instead of 400 W") == 2 and "best values stay the same" in steps
     page.close()
 

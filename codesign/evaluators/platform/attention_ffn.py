@@ -210,9 +210,9 @@ class ExchangedStepTimes:
         n_each = ceil(n_requests / self.n_attention)
         context = step.context_tokens * n_each // max(step.n_decoding, 1)
         each = EngineStep(step.chunks, n_each, context)
-        both = EngineStep(step.chunks, n_requests, n_requests)
+        gathered = EngineStep(step.chunks, n_requests, n_requests)
         n_tokens = n_requests + sum(chunk.tokens for chunk in step.chunks)
-        attention_s, ffn_s = np.array([[self.attention.step_s(each)], [self.ffn.step_s(both)]])
+        attention_s, ffn_s = np.array([[self.attention.step_s(each)], [self.ffn.step_s(gathered)]])
         sent_s = self.send_s(np.array([n_tokens]))
         return float(step_of_micro_batches(waves, attention_s, ffn_s, sent_s)[0])
 

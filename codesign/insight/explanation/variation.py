@@ -192,10 +192,10 @@ class Fronts:
             else:
                 search = _FrontSearch(self.rebuild, Path.cwd())
                 inputs = [(variation, self.folder, varied_part)]
-                ((_, found),) = spread(search, inputs, self._executor)
-                if found is None:
+                ((_, searched),) = spread(search, inputs, self._executor)
+                if searched is None:
                     return None
-                front = found
+                front = searched
             return front if len(front) else None
         except InfeasibleError:
             return None

@@ -33,8 +33,7 @@ def write_llmcompass(design: ChosenDesign, path: Path) -> Written:
     """
     need_tiers(design, "LLMCompass")
     machine = design.machine
-    on_chip = machine.sram_level
-    if on_chip is None:
+    if (on_chip := machine.sram_level) is None:
         raise InputError("LLMCompass needs an on-chip memory, the design has none", design.title)
     bits = max(_NARROWEST_BITS, *machine.operand_bits)
     notes = [

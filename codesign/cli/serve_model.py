@@ -118,9 +118,7 @@ def serve_model(
     from codesign.answers.serving import ServeModelAnswer
     from codesign.evaluators.platform import PlatformOptions
     from codesign.evaluators.platform.engine_settings import EngineSettings
-    from codesign.evaluators.platform.machine_pools import prompt_stores
     from codesign.models.deployments.queueing import Fleet, simulate
-    from codesign.models.workload import load_model
     from codesign.report.arrival_tables import arrivals_tables
 
     stated, more, lengths = settings_by_record(option, EngineSettings, PlatformOptions, _LENGTHS)
@@ -144,11 +142,8 @@ def serve_model(
         )
         stores = stores or cached
     level = _service_level(request)
-    if stores:  # behind the machines that prefill
-        first, first_role, n_first = fleet.members[0]
-        with mistakes_at("--cache"):
-            behind = prompt_stores(load_model(model), first.design, settings, stores)
-        fleet.members[0] = (replace(first, stores=behind), first_role, n_first)
+    if stores:
+        _store_prompts(fleet, model, settings, stores)
     stream = stream if settings.caches_prompts else replace(stream, blocks=None)
     drawn = "--at-once" if requests.at_once else "--requests-per-s"
     with mistakes_at(str(requests.trace or requests.session or drawn)):
@@ -327,6 +322,19 @@ def _design(
     convention = evaluator.profile or name.partition("#")[0]
     members = [(serving, "serve", n_machines)]
     return stream, _Members(convention, members, CacheLink(), {"design": machine_name}), stores
+
+
+def _store_prompts(
+    fleet: _Members, model: str, settings: EngineSettings, stores: IntegerMap
+) -> None:
+    """Put stores behind the machines that prefill."""
+    from codesign.evaluators.platform.machine_pools import prompt_stores
+    from codesign.models.workload import load_model
+
+    machine, role, n = fleet.members[0]
+    with mistakes_at("--cache"):
+        behind = prompt_stores(load_model(model), machine.design, settings, stores)
+    fleet.members[0] = (replace(machine, stores=behind), role, n)
 
 
 def _pool_inputs(fleet: _Members) -> list[PoolInputs]:

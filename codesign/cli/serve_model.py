@@ -252,12 +252,14 @@ def _devices(
     def machine(place: str, updates: Fields, **degrees: int | None) -> ServingMachine:
         """The devices of a flag, for a request with other keys."""
         on = {**design, "device": keys.get(place, keys["--on"]), **drop_none(degrees)}
-        part = evaluator.replace_request(request.updated(updates))
+        of_machine = evaluator.replace_request(request.updated(updates))
         prefix = place.removesuffix("on")
         flags = {"tensor_parallel": f"{prefix}tp", "expert_parallel": f"{prefix}ep",
                  "memory": f"{place}: memory"}  # fmt: skip
         with naming(flags):
-            return serving_machine(part, on, settings.limits(), stream, settings.memory_fraction)
+            return serving_machine(
+                of_machine, on, settings.limits(), stream, settings.memory_fraction
+            )
 
     pairs = flag_by_key("--option", type(settings).model_fields)
     with naming({**FLAGS, "ffn_on": "--ffn-on"}, pairs):
@@ -338,7 +340,7 @@ def _store_prompts(
 
 
 def _pool_inputs(fleet: _Members) -> list[PoolInputs]:
-    """What each pool is made of."""
+    """Role, design, machines, cache and board power (watts) of each pool."""
     from codesign.answers.serving import PoolInputs
 
     return [

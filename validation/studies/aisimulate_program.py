@@ -10,8 +10,8 @@ import sys
 from pathlib import Path
 
 # Installed in its own environment alone, where this program runs.
-from aisimulate.legacy_cli.api import cli_estimate  # type: ignore[import-not-found] # installed in its own environment alone
-from aisimulate_core.sdk.common import DefaultHFModels  # type: ignore[import-not-found] # installed in its own environment alone
+from aisimulate.legacy_cli.api import cli_estimate  # type: ignore[import-not-found] # absent where types are checked: it has its own environment
+from aisimulate_core.sdk.common import DefaultHFModels  # type: ignore[import-not-found] # absent where types are checked: it has its own environment
 
 logging.disable(logging.CRITICAL)
 print("id,tokens_per_s,refusal")

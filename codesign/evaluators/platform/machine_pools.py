@@ -90,7 +90,7 @@ def joint_machine(
     """
     request = evaluator.workload
     role = "draft"
-    parts: JsonObject = {}
+    joined_keys: JsonObject = {}
     times: StepTimes = DraftedStepTimes(first.step_times, second.step_times, request, latency_s)
     if request.draft is None:
         role = "ffn"
@@ -102,12 +102,12 @@ def joint_machine(
             keys = " and ".join(dict.fromkeys(end.key for end in ends))
             raise InputError(f"expected a network_bandwidth in the file of {keys}", "ffn_on")
         times = ExchangedStepTimes(first.step_times, second.step_times, waves, n_first, send_s)
-        parts = {"attention_instances": n_first, "overlapped_batches": waves}
+        joined_keys = {"attention_instances": n_first, "overlapped_batches": waves}
     names = [name for name in second.design if not name.endswith("_format")]
-    parts |= {f"{role}_{name}": second.design[name] for name in names}
+    joined_keys |= {f"{role}_{name}": second.design[name] for name in names}
     tokens = min(n_first * first.limits.cache_tokens, second.limits.cache_tokens)
     return ServingMachine(
-        design={**first.design, **parts},
+        design={**first.design, **joined_keys},
         step_times=times,
         limits=replace(first.limits, cache_tokens=tokens),
         n_devices=n_first * first.n_devices + second.n_devices,

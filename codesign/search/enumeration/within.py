@@ -197,12 +197,12 @@ def roots_within(region: Region, executor: Executor | None = None) -> IntArray:
     """
     walk = _RegionWalk(region)
     n_roots = walk.decomposition.n_roots
-    parts = np.split(np.arange(n_roots), range(_PART, n_roots, _PART))
-    reaching = dict.fromkeys(range(len(parts)), np.empty(0, np.int64))
+    slices = np.split(np.arange(n_roots), range(_PART, n_roots, _PART))
+    reaching = dict.fromkeys(range(len(slices)), np.empty(0, np.int64))
     with LoopProgress("parts of the space", n_roots) as loop:
-        for i, roots in spread(walk.reaching, [(part,) for part in parts], executor):
+        for i, roots in spread(walk.reaching, [(roots,) for roots in slices], executor):
             reaching[i] = roots
-            loop.advance(len(parts[i]))
+            loop.advance(len(slices[i]))
     return np.concatenate([*reaching.values()])
 
 

@@ -86,7 +86,7 @@ def elapsed_us(call: Call, calls: int, device: str) -> float:
     if device == "cpu":
         return timeit.timeit(call, number=calls) * 1e6 / calls
     # PyTorch states no types for the constructor of events.
-    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call] # torch has no types here
+    first, last = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call] # PyTorch leaves the constructor of Event without types
     first.record()
     timeit.timeit(call, number=calls)
     last.record()

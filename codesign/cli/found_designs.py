@@ -22,7 +22,6 @@ def design_name(text: str) -> str | None:
     Raises:
         UnknownNameError: There is no such device or design.
     """
-    from codesign import api
     from codesign.models.hardware.device import load_device
 
     if "#" in text or text == "all":
@@ -30,6 +29,8 @@ def design_name(text: str) -> str | None:
     try:
         load_device(text, "--on")
     except UnknownNameError:
+        from codesign import api
+
         if text not in api.load_space(DEFAULT_SPACE).designs:
             raise
         return f"{DEFAULT_SPACE}#{text}"

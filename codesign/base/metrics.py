@@ -124,6 +124,7 @@ ALL_METRICS: dict[str, Metric] = (
     | POOL_METRICS
     | SYSTEM_METRICS
     | SESSION_METRICS
+    | _GROUPS["mix"]
 )
 """Metrics of every built-in evaluator by name."""
 

@@ -31,6 +31,8 @@ from codesign.search.derived_metrics import (
 from codesign.search.problem import Constraint, Objective, Problem, bound_on, located_error
 from codesign.space import DesignSpace
 
+_NAMED_IN_PART = {"_utilization", "_sessions_per_s", "_usd_per_million_asked_tokens"}
+"""Ends of metrics that begin with the name of a pool, a link or a workload of a mix."""
 _OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
 
 
@@ -80,7 +82,7 @@ def build_problem(
         derived = read_metrics(metrics or {}, metrics_read, names, where)
     metrics_read += tuple(derived_metric.metric for derived_metric in derived)
     unread = {*(metrics or {})} - {metric.name for metric in metrics_read}
-    unread |= set() if evaluator else {"_utilization"}  # of pools and links
+    unread |= set() if evaluator else _NAMED_IN_PART
     problem_objectives = []
     conditions = []
     for i, text in enumerate(objectives):

@@ -32,7 +32,7 @@ from codesign.base.columns import (
 from codesign.base.errors import check_known
 from codesign.base.evaluator import Evaluation, Explanation
 from codesign.base.explanation_rows import OperatorRow
-from codesign.base.metrics import ALL_METRICS, SESSION_METRICS, Metric, chosen_metrics
+from codesign.base.metrics import ALL_METRICS, SESSION_METRICS, chosen_metrics
 from codesign.base.schema import PositiveAmount, Record, Share, accepted_by
 from codesign.evaluators.sessions.composed_evaluator import ComposedEvaluator
 from codesign.evaluators.sessions.session_workload import SessionsOptions, SessionWorkload
@@ -43,21 +43,13 @@ from codesign.models.hardware.formula_operations import sum_of
 _RATE = "sessions_per_s"
 _USD = "usd_per_million_asked_tokens"
 _JOULES = "energy_joules_per_asked_token"
+_WORST_LIMIT = "worst_limit_excess"
+_REGRET = "regret"
 _ALIKE = ("tdp_watts", "unit_cost_usd", "area_mm2", "power_density_w_per_mm2",
           "junction_temperature_celsius")  # fmt: skip
 """Metrics of the machine; the mix has the worst value over its workloads."""
 _TOLERANCE = 1e-6
 """Largest deviation of the sum of shares from 1 that counts as rounding [ours]."""
-WORST_LIMIT = Metric(
-    "worst_limit_excess", "minimize", "",
-    "largest relative excess of a metric over its limit, over all workloads; 0 or less if every "
-    "workload keeps its limits",
-)  # fmt: skip
-REGRET = Metric(
-    "regret", "minimize", "",
-    "relative increase of the price of a token over that of the workload's own best design; the "
-    "largest over all workloads",
-)  # fmt: skip
 
 
 def _check_metrics(limits: FloatMap) -> None:
@@ -139,7 +131,8 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         has_best = all(entry.best_usd_per_million_asked_tokens for entry in workload.mix)
         self.metrics = (
             SESSION_METRICS[_RATE], SESSION_METRICS[_USD], SESSION_METRICS[_JOULES],
-            *(ALL_METRICS[name] for name in _ALIKE), WORST_LIMIT, *([REGRET] if has_best else []),
+            *(ALL_METRICS[name] for name in _ALIKE), ALL_METRICS[_WORST_LIMIT],
+            *([ALL_METRICS[_REGRET]] if has_best else []),
             *(replace(SESSION_METRICS[metric], name=f"{name}_{metric}")
               for name in workload.workloads_by_name for metric in (_RATE, _USD)),
         )  # fmt: skip
@@ -207,9 +200,9 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
     def _needed(self, name: str, metrics: Strings) -> StringList:
         """Metrics of a workload from which the requested metrics of the mix follow."""
         machine = [metric for metric in _ALIKE if metric in metrics]
-        priced = {_USD, REGRET.name, f"{name}_{_USD}"} & {*metrics}
+        priced = {_USD, _REGRET, f"{name}_{_USD}"} & {*metrics}
         tokens = [_USD] * bool(priced) + [_JOULES] * (_JOULES in metrics)
-        limits = self._mix[name].limits if WORST_LIMIT.name in metrics else ()
+        limits = self._mix[name].limits if _WORST_LIMIT in metrics else ()
         return list(dict.fromkeys([_RATE, *machine, *tokens, *limits]))
 
     def _composed(self, entries: Mapping[str, Arrays], metrics: Strings) -> ArrayDict:
@@ -223,12 +216,12 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
             if metric in entries[name]
         }
         results[_RATE] = 1.0 / sum_of(tuple(mix[name].share / rates[name] for name in mix))
-        if REGRET.name in metrics:
+        if _REGRET in metrics:
             ratios = [
                 entries[name][_USD] / (mix[name].best_usd_per_million_asked_tokens or np.nan)
                 for name in mix
             ]
-            results[REGRET.name] = np.maximum.reduce(ratios) - 1.0
+            results[_REGRET] = np.maximum.reduce(ratios) - 1.0
         tokens = {name: entry.tokens_per_session * mix[name].share
                   for name, entry in self.members.items()}  # fmt: skip
         common = set.intersection(*map(set, entries.values()))
@@ -238,8 +231,8 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
                 results[metric] = sum_of(weighted) / sum(tokens.values())
         for metric in common & {*_ALIKE}:
             results[metric] = np.maximum.reduce([values[metric] for values in entries.values()])
-        if WORST_LIMIT.name in metrics:
-            results[WORST_LIMIT.name] = self._worst_excess(entries)
+        if _WORST_LIMIT in metrics:
+            results[_WORST_LIMIT] = self._worst_excess(entries)
         return {name: results[name] for name in metrics if name in results}
 
     def _worst_excess(self, entries: Mapping[str, Arrays]) -> FloatArray:

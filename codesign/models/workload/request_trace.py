@@ -100,7 +100,7 @@ def read_request_trace(path: Path | str) -> RequestTrace:
     """Read a trace.
 
     Raises:
-        InputError: The file cannot be read, or a request has invalid keys, times or lengths.
+        InputError: The file cannot be read, or keys, times, lengths or hashes are wrong.
     """
     path = Path(path)
     if not path.is_file():
@@ -111,10 +111,12 @@ def read_request_trace(path: Path | str) -> RequestTrace:
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise InputError(f"expected lines of JSON: {error}", str(path)) from None
     rows = []
+    first_uses: dict[int, str] = {}
     before = 0.0
     for i, line in enumerate(text.splitlines(), 1):
         if line.strip():
             rows.append(_request(line, before, f"{path}:{i}"))
+            _check_hashes(rows[-1], first_uses, f"{path}:{i}: hash_ids")
             before = rows[-1].timestamp
     if not rows:
         raise InputError("expected at least one request, got none", str(path))
@@ -149,3 +151,18 @@ def _request(line: str, before: float, where: str) -> _Request:
             f"{where}: hash_ids",
         )
     return request
+
+
+def _check_hashes(request: _Request, first_uses: dict[int, str], where: str) -> None:
+    """Refuse a block that stands elsewhere, or is longer or shorter, than at its first use."""
+    tokens = request.input_length
+    before = "no block"
+    for block in request.hash_ids:
+        use = f"{min(tokens, BLOCK_TOKENS)} tokens after {before}"
+        first = first_uses.setdefault(block, use)
+        if first != use:
+            raise InputError(
+                f"expected {first} for block {block}, as at its first use, got {use}", where
+            )
+        tokens -= BLOCK_TOKENS
+        before = f"block {block}"

@@ -108,7 +108,9 @@ def row(time, tokens, hashes):
 
 def test_a_trace_is_found_as_a_cache_that_is_replayed_finds_it(tmp_path):
     rng = np.random.default_rng(0)
-    rows = [row(i, 512 * 4 - 7, [0, *rng.integers(1, 40, 3).tolist()]) for i in range(300)]
+    chains = [[0, 1 + a, 10 + 4 * a + b, 100 + 16 * a + 4 * b + c]
+              for a, b, c in rng.integers(0, 4, (300, 3)).tolist()]  # fmt: skip
+    rows = [row(i, 512 * 4 - 7, chain) for i, chain in enumerate(chains)]
     path = tmp_path / "trace.jsonl.gz"
     path.write_bytes(gzip.compress(lines(*rows).encode()))
     trace = read_request_trace(path)
@@ -155,6 +157,16 @@ def test_a_diffusion_model_has_no_cached_tokens():
         (lines(row(0, 600, [0])), "hash_ids: expected 2 hashes, one for each block of 512 of 600"),
         (lines(row(0, 0, [])), "trace.jsonl:1: input_length: .*greater than or equal to 1"),
         (lines(row(0, 9, ["a"])), "trace.jsonl:1: hash_ids.0: .*valid integer"),
+        (
+            lines(row(0, 1030, [3, 4, 5]), row(1, 1024, [7, 4])),
+            ":2: hash_ids: expected 512 tokens after block 3 for block 4, as at its first use, "
+            "got 512 tokens after block 7",
+        ),
+        (
+            lines(row(0, 600, [3, 4]), row(1, 700, [3, 4])),
+            "expected 88 tokens after block 3 for block 4, as at its first use, got 188 tokens",
+        ),
+        (lines(row(0, 1024, [3, 3])), "expected 512 tokens after no block for block 3"),
         ("", "expected at least one request"),
     ],
 )

@@ -5,6 +5,7 @@ from functools import cache
 import pytest
 
 from codesign.base import resources
+from codesign.base.errors import InputError
 from codesign.insight.comparison import comparison_definition
 from codesign.search.campaign import load_definition
 
@@ -54,3 +55,14 @@ def test_a_shipped_comparison_names_campaigns_that_there_are(name, monkeypatch):
 )
 def test_every_evaluator_with_profiles_names_its_own(name, profile):
     assert load_definition(name).problem.evaluator.profile == profile
+
+
+def test_a_mistake_in_a_mix_brings_no_further_ones_of_its_metrics(tmp_path):
+    path = tmp_path / "mix-caches.yaml"
+    text = resources.find("runs", "mix-caches").read_text(encoding="utf-8")
+    path.write_text(text.replace("28 %", "20 %").replace("regret]", "chat_sessions_per_s]"))
+    with pytest.raises(InputError) as caught:
+        load_definition(path)
+    assert [x.partition(": ")[2] for x in caught.value.problems] == [
+        "workload.mix: expected shares that add up to 1, got 0.92"
+    ]

@@ -37,6 +37,12 @@ LONGEST_S = 2400
 _NO_FAULT = {"strict", "encoding", "check", "newline"}
 """Arguments without effect where lengths agree, UTF-8 is the rule and exit codes are read."""
 
+_FAILED = re.compile(
+    r"^(?:(?:FAILED|ERROR) |ImportError while loading conftest '.*?(?=tests/))([^\s\['()]+)",
+    re.MULTILINE,
+)
+"""A test that fails, or the ``conftest.py`` that a fault keeps all tests from loading."""
+
 
 @dataclass(frozen=True)
 class Fault:
@@ -206,7 +212,7 @@ class Suite:
             process.returncode = 0  # it was waited for, which the module did not see
             stop.cancel()
             output.seek(0)
-            names = re.findall(r"^(?:FAILED|ERROR) ([^\s\[]+)", output.read(), re.MULTILINE)
+            names = _FAILED.findall(output.read())
             return "".join(names[:1]), usage.ru_utime + usage.ru_stime
 
     def passes(self, name: str, tree: Path) -> bool:

@@ -11,7 +11,9 @@ from dataclasses import replace
 from html import escape
 from importlib import import_module
 from io import BytesIO
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
 
 from codesign.answers.campaigns import progress_words
@@ -37,16 +39,28 @@ _PRINT_DPI = 300.0
 _MARGIN = 6.0
 _BOLD, _LINE = 11.0, 1.2
 """Size above which the letters of a sheet are bold, and height of a line of size 1."""
+_NAMES = (
+    'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
+    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
+)
 _BODY = (
-    '<p:txBody xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
-    'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"><a:bodyPr wrap="square" '
-    'lIns="0" tIns="0" rIns="0" bIns="0"/>{}</p:txBody>'
+    f'<p:txBody {_NAMES}><a:bodyPr anchor="b" wrap="square" lIns="0" tIns="0" rIns="0" bIns="0"/>'
+    "{}</p:txBody>"
 )
 _PARAGRAPH = (
-    '<a:p><a:pPr><a:lnSpc><a:spcPts val="{line}"/></a:lnSpc><a:spcBef><a:spcPts val="{gap}"/>'
-    '</a:spcBef><a:tabLst><a:tab pos="{tab}" algn="r"/></a:tabLst></a:pPr><a:r><a:rPr '
-    'sz="{size}" b="{bold}"><a:solidFill><a:srgbClr val="{hue}"/></a:solidFill>'
-    '<a:latin typeface="Arial"/></a:rPr><a:t>{text}</a:t></a:r></a:p>'
+    '<a:p><a:pPr algn="{side}"><a:lnSpc><a:spcPts val="{line}"/></a:lnSpc><a:spcBef>'
+    '<a:spcPts val="{gap}"/></a:spcBef></a:pPr><a:r><a:rPr sz="{size}" b="{bold}"><a:solidFill>'
+    '<a:srgbClr val="{hue}"/></a:solidFill><a:latin typeface="Arial"/></a:rPr><a:t>{text}</a:t>'
+    "</a:r></a:p>"
+)
+_CELL = (
+    "<a:tc><a:txBody><a:bodyPr/>{}</a:txBody>"
+    '<a:tcPr anchor="b" marL="0" marR="0" marT="0" marB="0"/></a:tc>'
+)
+_ROW = f'<a:tr h="{{}}">{_CELL}{_CELL}</a:tr>'
+_TABLE = (
+    f'<a:tbl {_NAMES}><a:tblPr/><a:tblGrid><a:gridCol w="{{}}"/><a:gridCol w="{{}}"/></a:tblGrid>'
+    "{}</a:tbl>"
 )
 _RIM = (
     ".chart text { stroke: var(--paper); stroke-width: 3; stroke-linejoin: round; "
@@ -235,7 +249,7 @@ def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float)
     """Write drawings and texts as the one slide of a presentation.
 
     The drawings are a vector picture, which PowerPoint can turn into shapes. Programs that draw no
-    vectors show a PNG in its place. Texts can be edited.
+    vectors show a PNG in its place. Texts and tables can be edited.
     """
     import vl_convert
     from pptx import Presentation
@@ -260,22 +274,8 @@ def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float)
     relation = slide.part.relate_to(vector, RELATIONSHIP_TYPE.IMAGE)
     picture.element.blipFill.find(_BLIP).append(parse_xml(_VECTOR.format(relation)))
     for block, x, y in pieces:
-        if isinstance(block, str):
-            continue
-        # A text box, whose values stand at a tab stop.
-        sides = (x, y, block.scale * block.width, block.drawn()[1])
-        places = [Emu(round(_EMU_PER_PIXEL * side)) for side in sides]
-        points = 75.0 * block.scale
-        paragraphs = (
-            _PARAGRAPH.format(
-                line=round(_LINE * size * points), gap=round(_gap(size, hue) * points),
-                tab=places[2], size=round(size * points), bold=int(size > _BOLD),
-                hue=palette.LIGHT[hue][1:], text=escape(words),
-            )
-            for words, size, hue in block.lines
-        )  # fmt: skip
-        box = slide.shapes.add_textbox(*places).element
-        box.replace(box.txBody, parse_xml(_BODY.format("".join(paragraphs))))
+        if isinstance(block, TextBlock):
+            _add_text(slide.shapes, block, x, y)
     show.save(saved)
     # Without the time of writing, so that the same sheet has the same bytes.
     with (
@@ -286,6 +286,40 @@ def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float)
         for name in source.namelist():
             target.writestr(ZipInfo(name), source.read(name), ZIP_DEFLATED)
     return path
+
+
+def _add_text(shapes: Any, block: TextBlock, left: float, top: float) -> None:
+    """Add lines of text to a slide: in a table if they have values, else in a text box."""
+    from pptx.oxml import parse_xml
+
+    points = 75.0 * block.scale
+    for is_table, lines in groupby(block.lines, lambda line: "\t" in line[0]):
+        rows = ""
+        height = value_width = 0.0
+        for words, size, hue in lines:
+            texts = words.split("\t")
+            paragraphs = [
+                _PARAGRAPH.format(
+                    side=side, line=round(_LINE * size * points),
+                    gap=round(_gap(size, hue) * points), size=round(size * points),
+                    bold=int(size > _BOLD), hue=palette.LIGHT[hue][1:], text=escape(text),
+                )
+                for side, text in zip("lr", texts, strict=False)
+            ]  # fmt: skip
+            row_height = replace(block, lines=[(words, size, hue)]).drawn()[1]
+            height += row_height
+            value_width = max(value_width, 1.1 * text_width(texts[-1], size) * block.scale)
+            row_height = round(_EMU_PER_PIXEL * row_height)
+            rows += _ROW.format(row_height, *paragraphs) if is_table else paragraphs[0]
+        sides = (left, top, block.scale * block.width, height, value_width)
+        *place, value_width = (round(_EMU_PER_PIXEL * side) for side in sides)
+        if is_table:
+            old = shapes.add_table(1, 2, *place).element.graphic.graphicData.tbl
+            new = _TABLE.format(place[2] - value_width, value_width, rows)
+        else:
+            old, new = shapes.add_textbox(*place).element.txBody, _BODY.format(rows)
+        old.getparent().replace(old, parse_xml(new))
+        top += height
 
 
 def width_of(width_mm: float | None) -> tuple[float, bool]:

@@ -116,20 +116,26 @@ def test_a_meeting_sheet_has_the_question_the_reason_the_front_and_the_die(folde
     box = re.search(rb"/MediaBox \[ *0 0 ([\d.]+) ([\d.]+)", (folder / "sheet.pdf").read_bytes())
     assert [float(x) / 72 * 25.4 for x in box.groups()] == pytest.approx([297, 210], abs=1.0)
     slides = [folder / name for name in ("sheet.pptx", "again.pptx")]
-    monkeypatch.setattr(
-        meeting_sheet,
-        "save_slide",
-        lambda pieces, _, *size: [save_slide(pieces, path, *size) for path in slides].pop(),
-    )
+    sheets = []
+
+    def save(pieces, _, *size):
+        sheets.append(pieces)
+        return [save_slide(pieces, path, *size) for path in slides].pop()
+
+    monkeypatch.setattr(meeting_sheet, "save_slide", save)
     assert main(["report", "small", "--samples", "8", "--output", slides[0].name]) == 0
     assert slides[0].read_bytes() == slides[1].read_bytes()
     assert {entry.date_time[0] for entry in ZipFile(slides[0]).filelist} == {1980}  # no clock
     (slide,) = pptx.Presentation(slides[0]).slides
     picture, *native = slide.shapes
     assert picture.image.content_type == "image/png"
-    words = "\n".join(shape.text_frame.text for shape in native)
-    for text in ("the most throughput per TDP", "throughput\t", "Bill of materials\t"):
-        assert text in words
+    assert "the most throughput per TDP" in native[1].text_frame.text
+    (pieces,) = sheets
+    rows = [words.split("\t") for block, *_ in pieces if not isinstance(block, str)
+            for words, *_ in block.lines if "\t" in words]  # fmt: skip
+    cells = [[cell.text for cell in row.cells] for shape in native if shape.has_table
+             for row in shape.table.rows]  # fmt: skip
+    assert cells == rows and {"throughput", "Bill of materials"} < {name for name, _ in rows}
     vectors = [part.blob for part in slide.part.package.iter_parts()
                if part.content_type == "image/svg+xml"]  # fmt: skip
     (vector,) = vectors

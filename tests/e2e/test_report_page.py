@@ -140,6 +140,7 @@ def test_a_meeting_sheet_has_the_question_the_reason_the_front_and_the_die(folde
                if part.content_type == "image/svg+xml"]  # fmt: skip
     (vector,) = vectors
     assert b">array<" in vector and b"Limited by" not in vector  # texts are no picture
+    assert b"softmax" in vector and b"% of the time of one pass" in vector
     assert 'r:embed="' in etree.tostring(picture.element).decode()
 
 

@@ -249,7 +249,7 @@ def evaluator_words(reading: Fields) -> str:
         name = f"{name} {str(program).rpartition('/')[-1]}"
         hidden |= {"run", "files"}
     words = [
-        f"{key.replace('_', ' ')} {format_setting(value)}"
+        f"{key.removesuffix('_m').replace('_', ' ')} {format_setting(value)}"
         for key, value in reading.items()
         if key not in hidden
         and not any(isinstance(x, Mapping) for x in (value if isinstance(value, list) else [value]))

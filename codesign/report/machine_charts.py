@@ -37,7 +37,7 @@ _GAP_MM = 0.5
 _ROOM_MM = 4.0
 """Most that an interposer reaches beyond what stands on it; its margin is a fraction of that."""
 _HALVINGS = 20
-"""Times that the search for the margin halves ``_ROOM_MM``, down to 4 nm."""
+"""Steps of the bisection for the margin, which begins with ``_ROOM_MM`` and ends at 4 nm."""
 _HATCHES = {
     "tier2": "/",
     "tier3": ".",

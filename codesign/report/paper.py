@@ -39,6 +39,8 @@ _PRINT_DPI = 300.0
 _MARGIN = 6.0
 _BOLD, _LINE = 11.0, 1.2
 """Size above which the letters of a sheet are bold, and height of a line of size 1."""
+_ROOM = 1.1
+"""Width of a column of values in that of its longest, as programs draw other letters [ours]."""
 _NAMES = (
     'xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" '
     'xmlns:a="http://schemas.openxmlformats.org/drawingml/2006/main"'
@@ -289,10 +291,15 @@ def save_slide(pieces: Sequence[Piece], path: Path, width: float, height: float)
 
 
 def _add_text(shapes: Any, block: TextBlock, left: float, top: float) -> None:
-    """Add lines of text to a slide: in a table if they have values, else in a text box."""
+    """Add lines of text to a slide: those with values as tables, the others as text boxes.
+
+    Args:
+        shapes: Those of the slide.
+        left, top: Of the block's corner, in pixels.
+    """
     from pptx.oxml import parse_xml
 
-    points = 75.0 * block.scale
+    points = 75.0 * block.scale  # hundredths of a point in a pixel
     for is_table, lines in groupby(block.lines, lambda line: "\t" in line[0]):
         rows = ""
         height = value_width = 0.0
@@ -308,9 +315,12 @@ def _add_text(shapes: Any, block: TextBlock, left: float, top: float) -> None:
             ]  # fmt: skip
             row_height = replace(block, lines=[(words, size, hue)]).drawn()[1]
             height += row_height
-            value_width = max(value_width, 1.1 * text_width(texts[-1], size) * block.scale)
-            row_height = round(_EMU_PER_PIXEL * row_height)
-            rows += _ROW.format(row_height, *paragraphs) if is_table else paragraphs[0]
+            value_width = max(value_width, _ROOM * text_width(texts[-1], size) * block.scale)
+            rows += (
+                _ROW.format(round(_EMU_PER_PIXEL * row_height), *paragraphs)
+                if is_table
+                else paragraphs[0]
+            )
         sides = (left, top, block.scale * block.width, height, value_width)
         *place, value_width = (round(_EMU_PER_PIXEL * side) for side in sides)
         if is_table:

@@ -32,7 +32,7 @@ from codesign.search.problem import Constraint, Objective, Problem, bound_on, lo
 from codesign.space import DesignSpace
 
 _NAMED_IN_PART = {"_utilization", "_sessions_per_s", "_usd_per_million_asked_tokens"}
-"""Ends of metrics that begin with the name of a pool, a link or a workload of a mix."""
+"""Suffixes of metrics whose prefix is the name of a pool, a link or a workload of a mix."""
 _OBJECTIVE = re.compile(r"^\s*(\S+)\s+(\S+)\s*$")
 
 

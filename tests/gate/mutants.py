@@ -41,7 +41,7 @@ _FAILED = re.compile(
     r"^(?:(?:FAILED|ERROR) |ImportError while loading conftest '.*?(?=tests/))([^\s\['()]+)",
     re.MULTILINE,
 )
-"""A test that fails, or the ``conftest.py`` that a fault keeps all tests from loading."""
+"""Name in pytest's output of a failed test, or of a ``conftest.py`` that cannot be imported."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +165,7 @@ def random_faults(n: int, seed: int) -> list[Fault]:
 
 
 def _effect(source: str) -> str:
-    """Syntax of a module without the arguments that are no fault, wherever its commas stand."""
+    """Syntax tree of a module without the arguments in ``_NO_FAULT``; commas make no difference."""
     module = ast.parse(source)
     for node in ast.walk(module):
         if isinstance(node, ast.Call):

@@ -131,8 +131,7 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         has_best = all(entry.best_usd_per_million_asked_tokens for entry in workload.mix)
         self.metrics = (
             SESSION_METRICS[_RATE], SESSION_METRICS[_USD], SESSION_METRICS[_JOULES],
-            *(ALL_METRICS[name] for name in _ALIKE), ALL_METRICS[_WORST_LIMIT],
-            *([ALL_METRICS[_REGRET]] if has_best else []),
+            *(ALL_METRICS[name] for name in (*_ALIKE, _WORST_LIMIT, *[_REGRET] * has_best)),
             *(replace(SESSION_METRICS[metric], name=f"{name}_{metric}")
               for name in workload.workloads_by_name for metric in (_RATE, _USD)),
         )  # fmt: skip

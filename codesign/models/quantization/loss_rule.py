@@ -275,16 +275,17 @@ def estimate(
     Raises:
         UnknownNameError: No such format, or an algorithm that the rule does not know.
     """
-    same = [
-        score
+    published = [
+        (score.ratio, score.source)
         for score in scores_of(model)
         if score.formats == formats and score.measure == measure and score.ratio is not None
     ]
-    if same:
-        values = [score.ratio for score in same if score.ratio is not None]
-        sources = "; ".join(dict.fromkeys(score.source for score in same))
-        mean = sum(values) / len(values)
-        return ScoreEstimate(mean, min(values), max(values), "published", sources)
+    if published:
+        values, sources_of_values = zip(*published, strict=True)
+        sources = "; ".join(dict.fromkeys(sources_of_values))
+        return ScoreEstimate(
+            sum(values) / len(values), min(values), max(values), "published", sources
+        )
     return estimate_by_rule(formats, model, n_parameters, measure, vocab_size)
 
 

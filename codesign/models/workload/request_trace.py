@@ -100,7 +100,8 @@ def read_request_trace(path: Path | str) -> RequestTrace:
     """Read a trace.
 
     Raises:
-        InputError: The file cannot be read, or keys, times, lengths or hashes are wrong.
+        InputError: The file cannot be read, a request has wrong keys, times or lengths, or hashes
+            contradict each other.
     """
     path = Path(path)
     if not path.is_file():
@@ -154,15 +155,14 @@ def _request(line: str, before: float, where: str) -> _Request:
 
 
 def _check_hashes(request: _Request, first_uses: dict[int, str], where: str) -> None:
-    """Refuse a block that stands elsewhere, or is longer or shorter, than at its first use."""
+    """Refuse a block that follows another block, or is longer or shorter, than at its first use."""
     tokens = request.input_length
     before = "no block"
     for block in request.hash_ids:
-        use = f"{min(tokens, BLOCK_TOKENS)} tokens after {before}"
-        first = first_uses.setdefault(block, use)
-        if first != use:
+        use = f"{min(tokens, BLOCK_TOKENS)} tokens that follow {before}"
+        if (first := first_uses.setdefault(block, use)) != use:
             raise InputError(
-                f"expected {first} for block {block}, as at its first use, got {use}", where
+                f"block {block}: expected {first}, as at its first use, got {use}", where
             )
         tokens -= BLOCK_TOKENS
         before = f"block {block}"

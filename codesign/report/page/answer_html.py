@@ -114,7 +114,7 @@ def _interval_html(pick: Fields, metric: Metric, value: float) -> str:
     low_text, high_text = (format_metric(end, metric, 3) for end in (low, high))
     number, _, unit = low_text.partition(" ")
     low_text = number if high_text.partition(" ")[2] == unit else low_text
-    return f'<br><span class="quiet">{escape(f"{low_text}–{high_text}")}</span>'
+    return f'<br><span class="quiet">{escape(f"{low_text} to {high_text}")}</span>'
 
 
 def bound_words(evaluated: EvaluatedDesign | None) -> str:

@@ -216,11 +216,8 @@ def _page_html(
     state_sentences = [facts.state_text(results, status), facts.empty_text(results)]
     hint = ""
     if limits["sliders"]:
-        hint = (
-            "Move one or two limits, or make one choice and tighten a limit of the question. "
-            if any("," in key for key in limits["table"])
-            else "Move one limit or make one choice. "
-        ) + (
+        has_pairs = any("," in key for key in limits["table"])
+        hint = f"Change one {'or two ' * has_pairs}of these. " + (
             "The answers are exact."
             if limits["is_proven"]
             else "An answer that is not proven says so: it is the best of the evaluated designs."

@@ -159,14 +159,14 @@ def test_a_diffusion_model_has_no_cached_tokens():
         (lines(row(0, 9, ["a"])), "trace.jsonl:1: hash_ids.0: .*valid integer"),
         (
             lines(row(0, 1030, [3, 4, 5]), row(1, 1024, [7, 4])),
-            ":2: hash_ids: expected 512 tokens after block 3 for block 4, as at its first use, "
-            "got 512 tokens after block 7",
+            ":2: hash_ids: block 4: expected 512 tokens that follow block 3, as at its first use, "
+            "got 512 tokens that follow block 7",
         ),
         (
             lines(row(0, 600, [3, 4]), row(1, 700, [3, 4])),
-            "expected 88 tokens after block 3 for block 4, as at its first use, got 188 tokens",
+            "block 4: expected 88 tokens that follow block 3, as at its first use, got 188 tokens",
         ),
-        (lines(row(0, 1024, [3, 3])), "expected 512 tokens after no block for block 3"),
+        (lines(row(0, 1024, [3, 3])), "block 3: expected 512 tokens that follow no block"),
         ("", "expected at least one request"),
     ],
 )

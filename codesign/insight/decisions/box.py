@@ -51,6 +51,7 @@ from codesign.search.enumeration.within import (
     roots_within,
     systems_within,
 )
+from codesign.search.execution.executors import spread
 from codesign.search.problem import Problem
 
 MOST_RIVALS = 120_000
@@ -200,7 +201,7 @@ def product_of(problem: Problem, objectives: FloatArray) -> FloatArray:
     return np.asarray(burdens.prod(axis=1))
 
 
-def box_of(problem: Problem, rows: IntArray) -> Box:
+def box_of(problem: Problem, rows: IntArray, executor: Executor | None = None) -> Box:
     """The constants that move an objective or a limit of some design.
 
     Whether a constant matters, which of its ends is the good one, and whether it acts linearly is
@@ -208,6 +209,7 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
 
     Args:
         rows: (n, d) designs, such as those of a front.
+        executor: Place of the evaluations; this process if None.
 
     Raises:
         InputError: No constant has a range on which the objectives depend, or an objective is not
@@ -223,16 +225,14 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
     sample = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
     rows = np.concatenate([rows, sample])
     m = len(problem.objectives)
-    span, slack = sweep.high - sweep.low, 0.0
+    slack = 0.0
     listed, unmoved = [], []
     has_mixed = bool(problem.space.pools)
-    for place in sweep.moving(rows):
-        is_moved = np.arange(len(sweep.numbers)) == place
-        points = (
-            np.where(is_moved, sweep.low + side * span, sweep.typical) for side in (0, 0.5, 1)
-        )
-        problems = (replace(problem, evaluator=sweep.evaluator_at(point)) for point in points)
-        tables = [_table(varied, rows) for varied in problems]
+    moving = sweep.moving(rows)
+    tables_of = partial(_along_range, sweep, problem, rows)
+    tables_by_position = dict(spread(tables_of, [(place,) for place in moving], executor))
+    for i, place in enumerate(moving):
+        tables = tables_by_position[i]
         is_linear = not relative_change((tables[0] + tables[2]) / 2, tables[1]).any()
         for table in tables:  # the ratio to the limit, where it is broken
             table[:, m:] = 1.0 + np.maximum(table[:, m:], 0.0)
@@ -278,6 +278,14 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
         linear = np.flatnonzero(box.is_linear)
         box.is_linear[linear[interaction > interaction.max() / 2]] = False
     return box
+
+
+def _along_range(sweep: Sweep, problem: Problem, rows: IntArray, place: int) -> list[FloatArray]:
+    """The tables of designs with a constant at its low end, in the middle, and at its high end."""
+    is_moved = np.arange(len(sweep.numbers)) == place
+    span = sweep.high - sweep.low
+    points = (np.where(is_moved, sweep.low + side * span, sweep.typical) for side in (0, 0.5, 1))
+    return [_table(replace(problem, evaluator=sweep.evaluator_at(x)), rows) for x in points]
 
 
 def _corners(problem: Problem, signs: FloatArray) -> tuple[FloatArray, Sequence[StringList]]:
@@ -378,7 +386,9 @@ def rivals_over(
     Raises:
         InputError: Too many designs are as good as the design at its typical constants.
     """
-    search = partial(_searched, row=row, swings=box.swings(row), folder=folder, most=most)
+    search = partial(
+        _searched, row=row, swings=box.swings(row), folder=folder, most=most, executor=executor
+    )
     if not box.problem.space.pools:
 
         def find_roots() -> Within:
@@ -386,7 +396,7 @@ def rivals_over(
 
         key = f"roots of rivals of {row.tolist()} within {box.ends.tolist()}"
         roots = _stored(box.problem, folder, key, find_roots).rows
-        search = partial(search, roots=roots, executor=executor)
+        search = partial(search, roots=roots)
     n_searches = 1
     every = [EVERY, *traits]
     alive = np.arange(len(every))
@@ -477,7 +487,7 @@ def _searched(
             find = partial(exact_front, folder=folder) if folder else enumerate_front
             return systems_within(
                 box.region(row, lead), box.problem, box.problems(is_good=False)[0], box.slack,
-                find, row[0], traits, most, budget,
+                find, row[0], traits, most, budget, executor,
             )  # fmt: skip
         effects = np.where(box.is_linear & (box.low < box.high), swings, 0.0)
         order = np.argsort(-effects, kind="stable")[:_MOST_SPLITS]

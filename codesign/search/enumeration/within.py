@@ -267,6 +267,7 @@ class _SystemCollection(SystemSearch):
 def systems_within(
     region: Region, typical: Problem, worst: Problem, slack: float, find: FrontFinder,
     row: IntArray, traits: Sequence[Trait], most: int, budget: int,
+    executor: Executor | None = None,
 ) -> Within:  # fmt: skip
     """The systems in a region that count wherever constants are in a range.
 
@@ -286,6 +287,7 @@ def systems_within(
         most: Number of systems, or of designs of a pool, beyond which traits are given up.
         budget: Number of partial designs of a pool, or of systems, beyond which traits are given
             up.
+        executor: Place of the search of pools; this process if None.
     """
     ((problem, _),), pools = region[0], []
     within = Within(np.empty((0, len(row)), np.int64), np.zeros(len(traits), bool), 0)
@@ -298,7 +300,10 @@ def systems_within(
             reaches = partial(_is_undominated, barriers + slack * np.abs(barriers))
             best = [(machines, machines.deciding_metrics)]
             first = row[: len(machines.space.names)]
-            rows, alive, _ = designs_within([(best, reaches)], first, [EVERY], most, budget)
+            regions = [(best, reaches)]
+            rows, alive, _ = designs_within(
+                regions, first, [EVERY], most, budget, executor=executor
+            )
             if not alive:
                 raise _TooManyError
             points = machines.evaluate(rows, machines.deciding_metrics).objectives

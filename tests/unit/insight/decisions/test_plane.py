@@ -96,7 +96,7 @@ def test_the_map_is_that_of_all_designs_at_random_points():
 
 def test_decisions_and_the_map_of_systems_are_those_of_all_systems(tmp_path):
     problem = system_problem(memories=("hbf", "lpddr6"))
-    decided = decide_front(problem, enumerate_front(problem), folder=tmp_path)
+    decided = decide_front(problem, enumerate_front(problem), folder=tmp_path, workers=2)
     rows = _every_row(problem)
     assert len(list(tmp_path.glob("exact-*.npz"))) == 2  # one of each pool, for all ranges
     assert [decision.share for decision in decided.decisions[:4]] == [1.0] * 4

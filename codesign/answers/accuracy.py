@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 from codesign.answers.answer import Answer, Entry, Number
 from codesign.base.columns import FloatMap, StringDict, StringMap
-from codesign.models.quantization.loss_rule import algorithms, estimate, estimate_by_rule, load_rule
+from codesign.models.quantization.loss_rule import algorithms, estimate, load_rule
 from codesign.models.quantization.measured import (
     Interval,
     MeasuredTable,
@@ -191,7 +191,7 @@ def _compared(
     """The rule's ratio, and its error against a given ratio; null where the rule does not apply."""
     by_rule = error = None
     if choice is not None and choice.algorithm in algorithms():
-        by_rule = estimate_by_rule(choice, model, n_parameters, measure).ratio
+        by_rule = estimate(choice, model, n_parameters, measure, is_by_rule=True).ratio
         if ratio is not None:
             sign = -1.0 if measure == "accuracy" else 1.0
             loss_of_rule, true_loss = (sign * math.log(x) for x in (by_rule, ratio))

@@ -264,6 +264,7 @@ def estimate(
     n_parameters: float,
     measure: Measure = "accuracy",
     vocab_size: float = math.inf,
+    is_by_rule: bool = False,
 ) -> ScoreEstimate:
     """Published or estimated score of a model in some formats.
 
@@ -271,6 +272,7 @@ def estimate(
         model: Name; published scores of exactly these formats are looked up.
         measure: ``accuracy`` or ``perplexity``.
         vocab_size: Perplexity of guessing among all tokens, which no estimate exceeds.
+        is_by_rule: Whether published scores of the model do not count.
 
     Raises:
         UnknownNameError: No such format, or an algorithm that the rule does not know.
@@ -280,27 +282,12 @@ def estimate(
         for score in scores_of(model)
         if score.formats == formats and score.measure == measure and score.ratio is not None
     ]
-    if published:
+    if published and not is_by_rule:
         values, sources_of_values = zip(*published, strict=True)
         sources = "; ".join(dict.fromkeys(sources_of_values))
         return ScoreEstimate(
             sum(values) / len(values), min(values), max(values), "published", sources
         )
-    return estimate_by_rule(formats, model, n_parameters, measure, vocab_size)
-
-
-def estimate_by_rule(
-    formats: FormatChoice,
-    model: str,
-    n_parameters: float,
-    measure: Measure = "accuracy",
-    vocab_size: float = math.inf,
-) -> ScoreEstimate:
-    """The same by the rule alone, also where a score is published.
-
-    Raises:
-        UnknownNameError: No such format, or an algorithm that the rule does not know.
-    """
     total = sum(
         part_noise(operand, name, formats.algorithm) for operand, name in formats.operands.items()
     )

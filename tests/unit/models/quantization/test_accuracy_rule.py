@@ -9,7 +9,6 @@ from codesign.base.errors import UnknownNameError, UnusableValueError
 from codesign.models.quantization.loss_rule import (
     algorithms,
     estimate,
-    estimate_by_rule,
     load_rule,
     loss,
     noise,
@@ -49,7 +48,7 @@ def test_a_published_combination_is_not_estimated():
     formats = FormatChoice("int4", "int4", "int4-g128", "quarot")
     result = estimate(formats, "llama-3-8b", 8e9)
     assert (result.basis, result.ratio) == ("published", 0.9095)
-    assert estimate_by_rule(formats, "llama-3-8b", 8e9).basis == "estimated"
+    assert estimate(formats, "llama-3-8b", 8e9, is_by_rule=True).basis == "estimated"
 
 
 def test_several_published_scores_give_their_mean_and_range():
@@ -75,8 +74,8 @@ def test_an_estimate_is_flagged_and_lies_in_its_interval():
 
 def test_an_unknown_model_has_a_wider_interval_than_a_known():
     formats = FormatChoice("mxfp4", "mxfp4")
-    known = estimate_by_rule(formats, "llama-3-8b", 8e9, "perplexity")
-    unknown = estimate_by_rule(formats, "some-model", 8e9, "perplexity")
+    known = estimate(formats, "llama-3-8b", 8e9, "perplexity", is_by_rule=True)
+    unknown = estimate(formats, "some-model", 8e9, "perplexity", is_by_rule=True)
     width_known = math.log(math.log(known.high) / math.log(known.ratio))
     assert math.log(math.log(unknown.high) / math.log(unknown.ratio)) > width_known
 
@@ -124,7 +123,9 @@ def test_the_fitted_function_is_the_rule(fit):
     constants = fit.fit(np.ones(len(fit.scores), dtype=bool))
     for item, predicted in zip(fit.scores, fit.predicted(constants).tolist(), strict=True):
         size = n_parameters_of(item.score.model)
-        ratio = estimate_by_rule(item.formats, item.score.model, size, item.score.measure).ratio
+        ratio = estimate(
+            item.formats, item.score.model, size, item.score.measure, is_by_rule=True
+        ).ratio
         assert abs(math.log(ratio)) == pytest.approx(predicted, rel=5e-3)
 
 
@@ -208,7 +209,7 @@ def test_a_published_mixture_is_known_by_its_shares():
     choice = FormatChoice(mixed(0.25), mixed(0.25))
     result = estimate(choice, "qwen3-32b", 32.8e9)
     assert (result.basis, result.ratio) == ("published", 0.9836)
-    by_rule = estimate_by_rule(choice, "qwen3-32b", 32.8e9)
+    by_rule = estimate(choice, "qwen3-32b", 32.8e9, is_by_rule=True)
     assert by_rule.low < 0.9836 < by_rule.high
     assert (
         by_rule.source == "80 % of withheld scores and formats and mixtures are within these ends"

@@ -191,7 +191,9 @@ def space_of_mixes():
 
 def test_a_mix_is_the_sum_of_its_workloads_by_their_shares():
     designs = space_of_mixes().columns(space_of_mixes().sample(np.random.default_rng(2), 12))
-    both = mixed(time_per_output_token_s=0.05).evaluate(designs).metrics
+    evaluation = mixed(time_per_output_token_s=0.05).evaluate(designs)
+    assert evaluation.violations.keys() > {"shoreline", "chat_capacity", "os_agent_capacity"}
+    both = evaluation.metrics
     seconds = 0.75 / both["chat_sessions_per_s"] + 0.25 / both["os_agent_sessions_per_s"]
     np.testing.assert_allclose(both["sessions_per_s"], 1 / seconds)
     worst = np.maximum(

@@ -143,9 +143,10 @@ def test_the_timeline_names_them(capsys, tmp_path):
 @pytest.mark.parametrize("name", _EVALUATORS)
 def test_a_design_of_the_front_is_evaluated_again_bit_for_bit(name, capsys):
     results = codesign.load_campaign(name).front_results()
-    front = results.front()
+    front = results.front().tolist()
     assert len(front) > 1
-    for number, position in enumerate(front.tolist(), start=1):
+    for number in sorted({1, (len(front) + 1) // 2, len(front)}):
+        position = front[number - 1]
         shown = _json(capsys, "evaluate", "--campaign", name, "--design", str(number))
         stored = {metric: float(values[position]) for metric, values in results.metrics.items()}
         assert shown["metrics"] == {

@@ -1,5 +1,7 @@
 """A working folder with a comparison of three cheap optimizers on two closed-form problems."""
 
+from functools import partial
+
 import pytest
 import yaml
 
@@ -33,37 +35,50 @@ PROBLEMS = {
 }
 
 
+def _campaigns(folder):
+    for name in ("spaces", "runs"):
+        (folder / name).mkdir()
+    (folder / "spaces" / "grid.yaml").write_text(SPACE)
+    for name, said in PROBLEMS.items():
+        evaluator = {"name": "benchmark-functions", "function": said["function"], "steps": 8}
+        campaign = {**CAMPAIGN, "evaluator": evaluator, "reference_point": said["bound"]}
+        (folder / "runs" / f"{name}.yaml").write_text(yaml.safe_dump(campaign))
+
+
+def _comparison(folder, **changes):
+    said = drop_none({**COMPARISON, **changes})
+    path = folder / "runs" / f"{said.get('name', 'compare-toys')}.yaml"
+    path.write_text(yaml.safe_dump(said, sort_keys=False))
+    return path
+
+
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     """The working folder with two campaigns."""
     monkeypatch.chdir(tmp_path)
-    for name in ("spaces", "runs"):
-        (tmp_path / name).mkdir()
-    (tmp_path / "spaces" / "grid.yaml").write_text(SPACE)
-    for name, said in PROBLEMS.items():
-        evaluator = {"name": "benchmark-functions", "function": said["function"], "steps": 8}
-        campaign = {**CAMPAIGN, "evaluator": evaluator, "reference_point": said["bound"]}
-        (tmp_path / "runs" / f"{name}.yaml").write_text(yaml.safe_dump(campaign))
+    _campaigns(tmp_path)
     return tmp_path
 
 
 @pytest.fixture
 def write(folder):
     """Write ``runs/compare-toys.yaml`` with some keys changed; None leaves a key out."""
+    return partial(_comparison, folder)
 
-    def write(**changes):
-        said = drop_none({**COMPARISON, **changes})
-        path = folder / "runs" / f"{said.get('name', 'compare-toys')}.yaml"
-        path.write_text(yaml.safe_dump(said, sort_keys=False))
-        return path
 
-    return write
+@pytest.fixture(scope="session")
+def _run_once(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("finished")
+    _campaigns(folder)
+    _comparison(folder)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder)
+        Comparison.load("compare-toys").run()
+    return folder
 
 
 @pytest.fixture
-def finished(write):
-    """The comparison, run."""
-    write()
-    comparison = Comparison.load("compare-toys")
-    comparison.run()
-    return comparison
+def finished(_run_once, monkeypatch):
+    """The comparison, run; tests read it."""
+    monkeypatch.chdir(_run_once)
+    return Comparison.load("compare-toys")

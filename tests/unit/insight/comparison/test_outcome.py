@@ -254,7 +254,9 @@ def test_nothing_finished_is_one_clear_line(write):
         comparison.outcome(partial=True)
 
 
-def test_a_changed_definition_over_old_results_is_refused(finished, write):
+def test_a_changed_definition_over_old_results_is_refused(write):
+    write()
+    Comparison.load("compare-toys").run()
     write(budget=17)
     with pytest.raises(CodesignError, match="belongs to another definition"):
         Comparison.load("compare-toys").run()

@@ -266,23 +266,16 @@ def test_a_decision_with_too_many_rivals_is_given_up_and_the_box_made_smaller():
         rivals_over(box, row, most=0)
 
 
-def test_stored_parts_of_the_box_give_the_same_rivals(tmp_path):
+def test_two_processes_list_the_same_rivals_and_stored_parts_give_them_again(tmp_path):
     decided, _ = _small()
-    box = decided.rivals.box
-    first, second = (rivals_over(box, decided.row[None], tmp_path).rows for _ in range(2))
-    assert np.array_equal(first, second)
-    assert np.array_equal(first, decided.rivals.rows)
-    assert list(tmp_path.glob("within-*.npz"))
-
-
-def test_two_processes_list_the_same_rivals_in_the_same_order():
-    decided, _ = _small()
-    box, row = decided.rivals.box, decided.row[None]
+    box, row, traits = decided.rivals.box, decided.row[None], traits_of(decided.problem)
     with opened(None, 2) as executor:
-        rivals = rivals_over(box, row, traits=traits_of(decided.problem), executor=executor)
-    alone = rivals_over(box, row, traits=traits_of(decided.problem))
-    assert rivals.rows.tolist() == alone.rows.tolist()
-    assert (rivals.share, rivals.n_searches) == (alone.share, alone.n_searches)
+        first = rivals_over(box, row, tmp_path, traits=traits, executor=executor)
+    for rivals in (first, rivals_over(box, row, tmp_path, traits=traits)):
+        assert rivals.rows.tolist() == decided.rivals.rows.tolist()
+        assert rivals.share == decided.rivals.share
+    assert first.n_searches == decided.rivals.n_searches
+    assert list(tmp_path.glob("within-*.npz"))
 
 
 def test_constants_beyond_a_limit_of_work_are_named(monkeypatch):

@@ -21,7 +21,7 @@ QUICK = {
         "candidates": 16,
         "mutants": 8,
         "iterations": 1,
-        "neighborhoods": 1,
+        "neighborhoods": 0,
         "local_search": 1,
     },
     "gp-ehvi-paper": {"candidates": 16, "iterations": 1},
@@ -59,9 +59,9 @@ def quick_peers():
 @pytest.mark.usefixtures("gp", "quick_peers")
 @pytest.mark.parametrize("name", plugins.names("optimizers"))
 def test_every_registered_optimizer_keeps_the_contract(name, tiered, monkeypatch):
-    monkeypatch.setattr(ehvi, "_LOCAL_STEPS", 2)
+    monkeypatch.setattr(ehvi, "_LOCAL_STEPS", 1)
     if name.startswith("gp-ehvi"):
-        monkeypatch.setattr("codesign.testing._BATCH_SIZES", (1, 3))
+        monkeypatch.setattr("codesign.testing._BATCH_SIZES", (2,))
     factory = plugins.load("optimizers", name)
     space = tiered if name == "gp-ehvi" else None  # one space costs it as much as all others two
     check_optimizer(factory, options=factory.Options(**QUICK.get(name, {})), space=space)

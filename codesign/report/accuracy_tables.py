@@ -165,12 +165,12 @@ def format_lines(evaluated: EvaluatedDesign) -> list[StringTuple]:
             size = float(parameter_count(model))
             result = estimate(choice, model.name, size, measure, model.vocab_size)
         except InputError as error:
-            lines.append((f"{measure} over 16 bits", "not known", "", "", str(error)))
+            lines.append((f"{measure} relative to 16 bits", "not known", "", "", str(error)))
             continue
         interval = f"{result.low:.4f} to {result.high:.4f}"
         lines.append(
             (
-                f"{measure} over 16 bits",
+                f"{measure} relative to 16 bits",
                 f"{result.ratio:.4f}",
                 interval,
                 result.basis,
@@ -182,7 +182,10 @@ def format_lines(evaluated: EvaluatedDesign) -> list[StringTuple]:
     if loss is not None:
         ratio = loss.perplexity_ratio
         ends = loss.divergence_nats
-        for name, its in (("perplexity over 16 bits", ratio), ("divergence, nats per token", ends)):
+        for name, its in (
+            ("perplexity relative to 16 bits", ratio),
+            ("divergence, nats per token", ends),
+        ):
             interval = f"{its.low:.4f} to {its.high:.4f}"
             lines.append((name, f"{its.mean:.4f}", interval, loss.basis, loss.source))
     return lines

@@ -12,7 +12,6 @@ from codesign.base.columns import Fields, StringDict, Strings, ValueMap
 from codesign.base.units import format_quantity, parse_unit
 from codesign.insight.decisions.plane import PRECISION
 from codesign.insight.plateaus import folded_front
-from codesign.insight.uncertainty.uncertainty_results import CONSTANTS
 from codesign.report.exchange import changed_settings
 from codesign.report.labels import (
     evaluator_words,
@@ -22,7 +21,7 @@ from codesign.report.labels import (
     spoken_design,
 )
 from codesign.report.recommended import objective_words, recommendation_words
-from codesign.report.tables import plain_table, spaced
+from codesign.report.tables import constant_words, plain_table, spaced
 
 if TYPE_CHECKING:
     from codesign.answers.decisions import ChangeEntry
@@ -73,10 +72,7 @@ VERDICTS = {
 
 def number_title(number: RangedNumber | ChangeEntry) -> str:
     """A constant in words: ``HBM3E, 8-high background power``."""
-    words = number.number.removesuffix("_joules").replace("_", " ")
-    if number.technology == CONSTANTS:
-        return words
-    return f"{setting_words('tier1_technology', number.technology)[1]} {words}"
+    return constant_words(number.technology, number.number)
 
 
 def number_text(number: RangedNumber | ChangeEntry, value: float) -> str:

@@ -16,7 +16,14 @@ from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.insight.uncertainty.uncertainty_results import Swing
 from codesign.report import palette
 from codesign.report.chart import Axis, Bars, Chart, Label, Line, Mark, Panel, Points, row_axis
-from codesign.report.labels import format_metric, format_value, metric_title, percent, row_title
+from codesign.report.labels import (
+    format_metric,
+    format_value,
+    metric_title,
+    percent,
+    row_title,
+    spaced_name,
+)  # fmt: skip
 from codesign.report.pass_account import pass_account
 from codesign.report.roofline_picture import operator_documents, roofline
 from codesign.report.svg import axis_unit, wrap
@@ -108,11 +115,12 @@ def roofline_chart(evaluated: EvaluatedDesign, scales: Scales) -> Chart | None:
             marks.append(Label(x0, rate, words, "quiet", is_line=True, size=10))
     marks += _roofline_points(picture)
     marks += [
-        Label(point["flop_per_byte"], point["flop_per_s"], point["operator"], size=10)
+        Label(point["flop_per_byte"], point["flop_per_s"], spaced_name(point["operator"]), size=10)
         for point in picture["named"]
     ]
     off = ", ".join(
-        f"{row['operator']} {100 * row['time_share']:.3g} %" for row in picture["off_roof"]
+        f"{spaced_name(row['operator'])} {100 * row['time_share']:.3g} %"
+        for row in picture["off_roof"]
     )
     foot = f"Without a point (no matrix products): {off} of the {picture['shares_of']}"
     title = f"Work per byte that crosses the level ({picture['unit']}/B)"
@@ -176,7 +184,7 @@ def time_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
     share = "one pass" if one_pass else f"all {counted_rows(evaluated)}s"
     title = f"% of the time of {share}, {format_value(total, 's', 3)}{side}"
     axis = Axis((0.0, 112.0), title, ticks=[(x, str(x)) for x in (0, 20, 40, 60, 80, 100)])
-    return _rows_panel(axis, [str(row["name"]) for row in rows], marks, _ROW + 6.0 / len(rows))
+    return _rows_panel(axis, [row_title(row) for row in rows], marks, _ROW + 6.0 / len(rows))
 
 
 def counted_rows(evaluated: EvaluatedDesign) -> str:
@@ -232,6 +240,9 @@ def power_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
         watts = [np.nan if value is None else float(value) for value in values]
         words = [format_value(value, "W", 3) for value in values]
         sums.append(f"{format_value(np.nansum(watts), 'W', 3)} {name}")
+        stated = evaluated.metrics.get(key, 0.0)
+        if stated > 1.01 * np.nansum(watts) and counted_rows(evaluated) == "workload":
+            sums[-1] += f" of this workload ({format_value(stated, 'W', 3)} of all)"
         marks.append(Bars(
             places + shift, watts, height=0.36, hue="blue", hatch=hatch, opacity=opacity, name=name,
             texts=[f"{row_title(r)}: {w} {name}" for r, w in zip(rows, words, strict=True)],

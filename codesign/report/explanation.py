@@ -65,7 +65,7 @@ def evaluation_tables(title: str, evaluated: EvaluatedDesign, width: int) -> Tab
         for name, value in evaluated.violations.items()
     )
     timeline = [drop_keys(row, ("kind", "sets_rate")) for row in explanation.timeline]
-    way = rows_table("One request that waits for nobody", timeline, width, _TIMELINE_COLUMNS)
+    way = rows_table("One request without queues", timeline, width, _TIMELINE_COLUMNS)
     captions = (limit_words(explanation.timeline), str(way.caption or ""))
     way.caption = "\n".join(filter(None, captions)) or None
     sections: Tables = [

@@ -47,7 +47,8 @@ s s
 )
 """The unit that the end of a name states; the first end that fits counts."""
 _UPPER_CASE = {
-    word: word.upper() for word in ("tdp", "mac", "sram", "hbf", "rag", "bfcl", "ffn", "usd")
+    word: word.upper()
+    for word in ("tdp", "mac", "sram", "hbf", "rag", "bfcl", "ffn", "usd", "qk", "pv", "qkv", "lm")
 }
 _UPPER_CASE["kwh"] = "kWh"
 _TITLES = dict(
@@ -66,9 +67,10 @@ n_machines machines
 requests_per_s request rate
 prefill_requests_per_s prefill requests
 energy_joules_per_request energy per request
-handover_bytes hand-over size
-handover_s hand-over time
-handover_exposed_s exposed hand-over time
+handover_bytes handover size
+handover_s handover time
+handover_exposed_s exposed handover time
+accuracy_recovery_low lower end of accuracy recovery
 output_tokens_per_s steady throughput
 usd_per_million_tokens price
 usd_per_million_output_tokens price of output
@@ -105,8 +107,10 @@ def metric_title(metric: Metric) -> str:
     owner = metric.name.removesuffix(_ASKED)
     if owner != metric.name:  # of a workload of a mix
         return f"{owner.replace('_', ' ')} {_TITLES[_ASKED[1:]]}"
-    name = _TITLES.get(metric.name, metric.name)
-    if metric.unit and name == metric.name:
+    if metric.name in _TITLES:
+        return _TITLES[metric.name]
+    name = metric.name
+    if metric.unit:
         for suffix in UNIT_OF_SUFFIX:
             name = name.removesuffix(f"_{suffix}") or name
             if name != metric.name:
@@ -117,6 +121,12 @@ def metric_title(metric: Metric) -> str:
                 name = metric.name if is_rate_of_rate else rest
                 break
     return spaced_name(name)
+
+
+def side_word(metric: Metric, is_more: bool) -> str:
+    """The comparative before a metric's title: "more" sessions, a "lower" price."""
+    words = "fewer more" if metric_title(metric).endswith("sessions") else "lower higher"
+    return words.split()[is_more]
 
 
 def spaced_name(name: str) -> str:
@@ -302,7 +312,8 @@ def _family_title(name: str) -> str:
 
 def row_title(row: Fields) -> str:
     """A memory level, a component or a part of an explanation in words."""
-    return str(row.get("title") or row.get("name", row.get("part", ""))).replace("_", " ")
+    title = str(row.get("title") or row.get("name", row.get("part", "")))
+    return " ".join(_UPPER_CASE.get(word, word) for word in title.replace("_", " ").split())
 
 
 def bank_words(level: Fields) -> str:
@@ -535,7 +546,7 @@ def setting_words(parameter: str, value: Any) -> StringPair:
         words = next((x for name, x in _SETTING_VALUES.items() if parameter.endswith(name)), {})
         # A mix of formats says its shares: "87.5 % mxfp4+12.5 % mxfp8".
         text = re.sub(r"([\d.]+)\*", lambda x: f"{100 * float(x[1]):g} % ", words.get(text, text))
-    return re.sub(r"^(tier|cache)(?=\d)", r"\1 ", title).replace("_", " "), text
+    return spaced_name(re.sub(r"(?<![a-z])(tier|cache)(?=\d)", r"\1 ", title)), text
 
 
 def _tier_words(settings: JsonObject, technologies: Iterable[str]) -> StringList:

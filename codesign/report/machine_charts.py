@@ -314,13 +314,13 @@ def system_chart(evaluated: EvaluatedDesign, is_narrow: bool) -> Chart:
 
 
 def way_panels(picture: SystemPicture) -> list[Panel]:
-    """Time lines of one request that waits for nobody, and the shares of busy time."""
+    """Time lines of one request without queues, and the shares of busy time."""
     bars = picture.bars
     end = max(bar.end_s for bar in bars)
     panels = []
     if picture.second_token_s:
-        panels.append(_way_panel(bars, picture.second_token_s, "To its second token"))
-    panels.append(_way_panel(bars, end, "One request that waits for nobody"))
+        panels.append(_way_panel(bars, picture.second_token_s, "Up to its second token"))
+    panels.append(_way_panel(bars, end, "One request without queues"))
     shares = [
         Bars([i], [100 * bar.utilization], hue=palette.STAGES.get(bar.kind, "gray"),
              hatch=_HATCHES.get(bar.kind, ""), labels=[f"{100 * bar.utilization:.3g} %"])

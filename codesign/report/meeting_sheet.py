@@ -29,14 +29,19 @@ from codesign.report.labels import (
     format_metric,
     format_value,
     memory_words,
-    metric_of,
     metric_title,
     row_title,
     spaced_name,
 )  # fmt: skip
 from codesign.report.machine_charts import die_chart
 from codesign.report.marked_designs import MarkedDesigns
-from codesign.report.page.answer_html import bound_words, signed, sure_words
+from codesign.report.page.answer_html import (
+    bound_words,
+    close_words,
+    main_figures,
+    signed,
+    sure_words,
+)
 from codesign.report.page.explained import Explainer
 from codesign.report.page.facts import question_text
 from codesign.report.page.recommendations import Judge, recommendation_document
@@ -58,11 +63,11 @@ _WIDTH, _HEIGHT = 1122.0, 793.0
 _MARGIN = 28.0
 _COLUMN = 340.0
 _GAP = 23.0
-_SCALE = 0.72
-"""Size of the charts of the design, which stand in the narrow column."""
+_SCALE = 0.86
+"""Largest size of the charts of the design, which stand in the narrow column."""
+_LARGEST_TEXT = 1.26
 _STEP = 0.02
 """Step by which a column gets smaller until it fits."""
-_MOST_FIGURES = 9
 _MOST_CONSTANTS = 3
 _MOST_PANELS = 2
 _SMALL = 0.01
@@ -130,11 +135,15 @@ def write_sheet(
         words += _block("Shadow prices of limits", prices)
     middle_x, below = _MARGIN + _COLUMN, top + height_of(front) + 6.0
     pieces.append((front, middle_x, top))
-    last = list(_alternatives(results, answer))
-    # The designs of a system take the room of its bills.
-    (words if account and account.pools else last).extend(_bills(account) if account else ())
-    pieces.append((_fitted(words, _COLUMN - 20.0, top), _MARGIN, top))
-    pieces.append((_fitted(last, _COLUMN + 20.0, below), middle_x + 8.0, below))
+    last = list(_alternatives(answer))
+    columns = [
+        (words, _COLUMN - 20.0, _MARGIN, top),
+        (last, _COLUMN + 20.0, middle_x + 8.0, below),
+    ]
+    # Bills go where there is more room.
+    lines, *_ = min(columns, key=lambda column: TextBlock(*column[:2]).drawn()[1] + column[3])
+    lines += _bills(account) if account else ()
+    pieces += [(_fitted(lines, width, y), x, y) for lines, width, x, y in columns]
     if account is not None:
         right = middle_x + _COLUMN + 40.0 + _GAP
         room = _WIDTH - right - _MARGIN
@@ -181,24 +190,15 @@ def _reasons(
     flips: Strings,
 ) -> Iterator[_Line]:
     """The recommendation: its words, figures, limits, confidence, and what would flip it."""
-    position = pick["position"]
-    metrics = results.problem.metrics
-    title = PICK_TITLES[pick["key"]]
-    yield f"{title}: {pick['reason']}", 14.0, palette.PICKS.get(pick["key"], "blue")
-    yield f"#{pick['id'] + 1}: {pick['words']}", 10.5, "ink"
-    yield answer["sentence"], 10.0, "ink"
-    figures = []
-    for name in answer["figures"]:
-        metric = metric_of(name, metrics)
-        value = float(results.metrics[name][position])
-        if value and (words := format_metric(value, metric, 3)) != "–":
-            figures.append((f"{metric_title(metric)}\t{words}", 10.5, "ink"))
-    yield from figures[:_MOST_FIGURES]
-    bound = bound_words(account) if account else ""
-    close = [f"{limit['words']}: {100 * limit['left']:.2g} % left" for limit in pick["close"]]
+    yield f"Recommended: {answer['rule']}", 14.0, palette.PICKS.get(pick["key"], "blue")
+    yield f"Take #{pick['id'] + 1}: {pick['words']}.", 10.5, "ink"
+    for metric, value in main_figures(results, answer, pick["position"]):
+        yield f"{metric_title(metric)}\t{format_metric(value, metric, 3)}", 10.5, "ink"
     edge = edge_words(account) if account else ""
-    used = [f"die edge for memory: {edge}"] if edge else []
-    yield from _block("Limited by", [bound, *close, *used])
+    yield from _block(
+        "Limited by",
+        [bound_words(account), *close_words(pick), f"die edge for memory: {edge}" * bool(edge)],
+    )
     yield from _block("How sure", sure_words(results, pick, ()))
     yield from _block("Constants that would flip the choice", flips)
 
@@ -228,20 +228,13 @@ def _block(title: str, lines: Iterable[str]) -> Iterator[_Line]:
         yield line, 10.0, "ink"
 
 
-def _alternatives(results: Results, answer: Fields) -> Iterator[_Line]:
+def _alternatives(answer: Fields) -> Iterator[_Line]:
     """The other recommended designs in a paragraph each."""
-    metrics = [objective.metric for objective in results.problem.objectives]
-    for pick in answer["picks"]:
-        if pick["is_recommended"]:
-            continue
-        values = ", ".join(
-            f"{metric_title(metric)} "
-            f"{format_metric(results.metrics[metric.name][pick['position']], metric, 3)}"
-            for metric in metrics
-        )
+    picks = [pick for pick in answer["picks"] if not pick["is_recommended"]]
+    for pick, changes in zip(picks, answer["alternatives"], strict=True):
         hue = palette.PICKS.get(pick["key"], "blue")
         yield f"{PICK_TITLES[pick['key']]}: {pick['reason']}", 11.5, hue
-        yield f"{values}. #{pick['id'] + 1}: {pick['words']}", 10.0, "ink"
+        yield f"{changes.partition(': ')[2]}. #{pick['id'] + 1}: {pick['words']}", 10.0, "ink"
 
 
 def _bills(account: EvaluatedDesign) -> Iterator[_Line]:
@@ -282,8 +275,8 @@ def _price_date(evaluated: EvaluatedDesign, technology: str) -> str:
 
 
 def _fitted(lines: Sequence[_Line], width: float, top: float) -> TextBlock:
-    """Lines of text below a height, in smaller letters if the page has no room for them."""
-    scale = 1.0
+    """Lines of text below a height, in the largest letters for which the page has room."""
+    scale = _LARGEST_TEXT
     while True:
         block = TextBlock(lines, width / scale, scale)
         if block.drawn()[1] <= _HEIGHT - _MARGIN - top or scale < 0.5:

@@ -9,7 +9,7 @@ import numpy as np
 from codesign.base.columns import FloatArray, StringList
 from codesign.insight.decisions.recommendation import recommend
 from codesign.insight.plateaus import FoldedFront
-from codesign.report.labels import format_metric, listed_words, metric_of, metric_title
+from codesign.report.labels import format_metric, listed_words, metric_of, metric_title, side_word
 from codesign.report.picks import picks_of, reason_words
 from codesign.search.campaign import Results
 from codesign.search.problem import Problem, cost_column
@@ -24,7 +24,7 @@ class RecommendationText(NamedTuple):
 
 
 def recommendation_words(results: Results, folded: FoldedFront) -> str:
-    """``Take #25: 4,085 token/s, 431.3 W; the most throughput per TDP. Instead, ...``."""
+    """``Take #25: throughput 4,085 token/s, TDP 431.3 W; the most throughput per TDP. ...``."""
     text = recommendation_text(results, folded)
     instead = f" Instead, {'; '.join(text.alternatives)}." if text.alternatives else ""
     return f"Take {text.design}; {text.reason}.{instead}"
@@ -45,10 +45,13 @@ def recommendation_text(results: Results, folded: FoldedFront) -> Recommendation
     place = int(kept_places[recommendation.point])
     metrics = problem.objective_metrics
     natural = problem.flipped(results.objectives[folded.positions])
-    values = objective_words(problem, results.objectives[folded.positions[place]])
-    reason = reason_words(problem.objectives, recommendation.rule)
+    named = zip(metrics, natural[place].tolist(), strict=True)
+    values = ", ".join(f"{metric_title(x)} {format_metric(value, x)}" for x, value in named)
+    picks = picks_of(results, folded)
+    rule = reason_words(problem.objectives, recommendation.rule)
+    reason = picks[0].reason if len(picks) == 1 else rule
     alternatives = []
-    for pick in picks_of(results, folded):
+    for pick in picks:
         regret = float(recommendation.regret[np.flatnonzero(kept_places == pick.place)[0]])
         if pick.place == place:
             continue
@@ -58,13 +61,13 @@ def recommendation_text(results: Results, folded: FoldedFront) -> Recommendation
             factors = (natural[pick.place] / natural[place]).tolist()
             changes = listed_words([
                 f"{factor:.2g} times the {metric_title(metric)}" if factor >= 2.0
-                else f"{abs(100 * (factor - 1)):.2g} % {'more' if factor > 1 else 'less'} "
+                else f"{abs(100 * (factor - 1)):.2g} % {side_word(metric, factor > 1)} "
                 f"{metric_title(metric)}"
                 for factor, metric in zip(factors, metrics, strict=True)
             ])  # fmt: skip
             worse = f"{100 * regret / (1 + regret):.2g} %" if regret > 0.0005 else "not"
-            is_ratio = reason.startswith("the most ")
-            words = f"less {reason.removeprefix('the most ')}" if is_ratio else "worse in total"
+            measure = reason.removeprefix("the most ")
+            words = "worse, all changes multiplied" if measure == reason else f"less {measure}"
             changes = f"{changes}: {worse} {words}"
         alternatives.append(f"{pick.key} #{pick.place + 1}: {changes}")
     return RecommendationText(f"#{place + 1}: {values}", reason, alternatives)

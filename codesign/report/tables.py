@@ -103,13 +103,21 @@ def unit_and_title(name: str) -> StringPair:
     return "", spaced_name(name)
 
 
+_CONSTANT_TITLES = {
+    "electricity_usd_per_kwh": "electricity price", "host_usd": "price of host and rack",
+    "write_off_per_year": "write-off per year",
+    "score_buffer_joules_per_byte": "score buffer energy",
+}  # fmt: skip
+"""Titles of constants whose names without a unit would be unclear."""
+
+
 def constant_words(technology: str, number: str) -> str:
     """A constant in words, after the name of its memory technology if it has one.
 
     >>> constant_words("hbm4_12h", "access_energy"), constant_words(CONSTANTS, "mac_energy_joules")
     ('HBM4, 12-high access energy', 'MAC energy')
     """
-    title = unit_and_title(number)[1]
+    title = _CONSTANT_TITLES.get(number) or unit_and_title(number)[1]
     return title if technology == CONSTANTS else f"{memory_words(technology)} {title}"
 
 

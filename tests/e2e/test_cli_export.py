@@ -472,7 +472,7 @@ def test_a_spec_sheet_has_budgets_interfaces_and_three_lists(sheet):
         "| tier 2: High Bandwidth Flash, one stack | 1 | not known |",
         "## Decided: the design's parameters",
         "## Not modelled",
-        "| accuracy over 16 bits | 0.9999 | 0.9847 to 1.0000 | estimated |",
+        "| accuracy relative to 16 bits | 0.9999 | 0.9847 to 1.0000 | estimated |",
     ):
         assert part in text
     sources = sheet.with_name("p1-sources.md").read_text("utf-8")

@@ -210,7 +210,7 @@ def test_experts_over_groups_are_served_with_one_cache_for_each_request():
 def test_an_explanation_says_how_many_requests_each_group_has_and_why():
     columns = deployed(designs(1), 1, 2, 4)
     ruled = npu("mixtral-8x7b", "decode", batch="best").explain(columns)
-    assert any("in each of 8 groups of requests, the rule 'best'" in x for x in ruled.notes)
+    assert any("in each of 8 groups of requests, set by the rule 'best'" in x for x in ruled.notes)
     columns |= {"batch_size": Column((3,), np.zeros(1, dtype=np.int64))}
     stated = npu("mixtral-8x7b", "decode").explain(columns)
     words = "batch 24, 3 in each of 8 groups of requests, stated by the design"

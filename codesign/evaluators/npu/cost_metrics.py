@@ -421,17 +421,21 @@ def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> StringList:
     """Notes on process, prices, floorplan and design cost behind the accounts."""
     constants = silicon.constants
     n_dies = float(silicon.unit.stacks.n_dies[0])
-    cut = "" if n_dies == 1 else f", cut into {n_dies:g} dies, with which it costs least"
-    prices = "of their own files"
+    cut = "" if n_dies == 1 else f", cut into {n_dies:g} dies, the cheapest number"
+    prices = "the memory files"
     if options.prices is not None:
-        prices = f"of {price_list(options.prices).quarter}"
+        prices = f"the list of {price_list(options.prices).quarter}"
     plan = silicon.plan
     sides = f"{plan.edge_mm[0]:.0f} of {plan.outline_mm[0]:.0f} mm"
-    share = f", shared by {options.units_made:,.0f} units" if options.units_made else ", apart"
+    share = (
+        f", shared by {options.units_made:,.0f} units"
+        if options.units_made
+        else ", not in the price"
+    )
     sentences = [
-        f"area, price, heat and carbon are of process {options.process}, with constants "
-        f"{options.technology_level}{cut}; cooled by {options.cooling}; prices of memories are "
-        f"{prices}",
+        f"area, price, heat and carbon are for process {options.process.upper()} with "
+        f"{options.technology_level} constants{cut}; cooled by {options.cooling}; memory prices "
+        f"are from {prices}",
         f"interfaces and a reserve take {sides} of the sides of the compute silicon",
         f"design and masks cost {constants.design_usd / 1e6:,.0f} million USD once{share}",
     ]

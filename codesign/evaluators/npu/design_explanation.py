@@ -363,7 +363,7 @@ _SCORE_PATHS = {
 _WORK = {
     "padded": "a cycle of the array costs the energy of all its MACs, padding included",
     "proportional": "a block of the array ends after its last column; rows without data draw no "
-    "power, also in the TDP, which is of the largest batch that fits",
+    "power, also in the TDP, which counts the largest batch that fits",
 }
 """Work of the array that needs no data."""
 
@@ -386,19 +386,19 @@ def notes(design: DesignMetrics) -> StringList:
         many = max(room, 0.0) / prepared.kv_request_bytes[0] * model_part.n_batches
         fits = f"; the memory holds the weights and {many:.4g} requests"
     rule = design.workload.batch or design.options.batch
-    words = f"the rule {rule!r}" if isinstance(rule, str) else "as given"
+    words = f"set by the rule {rule!r}" if isinstance(rule, str) else "as given"
     if BATCH_SIZE in prepared.columns:
         words = "stated by the design"
     each = f", {design.stage_requests[0]:g} in each of {model_part.n_batches} groups of requests"
     sentences = [
         f"profile {options.profile}: {options.blocking} blocking, vector work {options.vector}, "
-        f"softmax {options.softmax}, {options.offchip_efficiency:.0%} of the off-chip peak "
-        f"usable, {topology} memory, {organization} array",
+        f"softmax {options.softmax}, off-chip peak usable to {options.offchip_efficiency:.0%}, "
+        f"{topology} memory, {organization} array",
         _sharing(design),
-        (f"batch {size:g}{each if model_part.n_batches > 1 else ''}, {words}{fits}"),
+        (f"batch size {size:g}{each if model_part.n_batches > 1 else ''}, {words}{fits}"),
         _WORK[options.work or "proportional"],
         _SCORE_PATHS[SCORE_PATHS[int(design.working.accelerators.score_path[0])]],
-        "the energies of operators leave out background power",
+        "energies of operators exclude background power",
         "an operand's bytes are interleaved over the levels that hold it",
     ]
     if options.profile == "memexplorer":
@@ -419,5 +419,5 @@ def notes(design: DesignMetrics) -> StringList:
     else:
         sentences.append("a decode step is the mean step: work at the mean context")
     if workload.format_convention == "plain":
-        sentences.append("elements count their plain bits, shared scales left out")
+        sentences.append("formats count the bits of their elements without the shared scales")
     return sentences

@@ -193,7 +193,8 @@ class MixEvaluator(ComposedEvaluator[SessionsEvaluator]):
         return replace(
             accounts[longest], metrics=values, operators=rows, pass_s=None,
             violations=first_values(self.known_violations(designs)),
-            notes=(f"power and levels are of a decode step of {longest.replace('_', ' ')}", ),
+            notes=("power and memory levels are those of a decode step of "
+                   f"{longest.replace('_', ' ')}", ),
         )  # fmt: skip
 
     def _needed(self, name: str, metrics: Strings) -> StringList:

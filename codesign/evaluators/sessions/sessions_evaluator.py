@@ -542,8 +542,8 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             costs=costs,
             power=power,
             violations=first_values(evaluation.violations),
-            notes=(*account.notes, "operators, power and levels are of a decode step; metrics are "
-                   "of whole sessions"),
+            notes=(*account.notes, "operators, power and memory levels are those of a decode "
+                   "step; metrics are those of whole sessions"),
         )  # fmt: skip
 
 

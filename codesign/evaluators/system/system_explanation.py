@@ -164,7 +164,7 @@ def _first(values: FloatArray) -> float:
 
 def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow, designs: Columns) -> Iterator[str]:
     yield (
-        "requests are all alike and arrive when they are wanted; none waits in a queue; the "
+        "all requests are alike and arrive on demand; none waits in a queue; the "
         "machines of a pool share them evenly"
     )
     yield "operators, memory levels and power are those of one machine of each pool, always busy"
@@ -179,7 +179,7 @@ def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow, designs: Columns)
         if lacking and isinstance(machine, DesignPool):
             yield (
                 f"no {', '.join(lacking)}: evaluator {machine.evaluator_name!r} of pool {pool} "
-                "does not report what they follow from"
+                "does not report their inputs"
             )
     for link in flow.links:
         formats = [
@@ -189,6 +189,6 @@ def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow, designs: Columns)
         ]
         if formats[0] != formats[1]:
             yield (
-                f"{link.name}: the cache becomes {formats[1]} of {formats[0]} where it arrives, "
-                "beside the machines' work; that costs neither time nor energy"
+                f"{link.name}: the KV cache is converted from {formats[0]} to {formats[1]} where "
+                "it arrives, beside the machines' work; this costs neither time nor energy"
             )

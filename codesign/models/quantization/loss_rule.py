@@ -311,7 +311,7 @@ def estimate(
     if measure == "perplexity":  # a model without error has a perplexity of 1
         low, value, high = (min(x, math.log(vocab_size)) for x in (low, value, high))
     lower, upper = sorted(_ratio(end, measure) for end in (low, high))
-    source = f"80 % of withheld {' and '.join(kinds)} are within these ends"
+    source = f"80 % of withheld {' and '.join(kinds)} lie in this interval"
     return ScoreEstimate(_ratio(value, measure), lower, upper, "estimated", source)
 
 

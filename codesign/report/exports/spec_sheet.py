@@ -114,7 +114,7 @@ def _sheet(
         f"{NO_RANGE.capitalize()}: the metric depends on no number with a range.\n"
     )
     yield _list("Limits", _limits(exported))
-    yield _rows("One request that waits for nobody", evaluated.explanation.timeline, _WAY_KEYS)
+    yield _rows("One request without queues", evaluated.explanation.timeline, _WAY_KEYS)
     if not exported.pools:
         operators = [row for row in evaluated.operators if row.get("time_share", 0) >= _LEAST]
         yield _rows(f"Time by operator, from {100 * _LEAST:g} %", operators, _OPERATORS)

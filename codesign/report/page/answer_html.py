@@ -147,7 +147,8 @@ def bound_words(evaluated: EvaluatedDesign | None) -> str:
     return f"time: {', '.join(shares)}" if shares else ""
 
 
-def _close_words(pick: Fields) -> StringList:
+def close_words(pick: Fields) -> StringList:
+    """The limits near which a recommended design is, each with the share that is left."""
     return [
         f"{x['words']}: {percent(x['left'], 2)} left" if x["left"] > 0.0005
         else f"{x['words']}: at the limit"
@@ -185,8 +186,8 @@ def sure_words(results: Results, pick: Fields, omitted: Strings) -> StringList:
         beaten = ranges["kept"] - ranges["best"]
         worse = percent(beaten) if beaten > 1.0 - _NEARLY_ALL else "none"
         lines.append(
-            f"Of {ranges['samples']} samples of their ranges, {within} meet all limits; in {worse} "
-            "another choice dominates."
+            f"Of {ranges['samples']} samples of their ranges, {within} meet all limits; another "
+            f"choice dominates in {worse}."
         )
     for verdict in pick.get("verdicts", ()):
         name = verdict["reading"][:1].upper() + verdict["reading"][1:]
@@ -199,7 +200,16 @@ def sure_words(results: Results, pick: Fields, omitted: Strings) -> StringList:
         assumes = f" It assumes that {verdict['assumes']}." if verdict["assumes"] else ""
         lines.append(f"{name}: {choice}; {changes}.{assumes}")
     lines += [_SCOPE] if pick.get("speeds") else []
-    return lines + [f"Not asked: {text}." for text in omitted]
+    return lines + [f"Not answered: {text}." for text in omitted]
+
+
+def main_figures(results: Results, document: Fields, position: int) -> list[tuple[Metric, float]]:
+    """The main metrics of a recommended design that are not 0, with their values."""
+    values = [
+        (metric, float(results.metrics[metric.name][position]))
+        for metric in (_metric(results, name) for name in document["figures"])
+    ]
+    return [pair for pair in values if pair[1] and not np.isnan(pair[1])][:_MOST_FIGURES]
 
 
 def answer_html(
@@ -211,32 +221,23 @@ def answer_html(
         return ""
     first = next(pick for pick in picks if pick["is_recommended"])
     hue = palette.PICKS.get(first["key"], "blue")
-    limits = [bound_words(explained.get(first["id"])), *_close_words(first)]
+    limits = [bound_words(explained.get(first["id"])), *close_words(first)]
     reasons = "".join(f"<li>{escape(x)}</li>" for x in filter(None, limits))
     sure = "".join(
         f"<li>{escape(x)}</li>" for x in sure_words(results, first, document.get("omitted", ()))
     )
-    heading = f"Recommended: {first['reason'] if first['key'] == 'best' else document['rule']}"
     instead = "".join(f"<li>{escape(x)}</li>" for x in document["alternatives"])
-    position = first["position"]
-    names = [
-        name for name in document["figures"]
-        if format_metric(results.metrics[name][position], _metric(results, name)) != "–"
-        and results.metrics[name][position] != 0
-    ][:_MOST_FIGURES]  # fmt: skip
     cells = []
-    for name in names:
-        metric = _metric(results, name)
-        value = float(results.metrics[name][position])
+    for metric, value in main_figures(results, document, first["position"]):
         interval = _interval_html(first, metric, value)
-        style = ' class="main-figure"' if name in results.problem.objective_names else ""
+        style = ' class="main-figure"' if metric.name in results.problem.objective_names else ""
         cells.append(
             f"<div{style}><dt>{escape(metric_title(metric))}</dt>"
             f"<dd>{escape(format_metric(value, metric, 3))}{interval}</dd></div>"
         )
     return (
         f'<article class="recommendation" style="--pick: var(--{hue})">'
-        f'<h2>{escape(heading)}</h2><p class="words">Take <a href="#design" '
+        f'<h2>Recommended: {escape(document["rule"])}</h2><p class="words">Take <a href="#design" '
         f'data-take="{first["id"]}">design #{first["id"] + 1}</a>: '
         f"{escape(first['words']).replace('; ', ';<br>')}.</p>"
         f'<dl class="figures">{"".join(cells)}</dl>'
@@ -272,7 +273,7 @@ def picks_html(results: Results, document: Fields, explained: Mapping[int, Evalu
             ]
             rows.append([escape(metric_title(metric)), *cells])
     limits = [
-        "; ".join(filter(None, [bound_words(explained.get(pick["id"])), *_close_words(pick)]))
+        "; ".join(filter(None, [bound_words(explained.get(pick["id"])), *close_words(pick)]))
         for pick in picks
     ]
     if any(limits):
@@ -311,7 +312,7 @@ def changes_html(results: Results, document: Fields) -> str:
         if rows:
             title = PICK_TITLES[pick["key"]]
             titles = (escape(metric_title(metric)) for metric in metrics)
-            head = [f"change of {title.lower()}", *titles, f"{LEFT}limits"]
+            head = [f"change of {title}", *titles, f"{LEFT}limits"]
             opened = " open" if pick["is_recommended"] else ""
             blocks.append(
                 f'<details class="inner" name="changes"{opened}><summary>{title}: {len(rows)} '
@@ -320,8 +321,8 @@ def changes_html(results: Results, document: Fields) -> str:
     if not blocks:
         return ""
     return (
-        '<p class="hint">One change of a recommended design, everything else as it is. Of each '
-        f"parameter the change that loses least is listed.</p>{''.join(blocks)}"
+        '<p class="hint">One change of a recommended design, everything else as it is. For '
+        f"each parameter, the change that loses least is listed.</p>{''.join(blocks)}"
     )
 
 
@@ -338,7 +339,7 @@ def steps_html(results: Results, limits: Fields) -> str:
         cells = (change_cell(metric, share) if np.isfinite(share) else "no design"
                  for metric, share in zip(metrics, step["change"], strict=True))  # fmt: skip
         rows.append([escape(step["limit"]), *cells, certainty])
-    unchanged = escape(f"The best values stay the same with {'; '.join(idle)}.") if idle else ""
+    unchanged = escape(f"The best values stay the same with {' or '.join(idle)}.") if idle else ""
     text = f'<p class="hint" id="steps-same">{unchanged}</p>' if idle else ""
     if not rows:
         return text

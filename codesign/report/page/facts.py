@@ -79,7 +79,7 @@ def question_text(results: Results) -> str:
         if key == "session" and isinstance(setting, str)
         else setting
         if isinstance(setting, str) and not subject
-        else f"{key.replace('_', ' ')} {_plain(setting)}"
+        else f"{'a ' * isinstance(setting, list)}{key.replace('_', ' ')} {_plain(setting)}"
         for key, setting in settings.items()
     ]
     listed = ", ".join(rest)
@@ -131,6 +131,8 @@ def facts(results: Results, status: CampaignStatus) -> StringDict:
         "workload": _settings_text(definition.workload),
         "constraints": ", ".join(
             re.sub(r"\w*_\w+", lambda name: setting_words(name[0], None)[0], text)
+            .replace("<=", "at most")
+            .replace(">=", "at least")
             for text in [
                 *(limit_words(results.problem, x) for x in results.problem.constraints),
                 *(x.text for x in space.constraints),
@@ -191,7 +193,7 @@ def dependencies(results: Results, carried: Carried) -> StringList:
         f"The page has {' and '.join(thinned)}, evenly spaced along the first objective; "
         "“codesign export” writes all of them."
         if thinned
-        else f"The page has all {len(carried.positions):,} distinct designs that have a result.",
+        else f"The page has all {len(carried.positions):,} distinct designs with a result.",
     ]
     reasons = Counter(
         (results.status_word(position), reason) for position, reason in results.reasons.items()

@@ -30,7 +30,7 @@ from codesign.report.labels import (
 )
 from codesign.report.limit_lines import limit_titles
 from codesign.report.picks import picks_of
-from codesign.report.recommended import recommendation_text, recommendation_words
+from codesign.report.recommended import recommendation_text
 from codesign.search.campaign import Results
 from codesign.search.problem import Problem, cost_column
 
@@ -39,7 +39,7 @@ ASSUMPTIONS = {
     "is usable",
     "profile memexplorer": "operands are streamed anew for every tile of the array, half of the "
     "off-chip bandwidth is usable, and the batch is the largest that fits",
-    "bandwidth": "streams sustain what kernels of five GPUs do (625 of them)",
+    "bandwidth": "streams sustain as much as 625 kernels on five GPUs",
     "simulation": "every chunk is moved through its ports, one event after the other",
 }
 """Assumptions of other models of the hardware, by their names."""
@@ -114,7 +114,6 @@ def recommendation_document(
         "picks": documents,
         "rule": rule,
         "alternatives": alternatives,
-        "sentence": recommendation_words(results, folded) if picks else "",
         "figures": metrics,
         "cost": names[cost],
     }

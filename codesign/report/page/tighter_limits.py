@@ -144,9 +144,11 @@ def limit_document(
         if n_bytes + len(packed(json_text(document, indent=None))) <= MOST_BYTES:
             break
     if most_drawn < MOST_POINTS:
-        drawn = f"at most {most_drawn} points of a front" if most_drawn else "recommended designs"
+        drawn = (
+            f"at most {most_drawn} points of a front" if most_drawn else "only recommended designs"
+        )
         document["hint"] += (
-            f" To stay below 6 MB, the page draws only {drawn} under moved limits"
+            f" To stay below 6 MB, the page draws {drawn} under moved limits"
             + ("." if has_pairs else ", and answers one change at a time.")
             + " Numbers of points and recommendations are those of the full front."
         )

@@ -65,7 +65,7 @@ function showTable() {
   $("rows").tBodies[0].innerHTML = ids.slice(0, state.nShown).map(rowHtml).join("");
   const rest = Math.max(0, ids.length - state.nShown);
   $("more").hidden = !rest;
-  if (rest) $("more").textContent = `Show ${count(Math.min(rest, 200))} more of ${count(rest)}`;
+  if (rest) $("more").textContent = `Show ${rest > 200 ? `200 of the other ${count(rest)}` : `the other ${count(rest)}`}`;
   $("table-count").textContent = problem || `${count(ids.length)} design${ids.length === 1 ? "" : "s"}.`;
   // A reader who came by keyboard stays where they were.
   const key = ["unfold", "sort", "select", "slot"].find((name) => focused && focused[name] !== undefined);

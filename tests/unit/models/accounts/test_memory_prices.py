@@ -55,8 +55,8 @@ def test_a_quotation_replaces_what_it_names_and_outputs_name_its_quarter(tmp_pat
     }
     assert memory[file] == pytest.approx(2 * 36 * 20)
     assert memory[None] == pytest.approx(2 * 36 * LIBRARY["hbm4_12h"].price.typical * 1e9)
-    assert any("prices of memories are of 2026-Q4" in note for note in cost[file].notes)
-    assert any("of their own files" in note for note in cost[None].notes)
+    assert any("memory prices are from the list of 2026-Q4" in note for note in cost[file].notes)
+    assert any("are from the memory files" in note for note in cost[None].notes)
 
 
 @pytest.mark.parametrize(

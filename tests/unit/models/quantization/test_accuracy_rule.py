@@ -211,6 +211,4 @@ def test_a_published_mixture_is_known_by_its_shares():
     assert (result.basis, result.ratio) == ("published", 0.9836)
     by_rule = estimate(choice, "qwen3-32b", 32.8e9, is_by_rule=True)
     assert by_rule.low < 0.9836 < by_rule.high
-    assert (
-        by_rule.source == "80 % of withheld scores and formats and mixtures are within these ends"
-    )
+    assert by_rule.source == "80 % of withheld scores and formats and mixtures lie in this interval"

@@ -240,9 +240,6 @@ def power_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
         watts = [np.nan if value is None else float(value) for value in values]
         words = [format_value(value, "W", 3) for value in values]
         sums.append(f"{format_value(np.nansum(watts), 'W', 3)} {name}")
-        stated = evaluated.metrics.get(key, 0.0)
-        if stated > 1.01 * np.nansum(watts) and counted_rows(evaluated) == "workload":
-            sums[-1] += f" of this workload ({format_value(stated, 'W', 3)} of all)"
         marks.append(Bars(
             places + shift, watts, height=0.36, hue="blue", hatch=hatch, opacity=opacity, name=name,
             texts=[f"{row_title(r)}: {w} {name}" for r, w in zip(rows, words, strict=True)],
@@ -250,7 +247,8 @@ def power_panel(evaluated: EvaluatedDesign, scales: Scales) -> Panel | None:
         ))  # fmt: skip
     if not marks:
         return None
-    title = f"Power ({axis_unit((0, scales.watts), 'W')}): {', '.join(sums)}"
+    work = " of the longest workload" * (counted_rows(evaluated) == "workload")
+    title = f"Power{work} ({axis_unit((0, scales.watts), 'W')}): {', '.join(sums)}"
     axis = Axis((0.0, 1.15 * scales.watts or 1.0), title, "W")
     return _rows_panel(axis, list(map(row_title, rows)), marks, 1.5 * _ROW)
 

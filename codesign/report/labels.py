@@ -50,7 +50,7 @@ _UPPER_CASE = {
     word: word.upper()
     for word in ("tdp", "mac", "sram", "hbf", "rag", "bfcl", "ffn", "usd", "qk", "pv", "qkv", "lm")
 }
-_UPPER_CASE["kwh"] = "kWh"
+_UPPER_CASE |= {"kwh": "kWh", "nvme": "NVMe"}
 _TITLES = dict(
     row.split(maxsplit=1)
     for row in """\
@@ -270,7 +270,7 @@ def evaluator_words(reading: Fields) -> str:
 def short_names(names: Iterable[str]) -> StringDict:
     """Technologies as people call them: ``hbm4_12h`` is "HBM4" where no other is HBM4."""
     listed = sorted(set(names))
-    short = {name: _family_title(name.split("_")[0]) for name in listed}
+    short = {name: _memory_title(name.split("_")[0]) for name in listed}
     count = Counter(short.values())
     return {
         name: short[name] if count[short[name]] == 1 else _memory_title(name) for name in listed
@@ -295,7 +295,7 @@ def _memory_title(name: str) -> str:
         else f" {_MEMORY_WORDS.get(word, word.upper())}"
         for word in rest
     ]  # fmt: skip
-    return _family_title(first) + "".join(words)
+    return _UPPER_CASE.get(first, first.upper()) + "".join(words)
 
 
 _MEMORY_WORDS = {
@@ -303,11 +303,6 @@ _MEMORY_WORDS = {
     "32": "32 Gbit/s", "10667": "10,667 MT/s", "14400": "14,400 MT/s",
 }  # fmt: skip
 """Words of the names of memories that are not printed in capitals."""
-
-
-def _family_title(name: str) -> str:
-    """Letters of a memory family, such as HBM4 and NVMe."""
-    return "NVMe" if name == "nvme" else name.upper()
 
 
 def row_title(row: Fields) -> str:

@@ -60,7 +60,7 @@ def recommended(
     points = front[kept_places]
     if len(objectives) == 1:
         return [
-            Pick("best", _best_words(objectives[0]), int(kept_places[points[:, 0].argmin()]), True)
+            Pick("best", best_words(objectives[0]), int(kept_places[points[:, 0].argmin()]), True)
         ]
     cost = cost_column(objectives)
     speed = next(column for column in range(len(objectives)) if column != cost)
@@ -72,9 +72,9 @@ def recommended(
     recommendation = recommend(points, senses, cost)
     place = int(kept_places[recommendation.point])
     picks = [
-        Pick("frugal", _best_words(objectives[cost]), int(kept_places[places["frugal"]])),
+        Pick("frugal", best_words(objectives[cost]), int(kept_places[places["frugal"]])),
         *([Pick("knee", reason, int(kept_places[middle]))] if middle is not None else []),
-        Pick("fastest", _best_words(objectives[speed]), int(kept_places[places["fastest"]])),
+        Pick("fastest", best_words(objectives[speed]), int(kept_places[places["fastest"]])),
     ]
     distinct = {pick.place: pick for pick in reversed(picks)}
     if len(distinct) == 1:
@@ -113,6 +113,7 @@ def _middle(points: FloatArray, ends: IntegerSequence, cheap: str) -> tuple[int 
     return int(inner[shares[inner].max(axis=1).argmin()]), "the most even, as the front has no knee"
 
 
-def _best_words(objective: Objective) -> str:
+def best_words(objective: Objective) -> str:
+    """``highest throughput`` or ``lowest TDP``."""
     word = "highest" if objective.sense == "maximize" else "lowest"
     return f"{word} {metric_title(objective.metric)}"

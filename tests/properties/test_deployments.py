@@ -213,7 +213,7 @@ def test_an_explanation_says_how_many_requests_each_group_has_and_why():
     assert any("in each of 8 groups of requests, set by the rule 'best'" in x for x in ruled.notes)
     columns |= {"batch_size": Column((3,), np.zeros(1, dtype=np.int64))}
     stated = npu("mixtral-8x7b", "decode").explain(columns)
-    words = "batch 24, 3 in each of 8 groups of requests, stated by the design"
+    words = "batch size 24, 3 in each of 8 groups of requests, stated by the design"
     assert any(words in note for note in stated.notes)
 
 

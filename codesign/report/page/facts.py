@@ -25,6 +25,7 @@ from codesign.report.labels import (
 from codesign.report.library_tables import size_text
 from codesign.report.limit_lines import limit_words
 from codesign.report.page.carried_designs import Carried
+from codesign.report.picks import best_words
 from codesign.report.result_tables import reference_text
 from codesign.report.tables import format_cell
 from codesign.search.campaign import CampaignStatus, Results
@@ -68,8 +69,7 @@ def question_text(results: Results) -> str:
     if len(titles) > 1:
         question = f"Which designs trade {titles[0]} against {listed_words(titles[1:])} best"
     else:
-        word = "highest" if problem.objectives[0].sense == "maximize" else "lowest"
-        question = f"Which design has the {word} {titles[0]}"
+        question = f"Which design has the {best_words(problem.objectives[0])}"
     settings = dict(definition.workload)
     model, trace, phase = (settings.pop(key, "") for key in ("model", "trace", "phase"))
     subject = " ".join(filter(None, [_model_title(str(model)), str(phase)]))

@@ -20,7 +20,7 @@ from codesign.insight.explanation.moved_limits import Switch
 from codesign.insight.plateaus import FoldedFront, fold_positions, tolerance_words
 from codesign.report import palette
 from codesign.report.campaign_charts import FrontPicture, bands_chart, front_chart
-from codesign.report.labels import evaluator_words, format_value, metric_of
+from codesign.report.labels import evaluator_words, metric_of
 from codesign.report.marked_designs import MarkedDesigns
 from codesign.report.page import facts
 from codesign.report.page.answer_html import (
@@ -237,7 +237,7 @@ def _page_html(
         "limits_hint": escape(hint + limits["hint"]),
         "filter_example": escape(
             f"{answer['cost'].partition('_')[0]}"
-            f"<{format_value(results.reference_point[answer['cost']], digits=3).replace(',', '')}"
+            f"<{results.reference_point[answer['cost']]:.6g}"
         ),
         "facts": facts.pairs_html(facts.facts(results, status)),
         "dependencies": facts.paragraphs_html(facts.dependencies(results, carried)),

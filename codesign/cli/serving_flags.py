@@ -283,11 +283,12 @@ def named_devices(on: StringList | None) -> dict[str, Device]:
 
     if not on:
         raise InputError("expected a device, such as h200, or all", "--on")
-    # Times of kernels need the cores, which some makers have not published.
-    every = [name for name in list_devices() if load_device(name).n_cores]
-    devices = [load_device(name, "--on") for name in (every if on == ["all"] else on)]
+    if is_every := on == ["all"]:
+        # Times of kernels need the cores, which some makers have not published.
+        on = [name for name in list_devices() if load_device(name).n_cores]
+    devices = [load_device(name, "--on") for name in on]
     for device in devices:
-        if device.is_announced and on != ["all"]:
+        if device.is_announced and not is_every:
             say(f"note: the figures of {device.name} are announced ones")
     return {device.key: device for device in devices}
 

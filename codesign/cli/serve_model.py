@@ -39,7 +39,6 @@ from codesign.cli.serving_flags import (
 )
 
 if TYPE_CHECKING:
-    from codesign.answers.serving import PoolInputs
     from codesign.base.columns import Fields, IntegerMap, JsonObject, StringDict, StringMap
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.deployments.queueing import (
@@ -115,7 +114,7 @@ def serve_model(
     option: Options = None,
 ) -> None:
     """Replay requests on a deployment: waiting, first token, output token, goodput, overload."""
-    from codesign.answers.serving import ServeModelAnswer
+    from codesign.answers.serving import PoolInputs, ServeModelAnswer
     from codesign.evaluators.platform import PlatformOptions
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.deployments.queueing import Fleet, simulate
@@ -149,11 +148,22 @@ def serve_model(
     with mistakes_at(str(requests.trace or requests.session or drawn)):
         machine_pools = tuple(machine.pool(role, n) for machine, role, n in fleet.members)
         served = simulate(Fleet(machine_pools, fleet.link, settings.routing), stream)
-    if level is not None:
-        level.check_that_any_meets(served)
+    if level is not None and (miss := level.nearest_miss(served)):
+        nearest = "no request keeps both limits; the nearest is request {}: {}"
+        raise InputError(nearest.format(*miss))
     has_rate = requests.requests_per_s is not None or requests.session is not None
     needed = _machines_needed(served, n_machines) if has_rate else None
-    rows = _pool_inputs(fleet)
+    rows = [
+        PoolInputs(
+            role=role,
+            design=drop_keys(drop_none(machine.design), ["batch_size"]),
+            machines=n,
+            devices=n * machine.n_devices,
+            cache_tokens=machine.limits.cache_tokens,
+            board_power_watts=n * machine.power_watts,
+        )
+        for machine, role, n in fleet.members
+    ]
     inputs = {
         "model": model,
         "convention": fleet.convention,
@@ -337,23 +347,6 @@ def _store_prompts(
     with mistakes_at("--cache"):
         behind = prompt_stores(load_model(model), machine.design, settings, stores)
     fleet.members[0] = (replace(machine, stores=behind), role, n)
-
-
-def _pool_inputs(fleet: _Members) -> list[PoolInputs]:
-    """Role, design, machines, cache and board power (watts) of each pool."""
-    from codesign.answers.serving import PoolInputs
-
-    return [
-        PoolInputs(
-            role=role,
-            design=drop_keys(drop_none(machine.design), ["batch_size"]),
-            machines=n,
-            devices=n * machine.n_devices,
-            cache_tokens=machine.limits.cache_tokens,
-            board_power_watts=n * machine.power_watts,
-        )
-        for machine, role, n in fleet.members
-    ]
 
 
 def _stream(

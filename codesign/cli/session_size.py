@@ -96,19 +96,37 @@ class _Search:
 
     def best(self, device: str, has_caches: bool) -> SessionEntry:
         """The machine of a device that needs the fewest devices for all rates."""
-        from codesign.answers.sizing import SessionEntry
-        from codesign.models.accounts.rents import rent_usd_per_hour
+        import numpy as np
 
+        from codesign.answers.sizing import SessionEntry
+        from codesign.evaluators.platform.machine_pools import serving_machine
+        from codesign.evaluators.platform.session_sizing import session_rate
+        from codesign.models.accounts.rents import rent_usd_per_hour
+        from codesign.models.deployments.queueing import Arrivals
+        from codesign.models.deployments.queueing.service_levels import LatencyLimits
+
+        settings = self.settings
         classes = self.reuse.classes
         tokens = classes.context_tokens + classes.new_tokens + classes.generated_tokens
         usd = rent_usd_per_hour(device, self.question.price_per_hour)
+        longest = Arrivals(np.zeros(1), np.array([self.reuse.longest_tokens]), np.ones(1, int))
+        first, output = self.question.request.limits()
+        limits = LatencyLimits(first or math.inf, output or math.inf)
+        layers = self.evaluator.workload.language_model.num_hidden_layers
         entries = []
         for tp in self.degrees.values() or _DEGREES:
-            machine = {"device": device, "tensor_parallel": tp, "has_caches": has_caches}
+            machine = {"device": device, "tensor_parallel": tp}
+            rate: SessionRate | str
             try:
-                rate: SessionRate | str = self._rate(device, tp, has_caches)
+                serving = serving_machine(
+                    self.evaluator, {**self.formats, **machine}, settings.limits(), longest,
+                    settings.memory_fraction,
+                )  # fmt: skip
+                serving = replace(serving, stores=self.stores)
+                rate = session_rate(serving, self.reuse, limits, layers, has_caches=has_caches)
             except InputError as error:
                 rate = "; ".join(error.problems)
+            machine["has_caches"] = has_caches
             entries.append(
                 SessionEntry.describe(machine, rate, self.rates, classes.total(tokens), usd)
             )
@@ -118,24 +136,3 @@ class _Search:
             return mean * entry.tensor_parallel, -entry.tensor_parallel
 
         return min(entries, key=rank)
-
-    def _rate(self, device: str, tensor_parallel: int, has_caches: bool) -> SessionRate:
-        import numpy as np
-
-        from codesign.evaluators.platform.machine_pools import serving_machine
-        from codesign.evaluators.platform.session_sizing import session_rate
-        from codesign.models.deployments.queueing import Arrivals
-        from codesign.models.deployments.queueing.service_levels import LatencyLimits
-
-        settings = self.settings
-        design = {**self.formats, "device": device, "tensor_parallel": tensor_parallel}
-        longest = Arrivals(np.zeros(1), np.array([self.reuse.longest_tokens]), np.ones(1, int))
-        machine = serving_machine(
-            self.evaluator, design, settings.limits(), longest, settings.memory_fraction
-        )
-        first, output = self.question.request.limits()
-        limits = LatencyLimits(first or math.inf, output or math.inf)
-        layers = self.evaluator.workload.language_model.num_hidden_layers
-        return session_rate(
-            replace(machine, stores=self.stores), self.reuse, limits, layers, has_caches=has_caches
-        )

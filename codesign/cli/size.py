@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         JsonObject,
         StringDict,
         StringMap,
-        Strings,
         StringTuple,
     )
     from codesign.evaluators.platform import PlatformEvaluator
@@ -59,7 +58,10 @@ def size(question: SizeQuestion) -> None:
     more = {"--batch": question.batch, "--cache": question.cache}
     flags += [name for name, value in more.items() if value]
     stated_demand = None if is_paper else question.demand.demand(question.request.limits())
-    subject = "--convention epoch" if is_paper else _question_of(flags)
+    subject = "one instance" if _INSTANCE & {*flags} else "price against speed"
+    subject = next((name for name in QUESTIONS if name in flags), subject)
+    if is_paper:
+        subject = "--convention epoch"
     if strays := [each for each in flags if each not in QUESTIONS[subject]]:
         usable = [", ".join(name for name in QUESTIONS if x in QUESTIONS[name]) for x in strays]
         raise InputError([
@@ -113,13 +115,6 @@ QUESTIONS = {
     "--convention epoch": {"--figure"},
 }
 """Flags that have an effect, by the question that is answered."""
-
-
-def _question_of(flags: Strings) -> str:
-    """The question that the flags ask."""
-    if marked := [name for name in QUESTIONS if name in flags]:
-        return marked[0]
-    return "one instance" if _INSTANCE & {*flags} else "price against speed"
 
 
 # A demand.
@@ -193,13 +188,9 @@ class _Fleet:
             devices = {
                 name: device.model_copy(update={"power": limit}) for name, device in devices.items()
             }
-        deployments = self.deployments(ranked_by)
-        simulated: list[tuple[Deployment, JsonObject]] = [(each, {}) for each in deployments]
-        if self.demand.requests_per_s is not None:
-            simulated = self._simulated(deployments)
         entries = [
             DeploymentEntry.describe(deployment, devices, tokens, usd, **fields)
-            for deployment, fields in simulated
+            for deployment, fields in self._simulated(self.deployments(ranked_by))
         ]
 
         def rank(entry: DeploymentEntry) -> float:
@@ -213,9 +204,14 @@ class _Fleet:
         return list(firsts.values())
 
     def _simulated(self, deployments: list[Deployment]) -> list[tuple[Deployment, JsonObject]]:
-        """The deployments that keep the limits request by request, with what was simulated."""
+        """The deployments that keep the limits request by request, with what was simulated.
+
+        Without random arrivals nothing is simulated.
+        """
         from codesign.evaluators.platform.fleet_sizing import simulated_fleet
 
+        if self.demand.requests_per_s is None:
+            return [(deployment, {}) for deployment in deployments]
         if (beams := self.evaluator.workload.n_beams) > 1:
             raise InputError(f"expected 1 beam with --requests-per-s, got {beams}")
         fleets = []
@@ -244,7 +240,6 @@ class _Fleet:
 
         request = self.evaluator.workload
         demand = self.demand
-        limits = demand.limits
         # A found design has formats of its own, which a note states.
         words = {"formats": format_words(self.formats)} if self.evaluator.devices else {}
         words["context"] = context_words(request.prompt, request.generated, request.n_beams)
@@ -255,7 +250,7 @@ class _Fleet:
             words["requests"] = f"{demand.requests_per_s:g} a second at random, {share}"
         else:
             words["requests"] = f"{demand.burst:,} that arrive together"
-        words["limits"] = limit_words(limits.time_to_first_token_s, limits.time_per_output_token_s)
+        words["limits"] = limit_words(*vars(demand.limits).values())
         return words | {"convention": self.evaluator.options.profile}
 
 
@@ -283,13 +278,13 @@ def _report_fleet(fleet: _Fleet, study: StudyFlags) -> None:
     elif demand.burst is not None:
         others = {**fleet.formats, "batch_size": at_once}
         needed = sizing.size_requirements(evaluator, demand.limits, others)
-    more = {}
-    if study.launch is not None:
-        more["launch"] = launch_lines(study.launch, evaluator.workload.model, fleet.formats, best)
+    launch = study.launch
+    model = evaluator.workload.model
+    more = {"launch": launch_lines(launch, model, fleet.formats, best)} if launch else {}
     names = ["users", "requests_per_s", "burst", *["attainment"] * bool(demand.requests_per_s)]
     stated = drop_none({name: getattr(demand, name) for name in names})
     answer = SizeAnswer(
-        model=evaluator.workload.model,
+        model=model,
         **question_inputs(evaluator, {**fleet.formats, **fleet.fixed}),
         demand=DemandEntry(**stated, **vars(demand.limits)),
         deployments=entries,
@@ -435,6 +430,8 @@ def _report_choices(
 
 
 def _vary(question: SizeQuestion, workload: Fields, settings: JsonObject) -> None:
+    import numpy as np
+
     from codesign.answers.sizing import ScalingStudy, SizeAnswer
     from codesign.evaluators.platform import scaling
     from codesign.report import size_tables
@@ -475,5 +472,6 @@ def _vary(question: SizeQuestion, workload: Fields, settings: JsonObject) -> Non
     for name, values in scaled.violations.items():
         if n_broken := int((values > 0).sum()):
             say(f"warning: {n_broken} of {len(values)} values break the limit {name!r}")
-    if axis.startswith("link-") and not scaled.has_messages:
+    messages = [scaled.metrics[f"{phase}_collective_s"] for phase in ("prefill", "decode")]
+    if axis.startswith("link-") and not np.any(messages):
         say("note: no messages are sent, so links change nothing; split the model, as by --tp 8")

@@ -25,7 +25,7 @@ from typing import Any
 
 import numpy as np
 
-from codesign.base.columns import Fields, FloatArray, IntArray
+from codesign.base.columns import Fields, FloatArray, IntArray, combined, distinct
 from codesign.base.records import frozen
 from codesign.evaluators.platform.fitted_messages import ROW_BITS
 from codesign.evaluators.platform.instances import (
@@ -133,7 +133,8 @@ class ExchangeTimes:
         """
         if not len(rows):
             return np.zeros((4, 0))
-        rows, places = np.unique(rows, axis=0, return_inverse=True)
+        places, firsts = distinct(*combined(*rows.T))
+        rows = rows[firsts]
         others = {**self.others, "device": next(iter(evaluator.devices))}
         serving, held = (
             evaluator.serving(
@@ -148,7 +149,7 @@ class ExchangeTimes:
         idle_watts = n * timed.idle_watts
         joules = timed.energy_joules(n, 1.0 + 0.0 * n, timed.total_s) - idle_watts * between_s
         columns = [timed.total_s - between_s, joules, idle_watts, fitting(held)]
-        return np.array(columns)[:, places.reshape(-1)]
+        return np.array(columns)[:, places]
 
 
 def exchange_s(

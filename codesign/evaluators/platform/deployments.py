@@ -31,6 +31,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -69,12 +70,12 @@ from codesign.evaluators.platform.instances import (
     Variant,
     batches_between,
     columns_of,
-    fastest_prefill,
     fitting,
     splits,
 )
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.evaluators.platform.platform_request import UNDRAFTED
+from codesign.evaluators.platform.platform_serving import PlatformServing
 from codesign.evaluators.platform.serving_rules import rules_of
 from codesign.models.accounts.rents import rent_usd_per_hour
 from codesign.models.deployments.parallelism import REPLICA_DEGREES, SEARCHED_DEGREES
@@ -230,6 +231,7 @@ class DeploymentSearch:
         if self._request.generated < 1 and demand.burst is None:
             raise InputError("expected at least 1 where requests are served", "generated_tokens")
         self.variants = list(self._list_variants())
+        self._served: dict[Any, PlatformServing] = {}
         tables = [self._table(position) for position in range(len(self.variants))]
         self.instances = Instances.joined(tables)
 
@@ -366,8 +368,10 @@ class DeploymentSearch:
         grids = [grid[most[i]] for i in owners]
         owner = np.repeat(owners, [len(grid) for grid in grids])
         table = evaluate(owner, np.concatenate([np.zeros(0, np.int64), *grids]))
+        users = self.demand.users or self.demand.burst
+        is_unified = variant.role == "serve" and isinstance(variant.device, Device)
         while variant.role != "prefill":
-            between = batches_between(table)
+            between = batches_between(table, (is_unified and users) or np.inf)
             if between is None:
                 break
             table = Instances.joined([table, evaluate(*between)])
@@ -389,8 +393,7 @@ class DeploymentSearch:
         units = (degrees[:, 1] * groups * variant.waves).astype(np.float64)
         alone = variant.evaluator.serving(columns_of(degrees, others, units / variant.waves))
         has_room = fitting(alone) if len(degrees) else np.zeros(0, np.bool_)
-        prefill = fastest_prefill(variant, others, degrees, units, self.demand.limits)
-        times = InstanceTimes(variant, position, others, degrees, units, prefill, self.demand)
+        times = InstanceTimes(variant, position, others, degrees, units, self.demand, self._served)
         return times, units, has_room
 
     # The best use of instances.
@@ -456,21 +459,16 @@ class DeploymentSearch:
         """The best pools of two devices; None if there are none."""
         demand = self.demand
         generated = self._request.generated
-        rows = [
-            self._rows(prefill, role="prefill"),
-            self._rows(decode, role="decode", policy=policy),
-        ]
-        first, second = rows
+        first = self._rows(prefill, role="prefill")
+        second = self._rows(decode, role="decode", policy=policy)
         if not len(first) or not len(second):
             return None
-        costs = [self._costs(table, weights) for table in rows]
-        units = costs[0] / first.prompts_per_s, costs[1] / second.batch
-        most = int(np.sqrt(_MOST_PAIRS))
-        keep = [np.argsort(unit, kind="stable")[:most] for unit in units]
-        first = first.rows(keep[0])
-        second = second.rows(keep[1])
-        cost_p = costs[0][keep[0]][:, None]
-        cost_d = costs[1][keep[1]]
+        cheapest = []
+        for rows, capacity in ((first, first.prompts_per_s), (second, second.batch)):
+            costs = self._costs(rows, weights)
+            keep = np.argsort(costs / capacity, kind="stable")[: int(np.sqrt(_MOST_PAIRS))]
+            cheapest.append((rows.rows(keep), costs[keep]))
+        (first, cost_p), (second, cost_d) = cheapest
         first_s = first.first_s[:, None]
         pace_s = second.pace_s
         latency = first_s + generated * pace_s
@@ -479,7 +477,7 @@ class DeploymentSearch:
             rate = np.full_like(latency, demand.requests_per_s)
         n_p = np.ceil(rate / first.prompts_per_s[:, None] - 1e-9)
         n_d = np.maximum(np.ceil(rate * generated * pace_s / second.batch - 1e-9), 1.0)
-        cost = n_p * cost_p + n_d * cost_d
+        cost = n_p * cost_p[:, None] + n_d * cost_d
         i, j = np.unravel_index(int(np.argmin(cost + 1e-9 * pace_s)), cost.shape)
         return Deployment(
             policy,
@@ -534,8 +532,7 @@ class DeploymentSearch:
         if not larger.any():
             is_prefill = self.variants[int(rows.variant[i])].role == "prefill"
             return "arithmetic" if is_prefill else "demand"
-        positions = np.flatnonzero(larger)
-        j = positions[np.argmin(table.count[positions])]
+        j = np.argmin(np.where(larger, table.count, np.inf))
         if not table.fits[j]:
             return "memory"
         is_first = table.first_s[j] > limits.time_to_first_token_s

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -216,8 +217,12 @@ def fitting(serving: PlatformServing | DesignServing) -> BoolArray:
     return np.asarray(np.all(keeps_limits, axis=0))
 
 
-def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
+def batches_between(table: Instances, users: float) -> tuple[IntArray, IntArray] | None:
     """Batches of each instance between the largest within the limits and the next larger one.
+
+    Args:
+        users: Users that instances which need the fewest devices serve. Those that would need more,
+            even with the larger batch, are left out; infinite: none are.
 
     Returns:
         The instance and the count of each; None if there are none.
@@ -229,6 +234,10 @@ def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
     is_larger = count > low[places]
     np.minimum.at(high, places[is_larger], count[is_larger])
     is_open = (low > 0) & (high < _UNTRIED) & (high - low > 1)
+    needed = np.ceil(users / table.batch - 1e-9) * table.n_devices
+    most = np.zeros(len(owners))
+    np.maximum.at(most, places[is_larger], needed[is_larger])
+    is_open &= most <= needed[table.keeps].min(initial=np.inf)
     ends = zip(low[is_open].tolist(), high[is_open].tolist(), strict=True)
     grids = [np.unique(np.linspace(*pair, _BETWEEN + 2).round().astype(np.int64)) for pair in ends]
     if not grids:
@@ -238,74 +247,59 @@ def batches_between(table: Instances) -> tuple[IntArray, IntArray] | None:
 
 
 @frozen
-class Prefill:
-    """(p, f) passes that prefill prompts between the decode steps of instances.
-
-    Row ``i`` is the fastest of the passes of at most ``2**i`` prompts of each group and stage.
+class InstanceTimes:
+    """The times of the instances of a variant, by split and batch.
 
     Attributes:
-        prompts_per_s: Prompts in a second, if nothing else runs.
-        first_s: Time of a pass.
-        joules: Energy of a prompt.
+        served: Service of splits and counts by an evaluator, which variants share.
     """
-
-    prompts_per_s: FloatArray
-    first_s: FloatArray
-    joules: FloatArray
-
-
-def fastest_prefill(
-    variant: Variant,
-    others: Fields,
-    degrees: IntArray,
-    units: FloatArray,
-    limits: LatencyLimits,
-) -> Prefill:
-    """The prefill passes with most prompts per second, of one prompt or up to ``PASS_TOKENS``.
-
-    Args:
-        others: Parameters that all instances share.
-        degrees: (f, 4) degrees of parallelism.
-        units: (f,) requests of an instance with one for each group of devices and stage.
-        limits: Limits on times; a pass of several prompts and a decode step together must keep
-            the time to first token.
-    """
-    output_s = limits.time_per_output_token_s
-    most_s = limits.time_to_first_token_s - (output_s if output_s < np.inf else 0.0)
-    if not len(degrees):
-        return Prefill(*np.zeros((3, 1, 0)))
-    rows: list[FloatArray] = []
-    for count in range(1, max(PASS_TOKENS // variant.evaluator.workload.prompt, 1) + 1):
-        if count & (count - 1):  # powers of two
-            continue
-        serving = variant.evaluator.serving(columns_of(degrees, others, units * count))
-        first_s = serving.sustained_time_to_first_token_s
-        joules = serving.prefill_energy_joules_per_token * variant.evaluator.workload.prompt
-        row = np.array([serving.prefill_requests_per_s, first_s, joules])
-        if rows:
-            row = np.where((row[0] > rows[-1][0]) & (first_s <= most_s), row, rows[-1])
-        rows.append(row)
-    return Prefill(*np.stack(rows, axis=1))
-
-
-@frozen
-class InstanceTimes:
-    """The times of the instances of a variant, by split and batch."""
 
     variant: Variant
     position: int
     others: Fields
     degrees: IntArray
     units: FloatArray
-    prefill: Prefill
     demand: Demand
+    served: dict[Any, PlatformServing]
+
+    @cached_property
+    def prefill(self) -> FloatArray:
+        """(3, p, f) passes that prefill prompts between decode steps, of each split.
+
+        Pass ``i`` has at most ``2**i`` prompts of each group and stage, and ``PASS_TOKENS`` tokens
+        if it has several. Of these it is the one with most prompts per second. A pass of several
+        prompts and a decode step together must keep the time to first token.
+
+        Returns:
+            Prompts in a second if nothing else runs, the time of a pass, the energy of a prompt.
+        """
+        limits = self.demand.limits
+        output_s = limits.time_per_output_token_s
+        most_s = limits.time_to_first_token_s - (output_s if output_s < np.inf else 0.0)
+        evaluator = self.variant.evaluator
+        rows: list[FloatArray] = []
+        for exponent in range(max(PASS_TOKENS // evaluator.workload.prompt, 1).bit_length()):
+            units = self.units * 2**exponent
+            serving = evaluator.serving(columns_of(self.degrees, self.others, units))
+            first_s = serving.sustained_time_to_first_token_s
+            joules = serving.prefill_energy_joules_per_token * evaluator.workload.prompt
+            row = np.array([serving.prefill_requests_per_s, first_s, joules])
+            if rows:
+                row = np.where((row[0] > rows[-1][0]) & (first_s <= most_s), row, rows[-1])
+            rows.append(row)
+        return np.stack(rows, axis=1)
 
     def __call__(self, owner: IntArray, count: IntArray) -> Instances:
         variant = self.variant
         degrees = self.degrees[owner]
         batch = self.units[owner] * count.astype(np.float64)
         evaluate = variant.evaluator.serving
-        serving = full = evaluate(columns_of(degrees, self.others, batch / variant.waves))
+        key = variant.evaluator, owner.tobytes(), count.tobytes()
+        serving = full = self.served.get(key) or evaluate(
+            columns_of(degrees, self.others, batch / variant.waves)
+        )
+        if variant.role == "serve":
+            self.served[key] = serving
         if variant.waves > 1:
             full = evaluate(columns_of(degrees, self.others, batch))
         nothing = np.zeros(0)
@@ -340,8 +334,8 @@ class InstanceTimes:
         variant = self.variant
         request = self.variant.evaluator.workload
         waves = variant.waves
-        rate = serving.prefill_requests_per_s
         if variant.role == "prefill":
+            rate = serving.prefill_requests_per_s
             first = 2.0 * waves * serving.sustained_time_to_first_token_s
             if variant.device.network_bandwidth is not None:
                 token = bytes_per_token(request.language_model, self.others)
@@ -360,13 +354,13 @@ class InstanceTimes:
             return self._chunked(step, joules, owner, batch)
         if variant.policy == "together":
             joules += serving.prefill_energy_joules_per_token * request.prompt
-            return step, serving.sustained_time_to_first_token_s, rate, joules
-        prefill = self.prefill
+            first = serving.sustained_time_to_first_token_s
+            return step, first, serving.prefill_requests_per_s, joules
         exponent = np.log2(batch / self.units[owner] + 0.5).astype(np.int64)
-        cell = np.minimum(exponent, len(prefill.joules) - 1), owner
-        rate = prefill.prompts_per_s[cell]
-        joules = joules + prefill.joules[cell]
-        return step + batch / request.generated / rate, prefill.first_s[cell] + step, rate, joules
+        row = np.minimum(exponent, self.prefill.shape[1] - 1)
+        rate, first, prompt_joules = self.prefill[:, row, owner]
+        pace = step + batch / request.generated / rate
+        return pace, first + step, rate, joules + prompt_joules
 
     def _chunked(
         self, step: FloatArray, plain_joules: FloatArray, owner: IntArray, batch: FloatArray

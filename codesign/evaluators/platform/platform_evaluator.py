@@ -111,7 +111,10 @@ class PlatformEvaluator(Evaluator):
                     workload.check_context(n_tokens, model, *keys)
             except KeyedValueError as error:
                 raise InputError(error.mistake) from None
-        self.devices = _all_devices(self.options) if devices is None else dict(devices)
+        if devices is None:
+            names = (*list_devices(), *self.options.device_files)
+            devices = {device.key: device for device in map(load_device, names)}
+        self.devices = dict(devices)
         if (link := self.options.link) is not None:
             self.devices = {key: each.joined_by(link) for key, each in self.devices.items()}
         self._passes = RequestPasses(workload, self.options)
@@ -274,8 +277,3 @@ def _published_formats(designs: Columns, model: LanguageModel) -> Columns:
     column = designs["weight_format"]
     values = tuple(BLOCK_SCALED if value == "fp8" else value for value in column.values)
     return {**designs, "weight_format": Column(values, column.codes)}
-
-
-def _all_devices(options: PlatformOptions) -> dict[str, Device]:
-    devices = [load_device(name) for name in (*list_devices(), *options.device_files)]
-    return {device.key: device for device in devices}

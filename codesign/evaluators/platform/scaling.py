@@ -77,12 +77,6 @@ class Scaling:
     metrics: Arrays
     violations: Arrays
 
-    @property
-    def has_messages(self) -> bool:
-        """Whether devices send messages to one another."""
-        names = ("prefill_collective_s", "decode_collective_s")
-        return bool(np.any([self.metrics[name] > 0 for name in names]))
-
     def rows(self) -> JsonRows:
         """One row per value, with the gain over the first."""
         first, step = (

@@ -13,6 +13,7 @@ from codesign.evaluators.platform import (
     PlatformOptions,
     PlatformRequest,
     attention_ffn,
+    deployments,
 )
 from codesign.evaluators.platform.attention_ffn import ExchangeTimes, exchange_ways
 from codesign.evaluators.platform.deployments import DeploymentSearch
@@ -78,6 +79,22 @@ def test_a_pipeline_whose_stages_differ_by_a_layer_is_tried():
     formats = {"weight_format": "int4", "activation_format": "int4", "kv_format": "bf16"}
     (deployment,) = DeploymentSearch(evaluator, formats, demand, ["co-located"], 8).best()
     assert deployment.n_devices == 3 and deployment.pools[0].pipeline_parallel == 3
+
+
+@pytest.mark.parametrize("model", ["llama-3-8b", "mixtral-8x7b"])
+def test_batches_that_bounds_leave_out_change_no_answer(monkeypatch, model):
+    def tried_and_best(demand):
+        search = DeploymentSearch(evaluator_of(model), FP8, demand, most_devices=4)
+        return len(search.instances), [search.best(is_priced=priced) for priced in (False, True)]
+
+    demands = Demand(LIMITS, 700), Demand(LIMITS, 9)
+    bounded = [tried_and_best(demand) for demand in demands]
+    every = deployments.batches_between
+    monkeypatch.setattr(deployments, "batches_between", lambda table, _: every(table, math.inf))
+    for (n_tried, found), demand in zip(bounded, demands, strict=True):
+        n_all, expected = tried_and_best(demand)
+        assert found == expected and n_tried <= n_all
+    assert bounded[0][0] < tried_and_best(demands[0])[0]
 
 
 @cache

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from codesign.base.errors import InputError
 from codesign.base.records import frozen
 from codesign.base.units import format_engineering
 from codesign.models.deployments.queueing.served_requests import ServedRequests
@@ -24,19 +23,6 @@ class LatencyLimits:
     def goodput_requests_per_s(self, served: ServedRequests) -> float:
         """Requests within both limits per second."""
         return float(self._meets(served).sum()) / served.makespan_s
-
-    def check_that_any_meets(self, served: ServedRequests) -> None:
-        """Refuse limits that no request kept.
-
-        Raises:
-            InputError: No request kept both; says how near the nearest came, and what held it up.
-        """
-        miss = self.nearest_miss(served)
-        if miss is not None:
-            number, words = miss
-            raise InputError(
-                f"no request keeps both limits; the nearest is request {number}: {words}"
-            )
 
     def nearest_miss(self, served: ServedRequests) -> tuple[int, str] | None:
         """Request that is nearest to the limits, its number from 1 and its times beside the limits;

@@ -56,8 +56,8 @@ REGRET = 0.05
 _SEED = 0
 _NEAR = 1e-9
 _ROUNDING = 1e-13
-_STEPS = 32
-"""Steps of the search for a flip along a way, before bisection. [ours]"""
+_SHARES = np.linspace(0.0, 1.0, 33)
+"""Shares of a way at which a flip is looked for, before bisection. [ours]"""
 _BISECTIONS = 30
 _BESIDE = 1.05
 """Largest ratio to the design's product of the designs that are evaluated along a curve. [ours]"""
@@ -247,9 +247,15 @@ def decide(rivals: RivalList, regret: float) -> DecidedDesign:
         for i in alive.tolist():
             proven = share * bounds.proven_share(traits[i].has(bounds.rows, row))
             shares[i] = max(shares[i], proven)
-    leads.masks = [leads.count_groups(trait.has(leads.rows, row)) for trait in traits]
+    has = [trait.has(leads.rows, row) for trait in traits]
+    leads.masks = [leads.count_groups(row_has) for row_has in has]
+    flips: list[list[Flip | None]] = [[] for _ in traits]
+    for way in counted(list(product(range(len(leads.box)), (0, 1))), "constants"):
+        along = leads.products((way,), _SHARES)
+        for i, row_has in enumerate(has):
+            flips[i].append(leads.flip((way,), i, row_has, along=along))
     decisions = [
-        _decision(leads, i, traits[i], shares.tolist()[i])
+        _decision(leads, i, traits[i], shares.tolist()[i], list(filter(None, flips[i])))
         for i in counted(list(range(len(traits))), "decisions")
     ]
     observed = problem.evaluate(rivals.rows[:1], problem.deciding_metrics)
@@ -402,22 +408,22 @@ class _Leads:
             margin = (best - rival) / self.base[0, 0]
         return np.where(np.isnan(margin), -np.inf, margin)
 
-    def flip(self, way: Way, trait: int, row_has: BoolArray, is_exact: bool = True) -> Flip | None:
-        """The first flip of a decision along a way."""
+    def flip(
+        self, way: Way, trait: int, row_has: BoolArray,
+        is_exact: bool = True, along: FloatArray | None = None,
+    ) -> Flip | None:  # fmt: skip
+        """The first flip of a decision along a way, with the products at ``_SHARES`` of it."""
         has, lacks = self.masks[trait]
-
-        def is_flipped(shares: FloatArray) -> BoolArray:
-            """(s,) True where a design without the decision is preferred."""
-            return self.margin(self.products(way, shares, is_exact), has, lacks) > _NEAR
-
-        shares = np.linspace(0.0, 1.0, _STEPS + 1)
-        flipped = np.flatnonzero(is_flipped(shares))
+        along = self.products(way, _SHARES, is_exact) if along is None else along
+        flipped = np.flatnonzero(self.margin(along, has, lacks) > _NEAR)
         if not len(flipped):
             return None
-        low, high = shares[[max(flipped[0] - 1, 0), flipped[0]]].tolist()
+        low, high = _SHARES[[max(flipped[0] - 1, 0), flipped[0]]].tolist()
         for _ in range(_BISECTIONS):
             middle = (low + high) / 2
-            low, high = (low, middle) if is_flipped(np.array([middle]))[0] else (middle, high)
+            products = self.products(way, np.array([middle]), is_exact)
+            is_flipped = self.margin(products, has, lacks)[0] > _NEAR
+            low, high = (low, middle) if is_flipped else (middle, high)
         products = np.where(lacks, self.products(way, np.array([high]), is_exact)[0], np.inf)
         rival = np.flatnonzero((self.group == products.argmin()) & ~row_has)[0]
         values = self.values_at(way, high)
@@ -488,15 +494,19 @@ def _share(room: FloatArray, loss: FloatArray) -> FloatArray:
     return np.where(room >= 0, room / np.maximum(loss, 1e-300), 0.0)
 
 
-def _decision(leads: _Leads, number: int, trait: Trait, proven_share: float) -> Decision:
-    """A decision with the smallest change that flips it."""
+def _decision(
+    leads: _Leads, number: int, trait: Trait, proven_share: float, flips: Sequence[Flip]
+) -> Decision:
+    """A decision with the smallest change that flips it.
+
+    Args:
+        flips: Flips by one constant.
+    """
     problem = leads.box.problem
     row = leads.rows[0]
     row_has = trait.has(leads.rows, row)
     ties = leads.rows[(leads.group == 0) & ~row_has][:_MOST_TIES]
-    ways = list(product(range(len(leads.box)), (0, 1)))
-    flips = [leads.flip((way,), number, row_has) for way in ways]
-    breaks = sorted(filter(None, flips), key=lambda flip: flip.share)
+    breaks = sorted(flips, key=lambda flip: flip.share)
     flip = next(iter(breaks), None)
     verdict: Verdict = "flips by one"
     if proven_share == 1.0:
@@ -505,8 +515,8 @@ def _decision(leads: _Leads, number: int, trait: Trait, proven_share: float) -> 
         pairs = (pair for pair, ends in leads.pair_leads.items() if ends[number] > _NEAR)
         linear = ((leads.flip(pair, number, row_has, is_exact=False), pair) for pair in pairs)
         nearest = sorted((flip.share, pair) for flip, pair in linear if flip)
-        flips = [leads.flip(pair, number, row_has) for _, pair in nearest[:_MOST_TRIED]]
-        flip = min(filter(None, flips), key=lambda flip: flip.share, default=None)
+        pair_flips = [leads.flip(pair, number, row_has) for _, pair in nearest[:_MOST_TRIED]]
+        flip = min(filter(None, pair_flips), key=lambda flip: flip.share, default=None)
         verdict = "flips by two" if flip else "holds in part"
     return Decision(
         trait.name,

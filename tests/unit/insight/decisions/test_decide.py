@@ -10,12 +10,13 @@ from codesign.base.evaluator import Evaluation, Evaluator
 from codesign.base.loop_progress import OutOfTimeError
 from codesign.base.metrics import Metric
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
-from codesign.insight.decisions.box import rivals_over
+from codesign.insight.decisions.box import _alone, rivals_over
 from codesign.insight.decisions.decide import decide, decide_front, traits_of
 from codesign.insight.decisions.recommendation import recommend
 from codesign.models.memtech import Range, load_library
 from codesign.models.workload import Request
 from codesign.search.enumeration import enumerate_front
+from codesign.search.enumeration.within import Within
 from codesign.search.execution.executors import opened
 from codesign.search.problem_builder import build_problem
 from codesign.space import load_space, parse_space
@@ -282,6 +283,31 @@ def test_constants_beyond_a_limit_of_work_are_named(monkeypatch):
     monkeypatch.setattr("codesign.insight.decisions.box._MOST_ALONG", 0)
     rivals = _decided(_planted()).rivals
     assert (rivals.unlisted, rivals.is_partial) == (tuple(rivals.box.numbers), False)
+
+
+def test_constants_of_small_effect_are_listed_first():
+    tried = []
+
+    def search(moving, *_):
+        tried.append(moving.tolist())
+        return Within(np.empty((0, 1), int), np.array([len(moving) < 2]), 1)
+
+    listed = [
+        group.tolist() for group, _ in _alone(_FourConstants(), np.zeros((1, 1), int), search, 0.05)
+    ]
+    assert tried == [[1, 3], [1], [3], [2], [0]]
+    assert listed == [[1], [3], [2], [0]]
+
+
+class _FourConstants:
+    def __len__(self):
+        return 4
+
+    def swings(self, _):
+        return np.array([0.5, 0.001, 0.3, 0.002])
+
+    def shrunk(self, share):
+        return np.flatnonzero(share)
 
 
 @pytest.mark.parametrize("stop", [OutOfTimeError, KeyboardInterrupt])

@@ -1,6 +1,7 @@
 """The study analytical versus simulated, small, and its timeline."""
 
 import json
+from dataclasses import replace
 from itertools import pairwise, product
 
 import numpy as np
@@ -99,13 +100,19 @@ def test_no_resource_does_two_things_at_once(timeline):
             assert other.start_s >= one.end_s - 1e-15
 
 
-def test_occupancy_adds_up_to_the_busy_time(timeline):
-    shown = occupancy(timeline)
-    for resource, share in shown.busy.items():
-        busy = sum(i.end_s - i.start_s for i in timeline.transactions if i.resource == resource)
-        assert float(share @ np.diff(shown.edges_s)) == pytest.approx(busy, rel=1e-9)
-        assert share.min() >= 0.0
-        assert share.max() <= 1.0
+def test_occupancy_of_an_interval_is_the_busy_time_within_it(timeline):
+    long = replace(timeline.transactions[0], start_s=0.25, end_s=0.75)
+    for layer in (timeline, replace(timeline, transactions=[long], time_s=1.0)):
+        shown = occupancy(layer)
+        begins, ends = shown.edges_s[:-1], shown.edges_s[1:]
+        for resource, share in shown.busy.items():
+            busy = sum(
+                np.maximum(np.minimum(ends, i.end_s) - np.maximum(begins, i.start_s), 0.0)
+                for i in layer.transactions
+                if i.resource == resource
+            )
+            np.testing.assert_allclose(share * (ends - begins), busy, atol=1e-9 * layer.time_s)
+            assert 0.0 <= share.min() <= share.max() <= 1.0
 
 
 def test_a_layer_has_its_operators_as_often_as_the_model_says(timeline):

@@ -106,7 +106,7 @@ def metric_title(metric: Metric) -> str:
     """The name in words without its unit: ``time_to_first_token_s`` is "time to first token"."""
     owner = metric.name.removesuffix(_ASKED)
     if owner != metric.name:  # of a workload of a mix
-        return f"{owner.replace('_', ' ')} {_TITLES[_ASKED[1:]]}"
+        return f"{spaced_name(owner)} {_TITLES[_ASKED[1:]]}"
     if metric.name in _TITLES:
         return _TITLES[metric.name]
     name = metric.name

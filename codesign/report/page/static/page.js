@@ -11,13 +11,13 @@ const foldedUnder = (id) => range(0, D.designs.n_front).filter((other) => other 
 const count = (n) => n.toLocaleString("en-US");
 const escapeHtml = (text) => String(text).replace(/[&<>"]/g, (sign) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[sign]);
 // No line ends between a number and its unit.
-const WITH_UNIT = /(\d[\d.,]* (?:[%°]|[kKMGTPmµn]?(?:i?B|W|J|s|Hz|mm|USD|token(?:\/s)?)\b))/;
+const WITH_UNIT = /(\d[\d.,]* (?:[%°]|per s\b|[kKMGTPmµn]?(?:i?B|W|J|s|Hz|mm|USD|token(?:\/s)?)\b\/?))/;
 function glueUnits(box) {
   const texts = document.createTreeWalker(box, NodeFilter.SHOW_TEXT, (node) => (node.parentElement.closest("svg, code, script, style, select") ? NodeFilter.FILTER_REJECT : NodeFilter.FILTER_ACCEPT));
   const nodes = [];
   while (texts.nextNode()) if (WITH_UNIT.test(texts.currentNode.data)) nodes.push(texts.currentNode);
-  const glued = (text) => Object.assign(document.createElement("span"), { className: "glued", textContent: text });
-  for (const node of nodes) node.replaceWith(...node.data.split(WITH_UNIT).map((text, i) => (i % 2 ? glued(text) : text)));
+  const glued = (text) => [Object.assign(document.createElement("span"), { className: "glued", textContent: text }), document.createElement("wbr")];
+  for (const node of nodes) node.replaceWith(...node.data.split(WITH_UNIT).flatMap((text, i) => (i % 2 ? glued(text) : text)));
 }
 
 function labelOf(id) {

@@ -147,7 +147,7 @@ class BestCase:
         case, arrays = self._case(partial, extremes, least)
         model_part = self._part
         levels = hardware.levels
-        fastest = SiliconMetrics(hardware, least_bits, self._preparation, filled)
+        fastest = SiliconMetrics(hardware, least_bits, self._preparation, filled, {})
         room = levels.capacity_bytes.sum(axis=0) - model_part.weight_elements * case.weight_bytes
         request_bytes = self._preparation.request_bytes(case.kv_bytes)
         limits = {name: getattr(fastest, name) for name in _HARDWARE_METRICS} | {

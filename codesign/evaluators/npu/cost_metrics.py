@@ -13,6 +13,7 @@ import numpy as np
 
 from codesign.base.columns import (
     Arrays,
+    Columns,
     Domains,
     FloatArray,
     FloatDict,
@@ -21,6 +22,7 @@ from codesign.base.columns import (
     JsonRows,
     StringDict,
     StringList,
+    compute_once,
     first_values,
 )
 from codesign.base.evaluator import PoolPrices
@@ -95,6 +97,7 @@ class SiliconMetrics:
     Args:
         operand_bits: (2, n) widths of the array's two operands.
         filled_rows: (n,) share of the array's rows that hold data at most.
+        columns: Their parameters.
     """
 
     def __init__(
@@ -103,7 +106,9 @@ class SiliconMetrics:
         operand_bits: FloatArray,
         preparation: Preparation,
         filled_rows: FloatArray,
+        columns: Columns,
     ) -> None:
+        self._columns = columns
         self._filled_rows = filled_rows
         self._hardware = hardware
         self._bits = operand_bits
@@ -154,7 +159,11 @@ class SiliconMetrics:
     @cached_property
     def unit(self) -> PricedAccelerators:
         """Dies, package and memories of one device."""
-        return cheapest_unit(self.plan, self._hardware.levels, self.constants)
+        unit: PricedAccelerators = compute_once(
+            self._columns, ("unit", self._preparation.key, self._n_devices),
+            lambda: cheapest_unit(self.plan, self._hardware.levels, self.constants),
+        )  # fmt: skip
+        return unit
 
     def die_mm2(self, unit: PricedAccelerators) -> FloatArray:
         """(n,) area of the base dies and stacked layers of one device that is cut in a way."""
@@ -203,7 +212,7 @@ class SiliconMetrics:
         bytes_of_row = np.ascontiguousarray(key.T, np.float64).view(f"V{8 * len(key)}")
         _, first, number = np.unique(bytes_of_row.ravel(), return_index=True, return_inverse=True)
         return SiliconMetrics(
-            take(hardware, first), self._bits[:, first], self._preparation, key[-1, first]
+            take(hardware, first), self._bits[:, first], self._preparation, key[-1, first], {}
         ), number
 
     @cached_property

@@ -287,7 +287,11 @@ class DesignMetrics:
         """Metrics of the hardware alone."""
         designs = self.chosen.designs
         return SiliconMetrics(
-            designs.listed, designs.operand_bits, designs.preparation, designs.filled_rows
+            designs.listed,
+            designs.operand_bits,
+            designs.preparation,
+            designs.filled_rows,
+            designs.columns,
         )
 
     @cached_property

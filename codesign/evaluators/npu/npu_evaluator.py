@@ -367,8 +367,13 @@ class NpuEvaluator(PhaseMachine):
         values = {name: np.empty(n) for name in names}
         violations: ArrayDict = {}
         is_compiled = is_worthwhile(n)
-        repetition = self.preparation.repetition(designs)
-        has_copies = self.preparation.repetition(designs, is_whole=True) > _WORTH_GROUPING
+        repetition, whole_repetition = compute_once(
+            designs, ("repetition", self.preparation.key),
+            lambda: [
+                self.preparation.repetition(designs, is_whole=is_whole)
+                for is_whole in (False, True)
+            ],
+        )  # fmt: skip
         size = min(int((COMPILED_CHUNK if is_compiled else CHUNK) * repetition), LARGEST_CHUNK)
         for start in range(0, n, size):
             part = slice(start, min(start + size, n))
@@ -376,7 +381,7 @@ class NpuEvaluator(PhaseMachine):
                 designs, (start, size), partial(shared_part, designs, part)
             )
             each: IntArray | slice = slice(None)
-            if has_copies:
+            if whole_repetition > _WORTH_GROUPING:
                 columns, each = self.preparation.deduplicated(columns)
             chosen = self._chosen(columns, repetition > _WORTH_GROUPING, is_compiled)
             result = self.metrics_of(chosen)

@@ -32,7 +32,7 @@ def features(designs: PreparedDesigns) -> ArrayDict:
     hardware = designs.accelerators
     preparation = designs.preparation
     levels = hardware.levels
-    silicon = SiliconMetrics(hardware, designs.operand_bits, preparation, designs.filled_rows)
+    silicon = SiliconMetrics(hardware, designs.operand_bits, preparation, designs.filled_rows, {})
     off_chip = 1.0 - designs.pinned
     kv_bytes = designs.kv_request_bytes * designs.batch_size * off_chip[_KV]
     weight_bytes = designs.all_weight_bytes * off_chip[_WEIGHTS]

@@ -41,8 +41,8 @@ class SiliconBounds(SiliconMetrics):
         preparation: Preparation,
         filled_rows: FloatArray,
     ) -> None:
-        super().__init__(hardware[0], operand_bits[0], preparation, filled_rows)
-        self._largest = SiliconMetrics(hardware[1], operand_bits[1], preparation, filled_rows)
+        super().__init__(hardware[0], operand_bits[0], preparation, filled_rows, {})
+        self._largest = SiliconMetrics(hardware[1], operand_bits[1], preparation, filled_rows, {})
 
     @cached_property
     def _cuts(self) -> list[tuple[PricedAccelerators, PricedAccelerators, FloatArray]]:

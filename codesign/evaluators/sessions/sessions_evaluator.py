@@ -140,10 +140,11 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         record = machine or record
         answers = classes.turns * classes.generated_tokens
         prompts = classes.context_tokens + classes.new_tokens
-        mean_prompt = round(float(answers @ prompts / answers.sum()))
-        mean_answer = round(float(answers.sum() / classes.turns.sum()))
-        mean = _Prefill(0, mean_prompt, mean_answer)
-        decode = self._machine(factory, record, "decode", mean, like)
+        decode = self._machine(factory, record, "decode", _Prefill(
+            0,
+            round(float(answers @ prompts / answers.sum())),
+            round(float(answers.sum() / classes.turns.sum())),
+        ), like)  # fmt: skip
         self.members = {None: decode}
         # Prefills of a turn if its context, only the shared prefix, or nothing is found.
         self._keys = []
@@ -265,18 +266,19 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         passed = [name for name in self._passed if name in names]
         decode = self.first.evaluate(distinct_machines, [*self._needed, *passed])
         values = {name: rows[number] for name, rows in decode.metrics.items()}
-        costs = self._prefill_costs(machines, self._prefill_metrics)
-        results = self._composed(designs, values, costs, values["memory_used_bytes"], {}, names)
+        results = self._composed(
+            designs, values, self._prefill_costs(machines, self._prefill_metrics),
+            values["memory_used_bytes"], {}, names,
+        )  # fmt: skip
         results |= {name: values[name][machine_index] for name in passed}
         failures = {
             i: decode.failures[int(j)]
             for i, j in enumerate(number[machine_index] if decode.failures else ())
             if j in decode.failures
         }
-        limits = {name: excess[number] for name, excess in decode.violations.items()}
-        limits |= {"sessions": self._sessions_excess(machines)}
-        excesses = {name: excess[machine_index] for name, excess in limits.items()}
-        return Evaluation({name: results[name] for name in names}, excesses, failures)
+        limits = {name: excess[number][machine_index] for name, excess in decode.violations.items()}
+        limits["sessions"] = self._sessions_excess(machines)[machine_index]
+        return Evaluation({name: results[name] for name in names}, limits, failures)
 
     def _prefill_metrics(self, machines: Columns) -> dict[_Prefill, Arrays]:
         """Times and energies of every prefill.
@@ -296,13 +298,10 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         names = {str(value) for column in machines.values() for value in column.values}
         library = self.first.technologies()
         memory = self._remembered
-        moved = {
-            name: value for name, value in self._constants.items() if name in self._timing_constants
-        }
         key = (
             repr([library[name].model_dump(exclude=_ACCOUNTS) for name in sorted(names)
                   if name in library]),
-            repr(sorted(moved.items())),
+            repr(sorted(x for x in self._constants.items() if x[0] in self._timing_constants)),
             *((name, column.values, column.codes.tobytes()) for name, column in machines.items()),
         )  # fmt: skip
         memory[key] = memory.pop(key) if key in memory else evaluate()  # the last to be forgotten
@@ -346,9 +345,9 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         classes = self._reuse.classes
         model = self.workload.language_model
         level: Any = getattr(self.first.options, "technology_level", "typical")
-        units = shared_tables(self.first.technologies(), level, "uncharged", 1.0)
         levels = level_tables(
-            machines, designs.caches, units, self.options,
+            machines, designs.caches,
+            shared_tables(self.first.technologies(), level, "uncharged", 1.0), self.options,
             machine["memory_capacity_bytes"], used_bytes,
             not CACHE_PARAMETERS.isdisjoint(undecided),
         )  # fmt: skip
@@ -359,7 +358,6 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
 
         contexts = classes.context_tokens
         mean = max(classes.total(contexts) / classes.turns.sum(), 1.0)
-        context_bytes = np.stack([stored(tokens) * (tokens > 0) for tokens in contexts.tolist()])
         sessions = self._sessions(machines)
         batch = self._batch(machines)
         step_s, token_joules = self._answer_costs(machine)
@@ -367,14 +365,15 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         prices = self.first.prices
         answers_s = classes.total(classes.generated_tokens) * step_s
         token_bytes = stored(mean) / mean
-        capacities = np.cumsum(levels.tiers[0], axis=0)
         first = classes.turns * classes.is_first
         later = classes.turns * (1.0 - classes.is_first)
         loads = MachineSessions(
-            *costs, context_bytes, token_bytes, answers_s / batch, answers_s,
+            *costs, np.stack([stored(tokens) * (tokens > 0) for tokens in contexts.tolist()]),
+            token_bytes, answers_s / batch, answers_s,
             np.full_like(sessions, np.inf) if self._is_always_busy else sessions,
             machine["standing_usd_per_hour"],
-            np.stack([reuse.hit_shares(room / token_bytes, sessions) for room in capacities]),
+            np.stack([reuse.hit_shares(room / token_bytes, sessions)
+                      for room in np.cumsum(levels.tiers[0], axis=0)]),
             levels.tiers, levels.outer, reuse.table(float(sessions[0])),
             (classes.turns, first, later),
             (max(float(first.sum()), 1e-300), max(float(later.sum()), 1e-300)),
@@ -512,8 +511,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             request.kv_elements_per_request * kv_bytes + request.state_bytes_per_request
         )
         bounded = [name for name in metrics if name not in _UNBOUNDED]
-        results = self._composed(split, values, costs, used, undecided, bounded)
-        bounds = results | {
+        bounds = self._composed(split, values, costs, used, undecided, bounded) | {
             name: values[name][split.machine_index] for name in passed if name in values
         }
         return {name: bounds[name] for name in bounded if name in bounds}
@@ -562,5 +560,4 @@ def _least(designs: Columns, undecided: Domains, name: str, convention: Any) -> 
 
     if name in designs:
         return designs[name].lookup(width)
-    n = n_designs(designs)
-    return np.full(n, min(map(width, undecided[name])))
+    return np.full(n_designs(designs), min(map(width, undecided[name])))

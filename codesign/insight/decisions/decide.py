@@ -247,13 +247,13 @@ def decide(rivals: RivalList, regret: float) -> DecidedDesign:
         for i in alive.tolist():
             proven = share * bounds.proven_share(traits[i].has(bounds.rows, row))
             shares[i] = max(shares[i], proven)
-    has = [trait.has(leads.rows, row) for trait in traits]
-    leads.masks = [leads.count_groups(row_has) for row_has in has]
+    leads.has = [trait.has(leads.rows, row) for trait in traits]
+    leads.masks = list(map(leads.count_groups, leads.has))
     flips: list[list[Flip | None]] = [[] for _ in traits]
     for way in counted(list(product(range(len(leads.box)), (0, 1))), "constants"):
         along = leads.products((way,), _SHARES)
-        for i, row_has in enumerate(has):
-            flips[i].append(leads.flip((way,), i, row_has, along=along))
+        for i, breaks in enumerate(flips):
+            breaks.append(leads.flip((way,), i, along=along))
     decisions = [
         _decision(leads, i, traits[i], shares.tolist()[i], list(filter(None, flips[i])))
         for i in counted(list(range(len(traits))), "decisions")
@@ -280,9 +280,11 @@ class _Leads:
         lead: Share by which a group must be preferred to the design somewhere in the box.
 
     Attributes:
+        has: For each decision, (n,) True for designs with it.
         masks: For each decision, groups that have a design with it, and that have one without it.
     """
 
+    has: Sequence[BoolArray] = ()
     masks: Sequence[tuple[BoolArray, BoolArray]] = ()
 
     def __init__(self, box: Box, rows: IntArray, tolerance: float, lead: float = 0.0) -> None:
@@ -409,9 +411,8 @@ class _Leads:
         return np.where(np.isnan(margin), -np.inf, margin)
 
     def flip(
-        self, way: Way, trait: int, row_has: BoolArray,
-        is_exact: bool = True, along: FloatArray | None = None,
-    ) -> Flip | None:  # fmt: skip
+        self, way: Way, trait: int, is_exact: bool = True, along: FloatArray | None = None
+    ) -> Flip | None:
         """The first flip of a decision along a way, with the products at ``_SHARES`` of it."""
         has, lacks = self.masks[trait]
         along = self.products(way, _SHARES, is_exact) if along is None else along
@@ -425,7 +426,7 @@ class _Leads:
             is_flipped = self.margin(products, has, lacks)[0] > _NEAR
             low, high = (low, middle) if is_flipped else (middle, high)
         products = np.where(lacks, self.products(way, np.array([high]), is_exact)[0], np.inf)
-        rival = np.flatnonzero((self.group == products.argmin()) & ~row_has)[0]
+        rival = np.flatnonzero((self.group == products.argmin()) & ~self.has[trait])[0]
         values = self.values_at(way, high)
         problem = self.box.problem_at(values)
         rows = self.rows[[rival, 0]]
@@ -504,8 +505,8 @@ def _decision(
     """
     problem = leads.box.problem
     row = leads.rows[0]
-    row_has = trait.has(leads.rows, row)
-    ties = leads.rows[(leads.group == 0) & ~row_has][:_MOST_TIES]
+    lacks = ~leads.has[number]
+    ties = leads.rows[(leads.group == 0) & lacks][:_MOST_TIES]
     breaks = sorted(flips, key=lambda flip: flip.share)
     flip = next(iter(breaks), None)
     verdict: Verdict = "flips by one"
@@ -513,9 +514,9 @@ def _decision(
         verdict = "holds everywhere"
     elif flip is None:
         pairs = (pair for pair, ends in leads.pair_leads.items() if ends[number] > _NEAR)
-        linear = ((leads.flip(pair, number, row_has, is_exact=False), pair) for pair in pairs)
+        linear = ((leads.flip(pair, number, is_exact=False), pair) for pair in pairs)
         nearest = sorted((flip.share, pair) for flip, pair in linear if flip)
-        pair_flips = [leads.flip(pair, number, row_has) for _, pair in nearest[:_MOST_TRIED]]
+        pair_flips = [leads.flip(pair, number) for _, pair in nearest[:_MOST_TRIED]]
         flip = min(filter(None, pair_flips), key=lambda flip: flip.share, default=None)
         verdict = "flips by two" if flip else "holds in part"
     return Decision(
@@ -526,5 +527,5 @@ def _decision(
         proven_share,
         flip,
         tuple(breaks),
-        int((~row_has).sum()),
+        int(lacks.sum()),
     )

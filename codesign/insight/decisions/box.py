@@ -62,7 +62,7 @@ _LEAST_SHARE, _SMALLEST_SHARE = 1 / 16, 1e-3
 """Share of the ranges that is searched first, and share below which none is. [ours]"""
 _MOST_ALONG = 30_000_000
 """Number of partial designs after which no further constant is searched alone; a constant gets at
-most an eighth. [ours]"""
+most a sixth. [ours]"""
 _GROUPED = 0.02
 """Change of products by constants that are searched together. [ours]"""
 _MOST_SPLITS = 3
@@ -462,9 +462,9 @@ def _alone(
     while pending and budget > 0:
         group = pending.pop(0)
         moving = box.shrunk(np.isin(np.arange(len(box)), group).astype(float))
-        within = search(moving, _MOST_ALONG // 8, [EVERY], lead)
+        within = search(moving, _MOST_ALONG // 6, [EVERY], lead)
         if within.alive[0] and len(within.rows):
-            within = search(moving, _MOST_ALONG // 8, [EVERY])
+            within = search(moving, _MOST_ALONG // 6, [EVERY])
         budget -= within.n_bounded
         if within.alive[0]:
             yield group, within.rows

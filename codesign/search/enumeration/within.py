@@ -73,7 +73,7 @@ class Within(NamedTuple):
     Attributes:
         rows: (n, d) every feasible design that lacks one of the traits that are alive.
         alive: (t,) False for traits that too many designs lack.
-        n_bounded: Number of partial designs that were bounded.
+        n_bounded: Number of partial designs that were bounded; the budget, if they were more.
     """
 
     rows: IntArray
@@ -142,12 +142,11 @@ class _Collection(_RegionWalk):
             self._descend(self.decomposition.roots(roots), 0, nothing)
         return Within(self._rows, self.alive, self._n_bounded)
 
-    def joined(self, total: Within, within: Within, budget: int) -> Within:
+    def joined(self, total: Within, within: Within) -> Within:
         """The designs of two parts of the space, without those of traits that are given up."""
-        n_bounded = total.n_bounded + within.n_bounded
-        self.alive = total.alive & within.alive & (n_bounded <= budget)
+        self.alive = total.alive & within.alive
         rows = self._limited(np.concatenate([total.rows, within.rows]))
-        return Within(rows, self.alive, n_bounded)
+        return Within(rows, self.alive, total.n_bounded + within.n_bounded)
 
     def _limited(self, rows: IntArray) -> IntArray:
         """The rows that lack a trait alive, after traits with too many rows are given up."""
@@ -236,8 +235,13 @@ def designs_within(
                 (block, total.alive, budget - total.n_bounded)
                 for block in np.split(later, range(_ROOTS, len(later), _ROOTS))
             ]
-            for _, within in sorted(spread(walk.collect, inputs, executor)):
-                total = walk.joined(total, within, budget)
+            remaining, parts = budget - total.n_bounded, {}
+            for i, within in spread(walk.collect, inputs, executor):
+                parts[i] = within
+                if (remaining := remaining - within.n_bounded) < 0:  # whichever parts come first
+                    return Within(total.rows[:0], np.zeros(len(traits), bool), budget)
+            for i in range(len(inputs)):
+                total = walk.joined(total, parts[i])
             if not total.alive.any():
                 break
             loop.advance(len(later))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 
 from codesign.base.errors import InputError
+from codesign.base.schema import read_document
 from codesign.models.workload import (
     Request,
     active_parameter_count,
@@ -25,7 +25,7 @@ from codesign.models.workload.model import UNQUANTIZED_PARTS, describe_unlike_at
 from codesign.models.workload.storage import kv_elements
 
 _TABLE = Path(__file__).parents[3] / "golden" / "tables" / "models_families.yaml"
-ROWS = yaml.safe_load(_TABLE.read_text(encoding="utf-8"))["models"]
+ROWS = read_document(_TABLE).data["models"]
 TOLERANCE = 0.01
 EVERY_ROW = pytest.mark.parametrize("row", ROWS, ids=lambda row: row["name"])
 

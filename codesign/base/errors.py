@@ -248,7 +248,10 @@ def describe_unknown(kind: str, got: object, known: Iterable[str], meant: str | 
     # A name that reads as it was written is not what was meant: 2 is not '2'.
     hint = f" Did you mean {close!r}?" if close not in (None, word) else ""
     if hint and len(names) > _MANY:
-        close_names = difflib.get_close_matches(word, names, n=_NEAREST, cutoff=0.0)
+        close_names = [name for name in names if name.startswith(word)]
+        close_names = close_names[:_MOST_NAMES] or difflib.get_close_matches(
+            word, names, n=_NEAREST, cutoff=0.0
+        )
         shown_names = sorted(close_names, key=_natural)
     else:
         shown_names = names[:_MOST_NAMES]

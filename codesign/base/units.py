@@ -214,7 +214,7 @@ def parse_quantity(value: object, expected: str) -> float:
         unit = DIMENSIONLESS
         text = ""
     if unit.exponents != wanted_parse_unit.exponents:
-        got = f"{value!r}" + ("" if text else " (no unit)")
+        got = f"{value!r}" + ("" if text else f" (no unit): write {value} {expected}")
         raise InputError(f"expected {valid}, got {got}")
     if not math.isfinite(number):
         raise InputError(f"expected a finite number, got {value!r}")

@@ -24,6 +24,8 @@ def design_name(text: str) -> str | None:
     """
     from codesign.models.hardware.device import load_device
 
+    if "," in text and not Path(text).exists():
+        raise InputError(f"expected one device: repeat --on for each, got {text!r}", "--on")
     if "#" in text or text == "all":
         return text if "#" in text else None
     try:

@@ -117,7 +117,9 @@ def serve_model(
     from codesign.answers.serving import PoolInputs, ServeModelAnswer
     from codesign.evaluators.platform import PlatformOptions
     from codesign.evaluators.platform.engine_settings import EngineSettings
+    from codesign.evaluators.platform.machine_pools import prompt_stores
     from codesign.models.deployments.queueing import Fleet, simulate
+    from codesign.models.workload import load_model
     from codesign.report.arrival_tables import arrivals_tables
 
     stated, more, lengths = settings_by_record(option, EngineSettings, PlatformOptions, _LENGTHS)
@@ -142,7 +144,10 @@ def serve_model(
         stores = stores or cached
     level = _service_level(request)
     if stores:
-        _store_prompts(fleet, model, settings, stores)
+        first, role, n = fleet.members[0]
+        with mistakes_at("--cache"):
+            behind = prompt_stores(load_model(model), first.design, settings, stores)
+        fleet.members[0] = (replace(first, stores=behind), role, n)
     stream = stream if settings.caches_prompts else replace(stream, blocks=None)
     drawn = "--at-once" if requests.at_once else "--requests-per-s"
     with mistakes_at(str(requests.trace or requests.session or drawn)):
@@ -334,19 +339,6 @@ def _design(
     convention = evaluator.profile or name.partition("#")[0]
     members = [(serving, "serve", n_machines)]
     return stream, _Members(convention, members, CacheLink(), {"design": machine_name}), stores
-
-
-def _store_prompts(
-    fleet: _Members, model: str, settings: EngineSettings, stores: IntegerMap
-) -> None:
-    """Put stores behind the machines that prefill."""
-    from codesign.evaluators.platform.machine_pools import prompt_stores
-    from codesign.models.workload import load_model
-
-    machine, role, n = fleet.members[0]
-    with mistakes_at("--cache"):
-        behind = prompt_stores(load_model(model), machine.design, settings, stores)
-    fleet.members[0] = (replace(machine, stores=behind), role, n)
 
 
 def _stream(

@@ -69,8 +69,13 @@ def size(question: SizeQuestion) -> None:
             for stray, names in zip(strays, usable, strict=True)
         ])  # fmt: skip
     devices, designs = split_designs(question.on, question.model)
-    if designs:
-        _check_designs(question, subject)
+    unserved = question.power_limit, split.pp, question.request.beams
+    if designs and (subject != "--users" or study.launch or any(unserved)):
+        raise InputError(
+            "found designs serve --users, without --launch, --power-limit, --pp and --beams; "
+            "codesign serve-model --on replays requests on one",
+            "--on",
+        )
     if subject in ("--convention epoch", "price against speed"):
         answer_frontier(question)
         return
@@ -118,22 +123,6 @@ QUESTIONS = {
 
 
 # A demand.
-
-
-def _check_designs(question: SizeQuestion, subject: str) -> None:
-    """Refuse questions that found designs have no answer to."""
-    strays = (
-        question.study.launch,
-        question.power_limit,
-        question.split.pp,
-        question.request.beams,
-    )
-    if subject != "--users" or any(strays):
-        raise InputError(
-            "found designs serve --users, without --launch, --power-limit, --pp and --beams; "
-            "codesign serve-model --on replays requests on one",
-            "--on",
-        )
 
 
 @frozen
@@ -328,18 +317,25 @@ def _report_instance(
         if broken:
             raise InputError(broken)
     explanation = evaluator.explain(columns)
+    notes = list(explanation.notes)
     if hidden := _meaningless(evaluator):
-        note = "Nothing is generated" + (
-            ", so generated tokens have no rate and no time"
-            if set(_STEPS) <= set(hidden)
-            else ": the time per output token is that of a first decode step"
+        notes.append(
+            "Nothing is generated, so generated tokens have no rate and no time"
+            if {*_STEPS} <= {*hidden}
+            else "Nothing is generated: the time per output token is that of a first decode step"
         )
-        explanation = replace(
-            explanation,
-            metrics=drop_keys(explanation.metrics, hidden),
-            ranges=drop_keys(explanation.ranges, hidden),
-            notes=[*explanation.notes, note],
+    if instance["batch_size"] > 1:
+        notes.append(
+            "All prompts of the batch are prefilled together before the first token. Benchmarks "
+            "that keep so many requests running start them one by one, and wait less; --users has "
+            "that time."
         )
+    explanation = replace(
+        explanation,
+        metrics=drop_keys(explanation.metrics, hidden),
+        ranges=drop_keys(explanation.ranges, hidden),
+        notes=notes,
+    )
     answer = SizeAnswer(
         model=evaluator.workload.model,
         **question_inputs(evaluator, instance),

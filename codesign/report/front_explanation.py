@@ -27,6 +27,7 @@ from codesign.report.labels import (
     unit_text,
 )
 from codesign.report.limit_lines import limit_titles
+from codesign.report.question import counted
 from codesign.report.result_tables import design_words
 from codesign.report.tables import Tables, spaced
 from codesign.report.text_table import TextTable
@@ -76,7 +77,7 @@ def sections(explanation: FrontExplanation) -> list[Section]:
     note = "A point counts for every value that one of its designs has."
     if explanation.n_unlisted:
         note += (
-            f" {_count(explanation.n_unlisted, 'design')} of points that very many share are not "
+            f" {counted(explanation.n_unlisted, 'design')} of points that very many share are not "
             "listed: shares are at least these."
         )
     return [
@@ -125,13 +126,13 @@ def _headline(explanation: FrontExplanation, name: str, reading: Fields) -> str:
     front = explanation.front
     n_folded = len(explanation.front) - len(explanation.kept)
     line = (
-        f"Exact front of {name} ({evaluator_words(reading)}): {_count(len(front), 'point')}, "
-        f"{_count(int(front.counts.sum()), 'design')} of {front.n_designs:,}."
+        f"Exact front of {name} ({evaluator_words(reading)}): {counted(len(front), 'point')}, "
+        f"{counted(int(front.counts.sum()), 'design')} of {front.n_designs:,}."
     )
     if not n_folded:
         return line
     return (
-        f"{line} {_count(n_folded, 'point')} of these {'is' if n_folded == 1 else 'are'} folded: "
+        f"{line} {counted(n_folded, 'point')} of these {'is' if n_folded == 1 else 'are'} folded: "
         f"a cheaper point is at most {100 * explanation.tolerance:g} % worse. The rest describes "
         f"the other {len(explanation.kept):,}, unless it says otherwise."
     )
@@ -142,18 +143,14 @@ def _points_words(explanation: FrontExplanation) -> str:
     n = len(explanation.kept)
     if n == len(explanation.front):
         return "the front"
-    return f"the {_count(n, 'point')} that {'is' if n == 1 else 'are'} not folded"
+    return f"the {counted(n, 'point')} that {'is' if n == 1 else 'are'} not folded"
 
 
 def _effort(explanation: FrontExplanation) -> str:
     return (
-        f"Based on {_count(explanation.n_enumerated, 'further exact front')} of variations of the "
+        f"Based on {counted(explanation.n_enumerated, 'further exact front')} of variations of the "
         f"problem, {explanation.seconds:.1f} s."
     )
-
-
-def _count(n: int, word: str) -> str:
-    return f"{n:,} {word}{'' if n == 1 else 's'}"
 
 
 def _show(explanation: FrontExplanation, choice: FrontChoice, value: Value) -> str:
@@ -171,7 +168,7 @@ def _binding(explanation: FrontExplanation) -> Section:
     """Busiest resource of each point, and the number of points of each resource."""
     problem = explanation.problem
     first = Counter(next(iter(shares), "") for shares in explanation.binding)
-    line = ", ".join(f"{name} {_count(n, 'point')}" for name, n in first.most_common() if name)
+    line = ", ".join(f"{name} {counted(n, 'point')}" for name, n in first.most_common() if name)
     metrics = problem.objective_metrics
     natural = problem.flipped(explanation.front.objectives[explanation.kept])
     rows = [
@@ -193,7 +190,7 @@ def _range_ends(explanation: FrontExplanation) -> Section:
         effect = "cannot be widened" if end.beyond is None else "no design keeps the limits"
         if end.n_feasible:
             gain = gain_words(explanation.problem, best, end, explanation.tolerance)
-            effect = f"adds {_count(end.n_new, 'point')}" + (f"; {gain}" if gain else "")
+            effect = f"adds {counted(end.n_new, 'point')}" + (f"; {gain}" if gain else "")
         beyond = "–" if end.beyond is None else range_words(end.parameter, end.beyond)[1]
         title, value = range_words(end.parameter, end.end)
         rows.append((title, value, f"{end.n_points:,}", beyond, effect))

@@ -18,7 +18,7 @@ from codesign.evaluators.platform.scaling import Scaling
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.machines.device.expected_error import describe_expected_error
 from codesign.report.labels import format_metric, format_value, metric_title
-from codesign.report.question import context_words, format_words
+from codesign.report.question import context_words, counted, format_words
 from codesign.report.tables import (
     Tables,
     format_cell,
@@ -146,7 +146,7 @@ def _verdict(entries: Sequence[DeploymentEntry]) -> str:
     """The best deployment in a sentence, and by how much it beats the next."""
     best = entries[0]
     titles = _titles(entries)
-    words = f"{best.devices:,} device{'' if best.devices == 1 else 's'}, {titles[0]}"
+    words = f"{counted(best.devices, 'device')}, {titles[0]}"
     if best.usd_per_million_tokens is not None:
         words += f", {best.usd_per_million_tokens:.3g} USD per million served tokens"
     limits = {
@@ -162,7 +162,8 @@ def _verdict(entries: Sequence[DeploymentEntry]) -> str:
     if share < 0 and best.usd_per_hour is not None and rest.usd_per_hour is not None:
         difference = f"{1.0 - best.usd_per_hour / rest.usd_per_hour:.0%} less rent"
     return (
-        f"{words} Next best: {titles[1]}, {rest.devices:,} devices; {titles[0]} needs {difference}."
+        f"{words} Next best: {titles[1]}, {counted(rest.devices, 'device')}; {titles[0]} needs "
+        f"{difference}."
     )
 
 
@@ -199,8 +200,8 @@ def _pool_words(pool: Pool) -> str:
     ]
     return (
         f"{pool.role}: {pool.instances:,} x {pool.devices // pool.instances:,} {pool.device}"
-        f"{f' ({split})' if split else ''}, {pool.batch_size:,} "
-        f"request{'s' * (pool.batch_size > 1)} each; "
+        f"{f' ({split})' if split else ''}, "
+        f"{counted(pool.batch_size, 'request')} each; "
         f"{', '.join(how)}{'; ' if how else ''}limited by {pool.limited_by}"
     )
 
@@ -246,7 +247,18 @@ def fleet_notes(
             f"Deployments were tried with and without draft model {evaluator.workload.draft}. The "
             "acceptance is your assumption; times with drafts were not validated."
         )
-    notes += [note for design in designs.values() for note in _design_notes(design)]
+    notes += [
+        note
+        for design in designs.values()
+        for note in (
+            f"{design.key} is not built. Its times are rooflines without starts of kernels, which "
+            "flatters it beside measured devices; --convention ideal has rooflines of both. "
+            f"Formats: {format_words(design.values)}. Links of "
+            f"{format_engineering(design.network_bandwidth, 'B/s')} join up to {design.n_linked}.",
+            f"Nobody rents {design.key}. Its price is that of making it, written off, with "
+            "electricity and wear, without margin or host; --price-per-hour states a rent instead.",
+        )
+    ]
     if evaluator.profile == "fitted":
         keys = [pool.device for pool in entries[0].pools if pool.device in evaluator.devices]
         for key in dict.fromkeys(keys):
@@ -254,18 +266,6 @@ def fleet_notes(
             if evaluator.devices[key].link_kind == "pcie":
                 notes.append(LINK_NOTE)
     return notes
-
-
-def _design_notes(design: FoundDesign) -> StringList:
-    """Basis of the times and of the price of a found design."""
-    rate = format_engineering(design.network_bandwidth, "B/s")
-    return [
-        f"{design.key} is not built. Its times are rooflines without starts of kernels, which "
-        "flatters it beside measured devices; --convention ideal has rooflines of both. "
-        f"Formats: {format_words(design.values)}. Links of {rate} join up to {design.n_linked}.",
-        f"Nobody rents {design.key}. Its price is that of making it, written off, with electricity "
-        "and wear, without margin or host; --price-per-hour states a rent instead.",
-    ]
 
 
 def instance_tables(answer: SizeAnswer, width: int) -> Tables:

@@ -9,6 +9,7 @@ from codesign.base.columns import FieldRows, Fields, StringTuple
 from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
 from codesign.report.labels import format_value, part_words, spaced_name
+from codesign.report.question import counted
 
 HAND_OVER, EXCHANGE = "hand-over", "exchange"
 """Kinds of the rows of a time line that are links: what follows a stage, and what runs beside its
@@ -97,7 +98,7 @@ def system_picture(evaluated: EvaluatedDesign) -> SystemPicture:
         n = row["machines"]
         busy = f"busy {100 * row['utilization']:.3g} %"
         if name in evaluated.pools:
-            title = f"{spaced_name(name)}: {n} machine{'' if n == 1 else 's'}, {busy}"
+            title = f"{spaced_name(name)}: {counted(n, 'machine')}, {busy}"
             machine = words[name].partition("[")[2].removesuffix("]") or words[name]
             machines.append(PictureMachine(name, title, machine, evaluated.pools[name]))
         if row["kind"] in (HAND_OVER, EXCHANGE):

@@ -333,7 +333,7 @@ def test_a_defect_is_raised_on_request(monkeypatch):
         ("devices", "'devices' is now 'codesign list devices'"),
         ("memtech hbm3e_8h --json", "'memtech' is now 'codesign list hbm3e_8h --json'"),
         ("list model", "Did you mean 'models'?"),
-        ("list hbm4", "Did you mean 'hbm4_16h'?"),
+        ("list hbm4", "'hbm4_16h'? Known: hbm4_12h, hbm4_12h_jedec, hbm4_12h_shipped, hbm4_16h, "),
         ("list models sram", "unknown language model 'sram'"),
         ("evaluate D1 --design P1", "expected one design, got 'D1' and --design P1"),
         ("compare problems re21", "'codesign list problems re21' shows it"),

@@ -164,6 +164,7 @@ SPLIT = ["--prefill-machines", "1"]
             "expected --prefill-machines with",
         ),
         ([*SERVED, "--ffn-tp", "2"], "expected --ffn-on with --ffn-tp"),
+        ([*SERVED, "--pp", "2"], "no such option: --pp; only codesign size has pipelines"),
         (
             [*SERVED, *SPLIT, "--ffn-on", "l4", "--ffn-tp", "3"],
             "--ffn-tp: expected a divisor of the MLP's width",

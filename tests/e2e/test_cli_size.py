@@ -64,6 +64,12 @@ def test_a_fleet_of_cards_says_that_their_path_is_not_stated(capsys):
     assert not any("link=pcie" in note for note in stated["notes"])
 
 
+def test_a_batch_says_that_its_prompts_are_prefilled_together(capsys):
+    for batch in (1, 4):
+        notes = answer(capsys, *SMALL, "--on", "h200", "--batch", f"{batch}")["instance"]["notes"]
+        assert any("prefilled together" in note for note in notes) == (batch > 1)
+
+
 def test_a_model_that_is_published_in_fp8_is_sized_in_it(capsys):
     words = ["size", "deepseek-v3", "--on", "h200", "--batch", "64", "--tp", "8"]
     words += ["--prompt-tokens", "100", "--generated-tokens", "10"]
@@ -323,6 +329,8 @@ TOKENS = ["--prompt-tokens", "100", "--generated-tokens", "10"]
     [
         ("RAG --on h100-sxn --tp 8", "--on: unknown device 'h100-sxn'. Did you mean"),
         ("RAG --tp 8", "--on: expected one device, such as h200"),
+        ("RAG --on h100,h200 --tp 8", "--on: expected one device: repeat --on for each, got"),
+        ("SMALL H100 TOKENS --users 9 --first-token 2", "got '2' (no unit): write 2 s"),
         ("RAG H100 --on l4 --tp 8", "--on: expected one device, such as h200"),
         ("RAG H100 --tp 3", "error: --tp: expected a divisor of the 64 attention heads"),
         ("RAG H100 --batch 1", "GB too much; would fit: 3 times as many devices"),

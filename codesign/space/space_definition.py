@@ -154,6 +154,14 @@ def _add_pools(
 ) -> None:
     """Give a system its pools, each with its changed values and fixed parameters."""
 
+    def load(pool: PoolDefinition) -> DesignSpace:
+        pool_space = _space_of(pool.name, pool.document, definition.catalogs)
+        for name, changed in parameters_of_pool(pool.name, definition.revalued).items():
+            assert pool_space.with_values is not None
+            pool_space = pool_space.with_values(name, changed)
+        values = parameters_of_pool(pool.name, fixed)
+        return pool_space.fix(values) if values else pool_space
+
     space.links = system.links
     space.pools = {
         pool.name: Pool(
@@ -161,20 +169,10 @@ def _add_pools(
             pool.role,
             pool.record.machine_words,
             pool.parameter_names(space.names),
-            partial(_pool_space, definition, pool, fixed),
+            partial(load, pool),
         )
         for pool in system.pools
     }
-
-
-def _pool_space(definition: _Definition, pool: PoolDefinition, fixed: Fields) -> DesignSpace:
-    """The space of one device of a pool."""
-    space = _space_of(pool.name, pool.document, definition.catalogs)
-    for name, changed in parameters_of_pool(pool.name, definition.revalued).items():
-        assert space.with_values is not None
-        space = space.with_values(name, changed)
-    values = parameters_of_pool(pool.name, fixed)
-    return space.fix(values) if values else space
 
 
 def _add_designs(

@@ -51,7 +51,6 @@ from codesign.search.enumeration.within import (
     roots_within,
     systems_within,
 )
-from codesign.search.execution.executors import spread
 from codesign.search.problem import Problem
 
 MOST_RIVALS = 120_000
@@ -202,7 +201,7 @@ def product_of(problem: Problem, objectives: FloatArray) -> FloatArray:
     return np.asarray(burdens.prod(axis=1))
 
 
-def box_of(problem: Problem, rows: IntArray, executor: Executor | None = None) -> Box:
+def box_of(problem: Problem, rows: IntArray) -> Box:
     """The constants that move an objective or a limit of some design.
 
     Whether a constant matters, which of its ends is the good one, and whether it acts linearly is
@@ -210,7 +209,6 @@ def box_of(problem: Problem, rows: IntArray, executor: Executor | None = None) -
 
     Args:
         rows: (n, d) designs, such as those of a front.
-        executor: Place of the evaluations; this process if None.
 
     Raises:
         InputError: No constant has a range on which the objectives depend, or an objective is not
@@ -226,14 +224,16 @@ def box_of(problem: Problem, rows: IntArray, executor: Executor | None = None) -
     sample = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
     rows = np.concatenate([rows, sample])
     m = len(problem.objectives)
-    slack = 0.0
+    span, slack = sweep.high - sweep.low, 0.0
     listed, unmoved = [], []
     has_mixed = bool(problem.space.pools)
-    moving = sweep.moving(rows)
-    tables_of = partial(_along_range, sweep, problem, rows)
-    tables_by_position = dict(spread(tables_of, [(place,) for place in moving], executor))
-    for i, place in enumerate(moving):
-        tables = tables_by_position[i]
+    for place in sweep.moving(rows):
+        is_moved = np.arange(len(sweep.numbers)) == place
+        points = (
+            np.where(is_moved, sweep.low + side * span, sweep.typical) for side in (0, 0.5, 1)
+        )
+        problems = (replace(problem, evaluator=sweep.evaluator_at(point)) for point in points)
+        tables = [_table(varied, rows) for varied in problems]
         is_linear = not relative_change((tables[0] + tables[2]) / 2, tables[1]).any()
         for table in tables:  # the ratio to the limit, where it is broken
             table[:, m:] = 1.0 + np.maximum(table[:, m:], 0.0)
@@ -279,14 +279,6 @@ def box_of(problem: Problem, rows: IntArray, executor: Executor | None = None) -
         linear = np.flatnonzero(box.is_linear)
         box.is_linear[linear[interaction > interaction.max() / 2]] = False
     return box
-
-
-def _along_range(sweep: Sweep, problem: Problem, rows: IntArray, place: int) -> list[FloatArray]:
-    """The tables of designs with a constant at its low end, in the middle, and at its high end."""
-    is_moved = np.arange(len(sweep.numbers)) == place
-    span = sweep.high - sweep.low
-    points = (np.where(is_moved, sweep.low + side * span, sweep.typical) for side in (0, 0.5, 1))
-    return [_table(replace(problem, evaluator=sweep.evaluator_at(x)), rows) for x in points]
 
 
 def _corners(problem: Problem, signs: FloatArray) -> tuple[FloatArray, Sequence[StringList]]:

@@ -194,7 +194,7 @@ def decide_front(
     rows = front.representatives()
     row = rows[[recommended_point(problem, front.objectives, tolerance)]]
     with opened(None, workers) as executor:
-        box = box_of(problem, rows, executor)
+        box = box_of(problem, rows)
         traits = traits_of(problem)
         rivals = rivals_over(box, row, folder, MOST_RIVALS, traits, regret, executor)
         return decide(rivals, regret)

@@ -57,16 +57,16 @@ def _head_dim(config: Config) -> int:
 
 def indexer_keys(config: Config) -> JsonObject:
     """GLM's layers that choose tokens anew: a list, a pattern of letters, or every so many."""
-    types = config.get("indexer_types")
+    letters = {"F": "full", "S": "shared"}
+    types = config.get("indexer_types") or [
+        letters.get(letter, letter) for letter in config.get("index_topk_pattern") or ""
+    ]
     every = config["index_topk_freq"]
-    if types is None and "index_topk_pattern" in config:
-        letters = {"F": "full", "S": "shared"}
-        types = [letters.get(letter, letter) for letter in config["index_topk_pattern"]]
-    if types is None and every > 1:
+    if not types and every > 1:
         first = config["index_skip_topk_offset"]
         waits = (max(i - first + 1, 0) % every for i in _layers(config))
         types = layerwise(waits, "shared", "full")
-    return {"indexer_types": types}
+    return {"indexer_types": types or None}
 
 
 def sliding_but_every(config: Config, default: int, *keys: str) -> JsonObject:
@@ -125,9 +125,7 @@ def llama4_keys(config: Config) -> JsonObject:
     sparse = config.get("moe_layers", layers[step - 1 :: step])
     rotated = config.get("no_rope_layers") or [(i + 1) % 4 for i in layers]
     chunk = config.get("attention_chunk_size")
-    kinds = config.get("layer_types")
-    if kinds is None:
-        kinds = layerwise(rotated, "chunked_attention", "full_attention")
+    kinds = config.get("layer_types") or layerwise(rotated, "chunked_attention", "full_attention")
     return {
         "mlp_layer_types": layerwise((i in sparse for i in layers), "sparse", "dense"),
         "layer_types": kinds if chunk else None,
@@ -240,11 +238,12 @@ def step_keys(config: Config) -> JsonObject:
 def mimo_keys(config: Config) -> JsonObject:
     """Sliding layers with heads of keys of their own, twice as many as others if no key says."""
     heads = config["num_key_value_heads"]
-    slides = config.get("hybrid_layer_pattern")
-    if slides is None and "layer_types" in config:
-        slides = [layer_type == "sliding_attention" for layer_type in config["layer_types"]]
-    elif slides is None:
-        slides = [i and (i + 1) % 6 for i in _layers(config)]
+    kinds = config.get("layer_types") or ()
+    slides = (
+        config.get("hybrid_layer_pattern")
+        or [layer_type == "sliding_attention" for layer_type in kinds]
+        or [i and (i + 1) % 6 for i in _layers(config)]
+    )
     for key in ("num_attention_heads", "head_dim", "v_head_dim"):
         if config.get(f"swa_{key}", config[key]) != config[key]:
             raise ValueError(f"swa_{key} differs from {key}, which is not modeled")
@@ -421,11 +420,11 @@ def listed_layers(
         names: Of the list, as of :func:`named`.
         first: Position of the first layer.
     """
-    kinds = config.get("layer_types")
-    if kinds is None:
-        listed = named(config, names)
-        kinds = layerwise((i + first in listed for i in _layers(config)), if_true, if_false)
-    return {"layer_types": kinds}
+    if kinds := config.get("layer_types"):
+        return {"layer_types": kinds}
+    listed = named(config, names)
+    flags = (i + first in listed for i in _layers(config))
+    return {"layer_types": layerwise(flags, if_true, if_false)}
 
 
 def lfm2_keys(config: Config) -> JsonObject:
@@ -511,13 +510,11 @@ def nemotron_h_keys(config: Config) -> JsonObject:
 
 def minimax_keys(config: Config) -> JsonObject:
     """Lightning attention in most layers, with heads as softmax attention has them."""
-    flags = config.get("attn_type_list")
-    kinds = config.get("layer_types")
-    if kinds is None and flags is not None:
-        kinds = layerwise(flags, "full_attention", "linear_attention")
+    flags = config.get("attn_type_list") or ()
+    kinds = config.get("layer_types") or layerwise(flags, "full_attention", "linear_attention")
     shared = config.get("shared_intermediate_size")
     return {
-        "layer_types": kinds,
+        "layer_types": kinds or None,
         "is_shared_expert_gated": not shared,
         "shared_expert_intermediate_size": shared or None,
         "linear_key_head_dim": _head_dim(config),

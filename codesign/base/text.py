@@ -66,6 +66,20 @@ def spreadsheet_text(text: str) -> str:
     return f"'{text}" if _FORMULA.match(text) else text
 
 
+def duration_words(seconds: float) -> str:
+    """A time to wait: "12 s", "3 min 20 s", "2 h 05 min".
+
+    >>> duration_words(200.4), duration_words(7500.0)
+    ('3 min 20 s', '2 h 05 min')
+    """
+    whole_seconds = round(seconds)
+    if whole_seconds < 60:
+        return f"{whole_seconds} s"
+    if whole_seconds < 3600:
+        return f"{whole_seconds // 60} min {whole_seconds % 60:02d} s"
+    return f"{whole_seconds // 3600:,} h {whole_seconds % 3600 // 60:02d} min"
+
+
 def markdown_text(text: str) -> str:
     """``text`` whose HTML tags and entities are shown, not rendered.
 

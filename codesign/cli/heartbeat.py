@@ -14,6 +14,7 @@ from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from codesign.base.loop_progress import running_loops
+from codesign.base.text import duration_words
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -95,23 +96,10 @@ def words_of(subject: str, done: float, total: float, left_s: float | None) -> s
     """Progress in words, with the remaining time if it is known.
 
     >>> words_of("draws", 50, 200, 125.0)
-    'draws 50 of 200 (25.0 %), about 2 min 5 s left'
+    'draws 50 of 200 (25.0 %), about 2 min 05 s left'
     """
     words = f"{subject} {done:,.0f} of {total:,.0f} ({done / total:.1%})".replace("%", " %")
     return words.strip() + (f", about {duration_words(left_s)} left" if left_s is not None else "")
-
-
-def duration_words(seconds: float) -> str:
-    """A duration in two parts at most.
-
-    >>> duration_words(3725)
-    '1 h 2 min'
-    """
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 1:
-        return f"{rest} s"
-    hours, minutes_of_hour = divmod(minutes, 60)
-    return f"{hours} h {minutes_of_hour} min" if hours else f"{minutes} min {rest} s"
 
 
 _heartbeat: ContextVar[Heartbeat | None] = ContextVar("heartbeat", default=None)

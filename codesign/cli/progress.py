@@ -7,7 +7,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 
 from codesign.base.loop_progress import running_loops
-from codesign.cli.heartbeat import duration_words
+from codesign.base.text import duration_words
 from codesign.cli.output import make_console
 
 _WIDTH = 40

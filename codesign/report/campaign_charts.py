@@ -30,6 +30,7 @@ from codesign.report.chart import (
 )
 from codesign.report.labels import (
     axis_label,
+    counted,
     format_metric,
     is_share,
     metric_title,
@@ -376,7 +377,7 @@ def convergence_chart(results: Results) -> Chart:
         marks += [
             Line(curve.evaluations, scale * seed, look["hue"], 0.6, opacity=0.6) for seed in seeds
         ]
-        name = f"{optimizer} ({curve.n_runs} seed{'' if curve.n_runs == 1 else 's'})"
+        name = f"{optimizer} ({counted(curve.n_runs, 'seed')})"
         marks.append(Line(curve.evaluations, scale * curve.mean, width=2.0, name=name, **look))
         last = max(last, float(curve.evaluations[-1]))
         top = max(top, float(scale * curve.seeds.max()))

@@ -28,6 +28,7 @@ from codesign.report.comparison_statistics import p_text
 from codesign.report.comparison_tables import short_name
 from codesign.report.comparison_wall_time import duration
 from codesign.report.drawing import check_format
+from codesign.report.labels import counted
 from codesign.report.palette import series_look
 from codesign.report.paper import save_svg, titled, width_of
 from codesign.report.svg import text_width
@@ -168,8 +169,8 @@ def runtimes_chart(outcome: Outcome) -> Chart:
     ticks_within = [(float(tick), f"{tick:,}") for tick in ticks if tick <= budget]
     x = Axis((1.0, float(budget)), _EVALUATIONS, is_log=True, ticks=ticks_within)
     targets = ", ".join(f"{100 * target:g}" for target in outcome.targets)
-    n = len(outcome.ranked)
-    subject = f"{targets} % of the best hypervolume, {n} problem{'' if n == 1 else 's'}"
+    problems = counted(len(outcome.ranked), "problem")
+    subject = f"{targets} % of the best hypervolume, {problems}"
     return _panels_chart(outcome, [Panel(x, axis, marks)], subject, "")
 
 

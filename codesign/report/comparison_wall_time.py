@@ -10,11 +10,11 @@ from dataclasses import astuple
 from pathlib import Path
 
 from codesign.answers.comparisons import equal_time_rows, suggestion_times
+from codesign.base.text import duration_words
 from codesign.base.units import format_engineering
 from codesign.insight.comparison import Outcome
 from codesign.insight.comparison.wall_time import equal_time_shares, leads, run_costs
 from codesign.report.comparison_document import write_rows
-from codesign.report.labels import describe_time
 from codesign.report.text_table import TextTable, marked_cell, write_forms
 
 
@@ -90,7 +90,7 @@ def duration(seconds: float) -> str:
     """
     if seconds < 59.5:
         return format_engineering(seconds, "s", 3)
-    return describe_time(seconds).removesuffix(" 00 s").removesuffix(" 00 min")
+    return duration_words(seconds).removesuffix(" 00 s").removesuffix(" 00 min")
 
 
 def write_wall_time(outcome: Outcome, folder: Path) -> list[Path]:

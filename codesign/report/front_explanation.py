@@ -18,6 +18,7 @@ from codesign.insight.explanation.prices import Move, Price
 from codesign.report.exchange import changed_settings, exchange_words, nothing_words
 from codesign.report.front_lines import binding_words, gain_words, range_words
 from codesign.report.labels import (
+    counted,
     evaluator_words,
     format_metric,
     format_setting,
@@ -27,7 +28,6 @@ from codesign.report.labels import (
     unit_text,
 )
 from codesign.report.limit_lines import limit_titles
-from codesign.report.question import counted
 from codesign.report.result_tables import design_words
 from codesign.report.tables import Tables, spaced
 from codesign.report.text_table import TextTable

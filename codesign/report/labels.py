@@ -208,20 +208,6 @@ def format_metric(value: float | None, metric: Metric, digits: int = 4) -> str:
     return format_value(value, metric.unit, digits)
 
 
-def describe_time(seconds: float) -> str:
-    """A time to wait: "12 s", "3 min 20 s", "2 h 05 min".
-
-    >>> describe_time(200.4), describe_time(7500.0)
-    ('3 min 20 s', '2 h 05 min')
-    """
-    whole_seconds = round(seconds)
-    if whole_seconds < 60:
-        return f"{whole_seconds} s"
-    if whole_seconds < 3600:
-        return f"{whole_seconds // 60} min {whole_seconds % 60:02d} s"
-    return f"{whole_seconds // 3600:,} h {whole_seconds % 3600 // 60:02d} min"
-
-
 def format_setting(value: Any) -> str:
     """A parameter's value: the tuple (2048, 256) is "2048x256", an absent one a dash.
 
@@ -363,17 +349,21 @@ def _machines(
         yield name, pool.space, machine, settings.pop(pool.full_name("machines"), None)
 
 
-def _counted(noun: str) -> Callable[[int | str], str]:
-    return lambda number: (
-        number if isinstance(number, str) else f"{number} {noun}{'' if number == 1 else 's'}"
-    )
+def counted(n: int, word: str) -> str:
+    """A number of things.
+
+    Examples:
+        >>> counted(1200, "device")
+        '1,200 devices'
+    """
+    return f"{n:,} {word}{'' if n == 1 else 's'}"
 
 
 _SPOKEN_PARTS: dict[str, Callable[[Any], str]] = {
     "pe_array": lambda value: f"{format_setting(value)} matrix array",
     "vector_length": lambda value: f"{value:,}-lane vector unit",
-    "sram_dies": _counted("SRAM die"),
-    "sram_3d_layers": _counted("stacked SRAM layer"),
+    "sram_dies": lambda value: value if isinstance(value, str) else counted(value, "SRAM die"),
+    "sram_3d_layers": lambda value: counted(value, "stacked SRAM layer"),
 }
 _SPOKEN_RULES: dict[str, Callable[[Any], str]] = {
     "storage_priority": lambda value: "data spread evenly"
@@ -396,9 +386,9 @@ def spoken_design(space: DesignSpace, design: Fields) -> str:
         sections = []
         for name, machine_space, machine, count in _machines(space, rest):
             words = spoken_design(machine_space, machine)
-            counted = _counted("machine")(count) if count else ""
-            words = (words and counted and f"{', each' * (count != 1)} with ").join(
-                [counted, words]
+            machines = counted(count, "machine") if count else ""
+            words = (words and machines and f"{', each' * (count != 1)} with ").join(
+                [machines, words]
             )
             sections += [f"{spaced_name(name)}: {words}"] if words else []
         varied = {name: value for name, value in rest.items() if name in varying}

@@ -24,6 +24,7 @@ from codesign.report.edge import edge_words
 from codesign.report.labels import (
     OPERANDS,
     bank_words,
+    counted,
     format_value,
     memory_words,
     row_title,
@@ -269,7 +270,7 @@ def die_panel(evaluated: EvaluatedDesign, span_mm: float, title: str) -> Panel |
     low = min(ends) - 2.0
     caption = [", ".join([die, *{x.title for x in plan.interposer}])]
     for layer in plan.layers[:1]:
-        words = f"{len(plan.layers)} stacked SRAM layer{'' if len(plan.layers) == 1 else 's'}"
+        words = counted(len(plan.layers), "stacked SRAM layer")
         marks.append(Box(layer.x, layer.y, "green", 0.12, dash="dash", edge="green",
                          text=f"{words}, each of {layer.area_mm2:.4g} mm²"))  # fmt: skip
         caption.append(f"dashed: {words}")

@@ -22,16 +22,6 @@ def context_words(prompt_tokens: int, generated_tokens: int, beams: int = 1) -> 
     return f"{prompt_tokens:,} prompt + {answers} generated = {total:,} tokens"
 
 
-def counted(n: int, word: str) -> str:
-    """A number of things.
-
-    Examples:
-        >>> counted(1200, "device")
-        '1,200 devices'
-    """
-    return f"{n:,} {word}{'' if n == 1 else 's'}"
-
-
 def user_words(users: int) -> str:
     """Users in a steady state."""
     return f"{users:,} at once, each with the next request when the last is answered"

@@ -17,8 +17,8 @@ from codesign.evaluators.platform.platform_options import LINK_NOTE
 from codesign.evaluators.platform.scaling import Scaling
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.machines.device.expected_error import describe_expected_error
-from codesign.report.labels import format_metric, format_value, metric_title
-from codesign.report.question import context_words, counted, format_words
+from codesign.report.labels import counted, format_metric, format_value, metric_title
+from codesign.report.question import context_words, format_words
 from codesign.report.tables import (
     Tables,
     format_cell,

@@ -8,8 +8,7 @@ from __future__ import annotations
 from codesign.base.columns import FieldRows, Fields, StringTuple
 from codesign.base.records import frozen
 from codesign.insight.evaluated_design import EvaluatedDesign
-from codesign.report.labels import format_value, part_words, spaced_name
-from codesign.report.question import counted
+from codesign.report.labels import counted, format_value, part_words, spaced_name
 
 HAND_OVER, EXCHANGE = "hand-over", "exchange"
 """Kinds of the rows of a time line that are links: what follows a stage, and what runs beside its

@@ -14,9 +14,10 @@ from rich.text import Text
 from codesign.answers.campaigns import WatchAnswer
 from codesign.base.columns import Fields, FloatArray
 from codesign.base.records import frozen
+from codesign.base.text import duration_words
 from codesign.insight.summary import convergence, optimizer_names
 from codesign.report.front_lines import front_lines
-from codesign.report.labels import describe_time, evaluator_words, format_value
+from codesign.report.labels import evaluator_words, format_value
 from codesign.report.tables import Tables, record_table
 from codesign.search.campaign import CampaignStatus, Results
 from codesign.search.campaign.store import BatchTiming
@@ -165,7 +166,7 @@ def facts_line(frame: Frame) -> str:
         facts.append(f"{format_value(frame.designs_per_s, '', 3)} designs/s now")
         if frame.designs_per_s > 0:
             left_s = (status.total - status.done) / frame.designs_per_s
-            facts.append(f"{describe_time(left_s)} left")
+            facts.append(f"{duration_words(left_s)} left")
     return ", ".join(facts)
 
 
@@ -198,7 +199,7 @@ def _runs_table(frame: Frame, most: int | None = None, is_narrow: bool = False) 
         vars(run)
         | {
             "rate": pace.designs_per_s,
-            "time_left": "–" if pace.left_s is None else describe_time(pace.left_s),
+            "time_left": "–" if pace.left_s is None else duration_words(pace.left_s),
         }
         for run, pace in pairs
     ]

@@ -15,11 +15,11 @@ import pytest
 
 import codesign
 from codesign.api import choose_design
+from codesign.base.text import duration_words
 from codesign.cli import main
 from codesign.evaluators.npu.npu_options import account_constants
 from codesign.report.campaign_charts import front_chart, front_picture
 from codesign.report.chart import Label
-from codesign.report.labels import describe_time
 from codesign.report.machine_charts import die_plan
 from codesign.report.paper import design_chart
 from codesign.report.watch_frame import sparkline
@@ -407,7 +407,7 @@ def test_a_sparkline_goes_from_nothing_to_the_highest():
 
 
 def test_times_to_wait_are_in_words():
-    assert [describe_time(seconds) for seconds in (0.4, 59.6, 3599.0, 3600.0, 90061.0)] == [
+    assert [duration_words(seconds) for seconds in (0.4, 59.6, 3599.0, 3600.0, 90061.0)] == [
         "0 s", "1 min 00 s", "59 min 59 s", "1 h 00 min", "25 h 01 min",
     ]  # fmt: skip
 

@@ -12,10 +12,10 @@ from typing import Any
 
 from codesign.answers.json_values import plain_value
 from codesign.base.columns import Fields, StringDict, StringList, StringMap, Strings
+from codesign.base.text import duration_words
 from codesign.insight.plateaus import FoldedFront
 from codesign.models.workload import list_models, list_traces, load_trace
 from codesign.report.labels import (
-    describe_time,
     listed_words,
     metric_title,
     percent,
@@ -141,7 +141,7 @@ def facts(results: Results, status: CampaignStatus) -> StringDict:
         or "none",
         "fixed": _settings_text(definition.fixed) or "nothing",
         **({} if results.is_enumerated else search),
-        "time": f"{describe_time(seconds)} of computing, all runs together" if seconds else "",
+        "time": f"{duration_words(seconds)} of computing, all runs together" if seconds else "",
         "versions": ", ".join(f"{name} {number}" for name, number in results.versions.items()),
         "digest": f"{digest(results)} (SHA-256 of the definition and all that it names)",
     }

@@ -386,7 +386,7 @@ def _run(arguments: list[str], application: typer.Typer) -> int:
 
 
 _PLAIN_WORDS = {
-    r"(No such option: --pp)\b.*": r"\1; only codesign size has pipelines: use --tp or --ep here",
+    r"(No such option: --pp)(?![-\w]).*": r"\1; only codesign size has pipelines",
     r"Input should be a valid integer.*": "expected a whole number, such as 10000",
     r"Input should be a valid number.*": "expected a number",
     r"Input should be greater than or equal to": "expected at least",

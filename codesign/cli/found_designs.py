@@ -24,8 +24,6 @@ def design_name(text: str) -> str | None:
     """
     from codesign.models.hardware.device import load_device
 
-    if "," in text and not Path(text).exists():
-        raise InputError(f"expected one device: repeat --on for each, got {text!r}", "--on")
     if "#" in text or text == "all":
         return text if "#" in text else None
     try:
@@ -34,6 +32,9 @@ def design_name(text: str) -> str | None:
         from codesign import api
 
         if text not in api.load_space(DEFAULT_SPACE).designs:
+            if "," in text:
+                words = f"expected one device, got {text!r}: repeat --on for each"
+                raise InputError(words, "--on") from None
             raise
         return f"{DEFAULT_SPACE}#{text}"
     return None

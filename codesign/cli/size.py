@@ -327,8 +327,8 @@ def _report_instance(
     if instance["batch_size"] > 1:
         notes.append(
             "All prompts of the batch are prefilled together before the first token. Benchmarks "
-            "that keep so many requests running start them one by one, and wait less; --users has "
-            "that time."
+            "with that many concurrent requests start them one by one, so first tokens come "
+            "sooner; --users reports that time."
         )
     explanation = replace(
         explanation,

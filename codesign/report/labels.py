@@ -124,8 +124,9 @@ def metric_title(metric: Metric) -> str:
 
 
 def side_word(metric: Metric, is_more: bool) -> str:
-    """The comparative before a metric's title: "more" sessions, a "lower" price."""
-    words = "fewer more" if metric_title(metric).endswith("sessions") else "lower higher"
+    """The comparative before a metric's title: "more" tokens, a "lower" price."""
+    is_count = re.search("^tokens|(sessions|devices|machines|requests)$", metric_title(metric))
+    words = "fewer more" if is_count else "lower higher"
     return words.split()[is_more]
 
 

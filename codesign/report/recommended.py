@@ -67,7 +67,9 @@ def recommendation_text(results: Results, folded: FoldedFront) -> Recommendation
             ])  # fmt: skip
             worse = f"{100 * regret / (1 + regret):.2g} %" if regret > 0.0005 else "not"
             measure = reason.removeprefix("the most ")
-            words = "worse, all changes multiplied" if measure == reason else f"less {measure}"
+            words = (
+                "worse in the product of all objectives" if measure == reason else f"less {measure}"
+            )
             changes = f"{changes}: {worse} {words}"
         alternatives.append(f"{pick.key} #{pick.place + 1}: {changes}")
     return RecommendationText(f"#{place + 1}: {values}", reason, alternatives)

@@ -251,11 +251,11 @@ def fleet_notes(
         note
         for design in designs.values()
         for note in (
-            f"{design.key} is not built. Its times are rooflines without starts of kernels, which "
-            "flatters it beside measured devices; --convention ideal has rooflines of both. "
+            f"{design.key} is not built. Its times are rooflines without kernel launches, so it "
+            "looks better than measured devices; --convention ideal has rooflines of both. "
             f"Formats: {format_words(design.values)}. Links of "
             f"{format_engineering(design.network_bandwidth, 'B/s')} join up to {design.n_linked}.",
-            f"Nobody rents {design.key}. Its price is that of making it, written off, with "
+            f"{design.key} cannot be rented. Its price is manufacturing cost, written off, with "
             "electricity and wear, without margin or host; --price-per-hour states a rent instead.",
         )
     ]

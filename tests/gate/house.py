@@ -136,7 +136,7 @@ def figures() -> list[Figure]:
     written = [x for page in [*pages, *summaries] for x in sentences(page)]
     changes = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
     return [
-        Figure("nodes of the package", nodes(package), 632_807, 520_000),
+        Figure("nodes of the package", nodes(package), 632_820, 520_000),
         Figure("nodes of validation", nodes(validation), 84_862, 85_000),
         Figure("nodes of the tests", nodes(tests), 408_837, 312_000),
         Figure("private functions with one caller", single_caller_share(house), 0.1462, 0.15),
@@ -154,7 +154,7 @@ def figures() -> list[Figure]:
             _share([len(x.split()) > MOST_WORDS for x in written]), 0.0002, 0.0,
         ),
         Figure("words of docs", sum(len(page.split()) for page in pages), 34_440, 35_000),
-        Figure("words of the changelog", len(changes.split()), 1_998, 2_500),
+        Figure("words of the changelog", len(changes.split()), 2_000, 2_500),
     ]  # fmt: skip
 
 

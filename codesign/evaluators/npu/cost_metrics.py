@@ -430,7 +430,7 @@ def cost_notes(silicon: SiliconMetrics, options: NpuOptions) -> StringList:
     """Notes on process, prices, floorplan and design cost behind the accounts."""
     constants = silicon.constants
     n_dies = float(silicon.unit.stacks.n_dies[0])
-    cut = "" if n_dies == 1 else f", cut into {n_dies:g} dies, the cheapest number"
+    cut = "" if n_dies == 1 else f"; the silicon is cut into {n_dies:g} dies, the cheapest choice"
     prices = "the memory files"
     if options.prices is not None:
         prices = f"the list of {price_list(options.prices).quarter}"

@@ -363,7 +363,7 @@ _SCORE_PATHS = {
 _WORK = {
     "padded": "a cycle of the array costs the energy of all its MACs, padding included",
     "proportional": "a block of the array ends after its last column; rows without data draw no "
-    "power, also in the TDP, which counts the largest batch that fits",
+    "power, also in the TDP, which assumes the largest batch that fits",
 }
 """Work of the array that needs no data."""
 
@@ -392,7 +392,7 @@ def notes(design: DesignMetrics) -> StringList:
     each = f", {design.stage_requests[0]:g} in each of {model_part.n_batches} groups of requests"
     sentences = [
         f"profile {options.profile}: {options.blocking} blocking, vector work {options.vector}, "
-        f"softmax {options.softmax}, off-chip peak usable to {options.offchip_efficiency:.0%}, "
+        f"softmax {options.softmax}, {options.offchip_efficiency:.0%} of the off-chip peak usable, "
         f"{topology} memory, {organization} array",
         _sharing(design),
         (f"batch size {size:g}{each if model_part.n_batches > 1 else ''}, {words}{fits}"),

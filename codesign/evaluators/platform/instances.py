@@ -221,8 +221,8 @@ def batches_between(table: Instances, users: float) -> tuple[IntArray, IntArray]
     """Batches of each instance between the largest within the limits and the next larger one.
 
     Args:
-        users: Users that instances which need the fewest devices serve. Those that would need more,
-            even with the larger batch, are left out; infinite: none are.
+        users: Concurrent users. Instances that need more devices than the best, even with the
+            larger batch, are left out; infinity keeps all.
 
     Returns:
         The instance and the count of each; None if there are none.
@@ -251,7 +251,7 @@ class InstanceTimes:
     """The times of the instances of a variant, by split and batch.
 
     Attributes:
-        served: Service of splits and counts by an evaluator, which variants share.
+        served: Results by evaluator, splits and counts, which variants share.
     """
 
     variant: Variant
@@ -266,8 +266,8 @@ class InstanceTimes:
     def prefill(self) -> FloatArray:
         """(3, p, f) passes that prefill prompts between decode steps, of each split.
 
-        Pass ``i`` has at most ``2**i`` prompts of each group and stage, and ``PASS_TOKENS`` tokens
-        if it has several. Of these it is the one with most prompts per second. A pass of several
+        Row ``i`` is the pass with most prompts per second of those with at most ``2**i`` prompts of
+        each group and stage, and ``PASS_TOKENS`` tokens if it has several. A pass of several
         prompts and a decode step together must keep the time to first token.
 
         Returns:

@@ -60,8 +60,8 @@ _MOST_BOUNDED = 20_000_000
 _LEAST_SHARE, _SMALLEST_SHARE = 1 / 16, 1e-3
 """Share of the ranges that is searched first, and share below which none is. [ours]"""
 _MOST_ALONG = 30_000_000
-"""Number of partial designs after which no further constant is searched alone; a constant gets at
-most a sixth. [ours]"""
+"""Number of partial designs after which no further group of constants is searched; each search gets
+at most a sixth. [ours]"""
 _GROUPED = 0.02
 """Change of products by constants that are searched together. [ours]"""
 _MOST_SPLITS = 3
@@ -441,7 +441,7 @@ def _alone(
 ) -> Iterator[tuple[IntArray, IntArray]]:
     """Constants with the designs that are better as they move, if one is by a lead.
 
-    Small effects come first, together in a box that often has no rival: most constants are in it.
+    Constants of small effect come first, in groups: most are in one without rivals.
 
     Args:
         rows: (n, d) designs that tell the effects.

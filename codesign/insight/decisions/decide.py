@@ -57,7 +57,7 @@ _SEED = 0
 _NEAR = 1e-9
 _ROUNDING = 1e-13
 _SHARES = np.linspace(0.0, 1.0, 33)
-"""Shares of a way at which a flip is looked for, before bisection. [ours]"""
+"""Shares of a way at which flips are searched, before bisection. [ours]"""
 _BISECTIONS = 30
 _BESIDE = 1.05
 """Largest ratio to the design's product of the designs that are evaluated along a curve. [ours]"""
@@ -250,7 +250,7 @@ def decide(rivals: RivalList, regret: float) -> DecidedDesign:
     leads.has = [trait.has(leads.rows, row) for trait in traits]
     leads.masks = list(map(leads.count_groups, leads.has))
     flips: list[list[Flip | None]] = [[] for _ in traits]
-    for way in counted(list(product(range(len(leads.box)), (0, 1))), "constants"):
+    for way in counted(list(product(range(len(leads.box)), (0, 1))), "ends of constants"):
         along = leads.products((way,), _SHARES)
         for i, breaks in enumerate(flips):
             breaks.append(leads.flip((way,), i, along=along))
@@ -413,7 +413,11 @@ class _Leads:
     def flip(
         self, way: Way, trait: int, is_exact: bool = True, along: FloatArray | None = None
     ) -> Flip | None:
-        """The first flip of a decision along a way, with the products at ``_SHARES`` of it."""
+        """The first flip of a decision along a way.
+
+        Args:
+            along: (s, g) products at ``_SHARES`` of the way; computed if None.
+        """
         has, lacks = self.masks[trait]
         along = self.products(way, _SHARES, is_exact) if along is None else along
         flipped = np.flatnonzero(self.margin(along, has, lacks) > _NEAR)

@@ -272,7 +272,7 @@ def estimate(
         model: Name; published scores of exactly these formats are looked up.
         measure: ``accuracy`` or ``perplexity``.
         vocab_size: Perplexity of guessing among all tokens, which no estimate exceeds.
-        is_by_rule: Whether published scores of the model do not count.
+        is_by_rule: True to ignore published scores of the model.
 
     Raises:
         UnknownNameError: No such format, or an algorithm that the rule does not know.

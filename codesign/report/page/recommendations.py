@@ -39,7 +39,7 @@ ASSUMPTIONS = {
     "is usable",
     "profile memexplorer": "operands are streamed anew for every tile of the array, half of the "
     "off-chip bandwidth is usable, and the batch is the largest that fits",
-    "bandwidth": "streams sustain as much as 625 kernels on five GPUs",
+    "bandwidth": "streams sustain the bandwidth measured with 625 kernels on five GPUs",
     "simulation": "every chunk is moved through its ports, one event after the other",
 }
 """Assumptions of other models of the hardware, by their names."""

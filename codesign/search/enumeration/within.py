@@ -73,7 +73,7 @@ class Within(NamedTuple):
     Attributes:
         rows: (n, d) every feasible design that lacks one of the traits that are alive.
         alive: (t,) False for traits that too many designs lack.
-        n_bounded: Number of partial designs that were bounded; the budget, if they were more.
+        n_bounded: Number of partial designs bounded, at most the budget; 0 of systems.
     """
 
     rows: IntArray
@@ -291,7 +291,7 @@ def systems_within(
         most: Number of systems, or of designs of a pool, beyond which traits are given up.
         budget: Number of partial designs of a pool, or of systems, beyond which traits are given
             up.
-        executor: Place of the search of pools; this process if None.
+        executor: Searches the pools; this process if None.
     """
     ((problem, _),), pools = region[0], []
     within = Within(np.empty((0, len(row)), np.int64), np.zeros(len(traits), bool), 0)

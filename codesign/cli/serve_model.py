@@ -39,6 +39,7 @@ from codesign.cli.serving_flags import (
 )
 
 if TYPE_CHECKING:
+    from codesign.answers.serving import PoolInputs
     from codesign.base.columns import Fields, IntegerMap, JsonObject, StringDict, StringMap
     from codesign.evaluators.platform.engine_settings import EngineSettings
     from codesign.models.deployments.queueing import (
@@ -114,12 +115,10 @@ def serve_model(
     option: Options = None,
 ) -> None:
     """Replay requests on a deployment: waiting, first token, output token, goodput, overload."""
-    from codesign.answers.serving import PoolInputs, ServeModelAnswer
+    from codesign.answers.serving import ServeModelAnswer
     from codesign.evaluators.platform import PlatformOptions
     from codesign.evaluators.platform.engine_settings import EngineSettings
-    from codesign.evaluators.platform.machine_pools import prompt_stores
     from codesign.models.deployments.queueing import Fleet, simulate
-    from codesign.models.workload import load_model
     from codesign.report.arrival_tables import arrivals_tables
 
     stated, more, lengths = settings_by_record(option, EngineSettings, PlatformOptions, _LENGTHS)
@@ -144,10 +143,7 @@ def serve_model(
         stores = stores or cached
     level = _service_level(request)
     if stores:
-        first, role, n = fleet.members[0]
-        with mistakes_at("--cache"):
-            behind = prompt_stores(load_model(model), first.design, settings, stores)
-        fleet.members[0] = (replace(first, stores=behind), role, n)
+        _store_prompts(fleet, model, settings, stores)
     stream = stream if settings.caches_prompts else replace(stream, blocks=None)
     drawn = "--at-once" if requests.at_once else "--requests-per-s"
     with mistakes_at(str(requests.trace or requests.session or drawn)):
@@ -158,17 +154,7 @@ def serve_model(
         raise InputError(nearest.format(*miss))
     has_rate = requests.requests_per_s is not None or requests.session is not None
     needed = _machines_needed(served, n_machines) if has_rate else None
-    rows = [
-        PoolInputs(
-            role=role,
-            design=drop_keys(drop_none(machine.design), ["batch_size"]),
-            machines=n,
-            devices=n * machine.n_devices,
-            cache_tokens=machine.limits.cache_tokens,
-            board_power_watts=n * machine.power_watts,
-        )
-        for machine, role, n in fleet.members
-    ]
+    rows = _pool_inputs(fleet)
     inputs = {
         "model": model,
         "convention": fleet.convention,
@@ -339,6 +325,36 @@ def _design(
     convention = evaluator.profile or name.partition("#")[0]
     members = [(serving, "serve", n_machines)]
     return stream, _Members(convention, members, CacheLink(), {"design": machine_name}), stores
+
+
+def _pool_inputs(fleet: _Members) -> list[PoolInputs]:
+    """Role, design, machines, cache and board power (watts) of each pool."""
+    from codesign.answers.serving import PoolInputs
+
+    return [
+        PoolInputs(
+            role=role,
+            design=drop_keys(drop_none(machine.design), ["batch_size"]),
+            machines=n,
+            devices=n * machine.n_devices,
+            cache_tokens=machine.limits.cache_tokens,
+            board_power_watts=n * machine.power_watts,
+        )
+        for machine, role, n in fleet.members
+    ]
+
+
+def _store_prompts(
+    fleet: _Members, model: str, settings: EngineSettings, stores: IntegerMap
+) -> None:
+    """Put stores behind the machines that prefill."""
+    from codesign.evaluators.platform.machine_pools import prompt_stores
+    from codesign.models.workload import load_model
+
+    machine, role, n = fleet.members[0]
+    with mistakes_at("--cache"):
+        behind = prompt_stores(load_model(model), machine.design, settings, stores)
+    fleet.members[0] = (replace(machine, stores=behind), role, n)
 
 
 def _stream(

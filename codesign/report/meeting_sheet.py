@@ -101,8 +101,7 @@ def write_sheet(
         InputError: The file cannot be written.
         MissingExtraError: The writer of the format is not installed.
     """
-    is_slide = ending_of(path) == "pptx"
-    if is_slide:
+    if is_slide := ending_of(path) == "pptx":
         load_pptx()
     picture = front_picture(results, tolerance, marked)
     answer = recommendation_document(results, picture.folded, judge)
@@ -135,11 +134,8 @@ def write_sheet(
         words += _block("Shadow prices of limits", prices)
     middle_x, below = _MARGIN + _COLUMN, top + height_of(front) + 6.0
     pieces.append((front, middle_x, top))
-    last = list(_alternatives(answer))
-    columns = [
-        (words, _COLUMN - 20.0, _MARGIN, top),
-        (last, _COLUMN + 20.0, middle_x + 8.0, below),
-    ]
+    outer = (words, _COLUMN - 20.0, _MARGIN, top)
+    columns = [outer, (list(_alternatives(answer)), _COLUMN + 20.0, middle_x + 8.0, below)]
     # Bills go where there is more room.
     lines, *_ = min(columns, key=lambda column: TextBlock(*column[:2]).drawn()[1] + column[3])
     lines += _bills(account) if account else ()

@@ -393,8 +393,7 @@ def rivals_over(
     n_searches = 1
     every = [EVERY, *traits]
     alive = np.arange(len(every))
-    share = _LEAST_SHARE
-    budget = _MOST_BOUNDED
+    share, budget = _LEAST_SHARE, _MOST_BOUNDED
     while not (within := search(box.shrunk(share), budget, every[:1])).alive[0]:
         if share < _SMALLEST_SHARE:
             raise InputError(

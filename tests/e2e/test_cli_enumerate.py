@@ -108,7 +108,7 @@ def test_a_table_for_people_and_the_designs_for_the_next_tool(capsys):
     assert "Exact front of trial" in out
     assert "not evaluated: same numbers as one that was" in out
     assert "wrote front.csv" in out
-    pattern = r"s, ([0-9.]+) W; .*TDP ([0-9.]+) W \(at most 700 W\)\."
+    pattern = r"s, TDP ([0-9.]+) W; .*TDP ([0-9.]+) W \(at most 700 W\)\."
     watts, again = re.search(pattern, out, re.DOTALL).groups()
     assert watts == again
     with Path("front.csv").open(encoding="utf-8") as file:

@@ -67,7 +67,7 @@ def spreadsheet_text(text: str) -> str:
 
 
 def duration_words(seconds: float) -> str:
-    """A time to wait: "12 s", "3 min 20 s", "2 h 05 min".
+    """A duration in words: "12 s", "3 min 20 s", "2 h 05 min".
 
     >>> duration_words(200.4), duration_words(7500.0)
     ('3 min 20 s', '2 h 05 min')

@@ -328,7 +328,7 @@ def _report_instance(
         notes.append(
             "All prompts of the batch are prefilled together before the first token. Benchmarks "
             "with that many concurrent requests start them one by one, so first tokens come "
-            "sooner; --users reports that time."
+            "sooner; see --users for their time."
         )
     explanation = replace(
         explanation,

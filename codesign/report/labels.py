@@ -351,7 +351,7 @@ def _machines(
 
 
 def counted(n: int, word: str) -> str:
-    """A number of things.
+    """A number with its noun, in the plural unless it is 1.
 
     Examples:
         >>> counted(1200, "device")

@@ -252,7 +252,7 @@ def fleet_notes(
         for design in designs.values()
         for note in (
             f"{design.key} is not built. Its times are rooflines without kernel launches, so it "
-            "looks better than measured devices; --convention ideal has rooflines of both. "
+            "looks too good beside measured devices; --convention ideal has rooflines of both. "
             f"Formats: {format_words(design.values)}. Links of "
             f"{format_engineering(design.network_bandwidth, 'B/s')} join up to {design.n_linked}.",
             f"{design.key} cannot be rented. Its price is manufacturing cost, written off, with "

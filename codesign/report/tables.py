@@ -106,7 +106,7 @@ def unit_and_title(name: str) -> StringPair:
 _CONSTANT_TITLES = dict(
     row.split(maxsplit=1)
     for row in """\
-active_joules_per_mtransistor switching energy (J per million transistors)
+active_joules_per_mtransistor switching energy per cycle (J per million transistors)
 air_kelvin_mm2_per_watt thermal resistance with air (K·mm²/W)
 ambient_celsius ambient temperature (°C)
 assembly_usd assembly price (USD)
@@ -116,28 +116,28 @@ design_usd design and mask cost (USD)
 edge_mm_per_interface_mm2 edge per interface area (mm/mm²)
 electricity_usd_per_kwh electricity price (USD/kWh)
 fab_kgco2e_per_cm2 fab carbon (kg/cm²)
-gpu_core_mtransistors GPU core (million transistors)
+gpu_core_mtransistors GPU core interconnect (million transistors)
 gpu_lane_mtransistors GPU lane (million transistors)
 grid_kgco2e_per_kwh grid carbon (kg/kWh)
 host_interface_mm2 host interface area (mm²)
-host_usd price of host and rack (USD)
+host_usd host and rack price per device (USD)
 interposer_usd_per_mm2 interposer price (USD/mm²)
 lane_mtransistors vector lane (million transistors)
 layer_kelvin_mm2_per_watt thermal resistance between layers (K·mm²/W)
-link_mm2_per_gigabyte_per_s link area (mm² per GB/s)
+link_mm2_per_gigabyte_per_s link area (mm² per GB/s one way)
 liquid_kelvin_mm2_per_watt thermal resistance with liquid (K·mm²/W)
 logic_mm2_per_mtransistor logic area (mm² per million transistors)
 package_kgco2e package carbon (kg)
 pue power usage effectiveness
 score_buffer_joules_per_byte score buffer energy
 sram_mm2_per_megabyte SRAM area (mm²/MB)
-substrate_usd_per_mm2 substrate price (USD/mm²)
+substrate_usd_per_mm2 substrate price (USD/mm² of die)
 test_usd_per_mm2 test price (USD/mm²)
 wafer_usd wafer price (USD)
-write_off_per_year write-off per year
+write_off_per_year share written off per year
 """.splitlines()
 )
-"""Titles of constants whose names would be unclear; most have their unit."""
+"""Titles of unclear constants, with the unit unless their values are printed with it."""
 
 
 def constant_words(technology: str, number: str) -> str:

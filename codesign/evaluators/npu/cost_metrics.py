@@ -97,7 +97,7 @@ class SiliconMetrics:
     Args:
         operand_bits: (2, n) widths of the array's two operands.
         filled_rows: (n,) share of the array's rows that hold data at most.
-        columns: Their parameters.
+        columns: Parameters of the accelerators, with which their price is kept.
     """
 
     def __init__(

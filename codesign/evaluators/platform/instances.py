@@ -251,7 +251,7 @@ class InstanceTimes:
     """The times of the instances of a variant, by split and batch.
 
     Attributes:
-        served: Results by evaluator, splits and counts, which variants share.
+        served: Results by evaluator, splits and counts, shared by variants.
     """
 
     variant: Variant
@@ -266,9 +266,9 @@ class InstanceTimes:
     def prefill(self) -> FloatArray:
         """(3, p, f) passes that prefill prompts between decode steps, of each split.
 
-        Row ``i`` is the pass with most prompts per second of those with at most ``2**i`` prompts of
-        each group and stage, and ``PASS_TOKENS`` tokens if it has several. A pass of several
-        prompts and a decode step together must keep the time to first token.
+        Row ``i`` is the pass with the most prompts per second among those with at most ``2**i``
+        prompts of each group and stage, and ``PASS_TOKENS`` tokens if it has several. A pass of
+        several prompts and a decode step together must keep the time to first token.
 
         Returns:
             Prompts in a second if nothing else runs, the time of a pass, the energy of a prompt.

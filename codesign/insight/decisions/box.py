@@ -440,7 +440,7 @@ def _alone(
 ) -> Iterator[tuple[IntArray, IntArray]]:
     """Constants with the designs that are better as they move, if one is by a lead.
 
-    Constants of small effect come first, in groups: most are in one without rivals.
+    Constants of small effect come first, in groups: most belong to one without rivals.
 
     Args:
         rows: (n, d) designs that tell the effects.

@@ -57,7 +57,7 @@ _SEED = 0
 _NEAR = 1e-9
 _ROUNDING = 1e-13
 _SHARES = np.linspace(0.0, 1.0, 33)
-"""Shares of a way at which flips are searched, before bisection. [ours]"""
+"""Shares of a way at which flips are searched for, before bisection. [ours]"""
 _BISECTIONS = 30
 _BESIDE = 1.05
 """Largest ratio to the design's product of the designs that are evaluated along a curve. [ours]"""

@@ -73,7 +73,7 @@ class Within(NamedTuple):
     Attributes:
         rows: (n, d) every feasible design that lacks one of the traits that are alive.
         alive: (t,) False for traits that too many designs lack.
-        n_bounded: Number of partial designs bounded, at most the budget; 0 of systems.
+        n_bounded: Number of partial designs bounded, at most the budget; 0 for systems.
     """
 
     rows: IntArray

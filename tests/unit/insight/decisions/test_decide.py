@@ -1,6 +1,7 @@
 """Decisions over the ranges of constants, against flips on paper and brute force."""
 
 from functools import cache
+from unittest.mock import MagicMock
 
 import numpy as np
 import pytest
@@ -292,22 +293,10 @@ def test_constants_of_small_effect_are_listed_first():
         tried.append(moving.tolist())
         return Within(np.empty((0, 1), int), np.array([len(moving) < 2]), 1)
 
-    listed = [
-        group.tolist() for group, _ in _alone(_FourConstants(), np.zeros((1, 1), int), search, 0.05)
-    ]
-    assert tried == [[1, 3], [1], [3], [2], [0]]
-    assert listed == [[1], [3], [2], [0]]
-
-
-class _FourConstants:
-    def __len__(self):
-        return 4
-
-    def swings(self, _):
-        return np.array([0.5, 0.001, 0.3, 0.002])
-
-    def shrunk(self, share):
-        return np.flatnonzero(share)
+    box = MagicMock(swings=lambda _: np.array([0.5, 0.001, 0.3, 0.002]), shrunk=np.flatnonzero)
+    box.__len__.return_value = 4
+    listed = [group.tolist() for group, _ in _alone(box, np.zeros((1, 1)), search, 0.05)]
+    assert tried == [[1, 3], *listed] == [[1, 3], [1], [3], [2], [0]]
 
 
 @pytest.mark.parametrize("stop", [OutOfTimeError, KeyboardInterrupt])

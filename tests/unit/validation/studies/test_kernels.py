@@ -19,18 +19,14 @@ def sample():
     return table.take(np.arange(0, len(table), 250))
 
 
-_fit = optimize.least_squares
-
-
-def _few_steps(*arguments, **settings):
-    return _fit(*arguments, **settings | {"max_nfev": 2})
-
-
 @pytest.fixture(scope="module")
 def study(sample):
     """Held-out constants after two steps of their fits: no number of theirs is asserted."""
+    fit = optimize.least_squares
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(optimize, "least_squares", _few_steps)
+        patch.setattr(
+            optimize, "least_squares", lambda *x, **settings: fit(*x, **settings | {"max_nfev": 2})
+        )
         return kernels.study_of(sample, ["the host waits"], has_folds=True)
 
 

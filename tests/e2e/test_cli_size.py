@@ -256,19 +256,31 @@ def test_a_design_of_a_stored_campaign_serves_alone_and_beside_devices(
     assert apart["board_power_watts"] == pytest.approx(apart["devices"] * watts)
     # The decoding pool takes what the evaluator says of the same design and batch.
     pool = apart["pools"][1]
-    step = answer(
-        capsys, "evaluate", "--model", "llama-3.1-8b", "--phase", "decode", *request,
-        "--request", f"batch={pool['batch_size']}",
-        *[word for pair in stated["design"].items() for word in ("--set", _setting(*pair))],
-    )["metrics"]  # fmt: skip
+    first, step = (
+        answer(
+            capsys, "evaluate", "--model", "llama-3.1-8b", "--phase", phase, *request,
+            "--request", f"batch={batch}",
+            *[word for pair in stated["design"].items() for word in ("--set", _setting(*pair))],
+        )["metrics"]
+        for phase, batch in (("prefill", 1), ("decode", pool["batch_size"]))
+    )  # fmt: skip
     assert apart["time_per_output_token_s"] == pytest.approx(step["time_per_output_token_s"])
     usd = step["usd_per_million_tokens"] * step["throughput_tokens_per_s"] * 3600 / 1e6
     assert pool["usd_per_hour"] == pytest.approx(usd)
     assert any("smoke#1 cannot be rented" in note for note in alone["notes"])
+    # Devices count their boards, and so does a design beside them.
+    joules = 1000 * _board_joules(first) + 100 * _board_joules(step)
+    assert 1100 / apart["tokens_per_joule"] == pytest.approx(joules)
+    assert any("energy that of a board: 19 %" in note for note in alone["notes"])
     mixed = answer(capsys, *words, "--on", "h100", "--price-per-hour", "2")
     pairs = [{pool["device"] for pool in each["pools"]} for each in mixed["deployments"]]
     assert {"smoke#1", "h100-sxm"} in pairs
     assert all(each["usd_per_hour"] == 2 * each["devices"] for each in mixed["deployments"])
+
+
+def _board_joules(metrics):
+    chip = metrics["energy_joules_per_token"] + 80e-12 * metrics["offchip_bytes_per_token"]
+    return chip / 0.88 + 0.19 * metrics["tdp_watts"] / metrics["throughput_tokens_per_s"]
 
 
 def _setting(name, value):

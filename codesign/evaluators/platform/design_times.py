@@ -19,6 +19,7 @@ from codesign.base.records import drop_keys, frozen
 from codesign.evaluators.phase_machine import BATCH_SIZE, PhaseMachine, machine_for
 from codesign.evaluators.platform.platform_evaluator import PlatformEvaluator
 from codesign.models.deployments.parallelism import EXPERT_PARALLEL, REPLICA_DEGREES
+from codesign.models.hardware.power import board_joules_per_token
 
 MOST_LINKED = 32
 """Found designs that links join at most, as in the space ``memexplorer-parallel``."""
@@ -72,6 +73,8 @@ def found_design(key: str, machine: PhaseMachine, design: Fields) -> FoundDesign
 class DesignServing:
     """Service of ``n`` instances of a design; all (n,), as in :class:`PlatformServing`.
 
+    Energies are of boards, as those of the devices beside it.
+
     Attributes:
         fits: True if the design keeps its own limits and memory holds the batch.
         usd_per_hour: (2, n) price of an hour of prefills and of decode steps.
@@ -118,9 +121,9 @@ class DesignEvaluator(PlatformEvaluator):
             np.prod(degrees, axis=0),
             first["throughput_tokens_per_s"] / request.prompt,
             first["time_to_first_token_s"],
-            first["energy_joules_per_token"],
+            board_joules_per_token(first),
             step["time_per_output_token_s"],
-            step["energy_joules_per_token"],
+            board_joules_per_token(step),
             ~np.any([*broken, step["memory_used_bytes"] > room], axis=0),
             np.array(usd) * 3600.0 / 1e6,
         )

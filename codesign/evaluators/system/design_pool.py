@@ -230,13 +230,17 @@ class DesignPool(Evaluator):
                 least = min(undecided[name], key=lambda item: bits_per_element(str(item)))
                 known_designs[name] = constant_column(least, n)
         of_machine = [name for name in metrics if name not in self._own_names]
-        bounds = self.evaluator.best_case(designs, undecided, of_machine)
-        return {**bounds, **self._added_values(known_designs, metrics, _stated_batch(designs, n))}
+        return {
+            **self.evaluator.best_case(designs, undecided, of_machine),
+            **self._added_values(known_designs, metrics, _stated_batch(designs, n)),
+        }
 
     def predict(self, designs: Columns, metrics: Strings) -> Arrays:
         of_machine = [name for name in metrics if name not in self._own_names]
-        added = self._added_values(designs, metrics, _stated_batch(designs, n_designs(designs)))
-        return {**self.evaluator.predict(designs, of_machine), **added}
+        return {
+            **self.evaluator.predict(designs, of_machine),
+            **self._added_values(designs, metrics, _stated_batch(designs, n_designs(designs))),
+        }
 
 
 def _stated_batch(designs: Columns, n: int) -> FloatArray:

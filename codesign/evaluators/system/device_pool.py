@@ -65,10 +65,10 @@ def _part_values(serving: PlatformServing, tokens: FloatArray) -> Arrays:
     model = serving.model
     footprint = serving.decode_footprint
     room = footprint.room_bytes * footprint.stages - footprint.weight_bytes
-    request_bytes = footprint.kv_bytes / serving.platform.batch
     of_token = float(model.num_hidden_layers * model.hidden_size) * ROW_BITS / 8.0
     return {
-        "held_requests": requests_that_fit(room, request_bytes, 1) * serving.platform.dp,
+        "held_requests": serving.platform.dp
+        * requests_that_fit(room, footprint.kv_bytes / serving.platform.batch, 1),
         "exchange_bytes": of_token * tokens,
         "exchange_bytes_per_token": np.full_like(tokens, of_token),
     }

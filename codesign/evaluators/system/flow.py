@@ -102,8 +102,7 @@ class SystemFlow:
     @property
     def tokens(self) -> float:
         """Tokens of a request that the system's throughput counts: those that it generates."""
-        counted = self._decodes or self.stages
-        return float(sum(stage.request.tokens for stage in counted))
+        return float(sum(stage.request.tokens for stage in self._decodes or self.stages))
 
     @cached_property
     def requests_per_s(self) -> FloatArray:

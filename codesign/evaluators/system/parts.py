@@ -55,8 +55,7 @@ class PoolFlow:
 
     def lifetime_years(self, system_requests_per_s: FloatArray) -> FloatArray:
         """Time until the first memory is worn out, at the rate that the system leaves them."""
-        busy = system_requests_per_s / self.requests_per_s
-        return self.metrics["lifetime_years"] / busy
+        return self.metrics["lifetime_years"] / (system_requests_per_s / self.requests_per_s)
 
     def cost_per_request(self, unit: str, system_requests_per_s: FloatArray) -> FloatArray:
         """(n,) dollars, or CO2 equivalents, of machines, of their ports and of running them.
@@ -100,9 +99,10 @@ class PoolLinkRates:
         self, sender: PoolFlow, receiver: PoolFlow, request_bytes: FloatArray
     ) -> FloatArray:
         """Requests per second, every machine of the smaller pool sending or receiving."""
-        pairs = np.minimum(sender.machines, receiver.machines)
         with np.errstate(divide="ignore"):
-            return pairs / (request_bytes / self.bandwidth_bytes_per_s)
+            return np.minimum(sender.machines, receiver.machines) / (
+                request_bytes / self.bandwidth_bytes_per_s
+            )
 
 
 @frozen
@@ -202,8 +202,7 @@ class StageFlow:
 
         Little's law: requests in the stage are their rate times their time in it.
         """
-        held = self.first.machines * self.first.metrics["held_requests"]
-        return held / self.stage_s
+        return self.first.machines * self.first.metrics["held_requests"] / self.stage_s
 
 
 @frozen

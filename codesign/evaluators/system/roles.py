@@ -37,8 +37,9 @@ class StageRequest:
     @property
     def tokens(self) -> float:
         """Tokens of a request that the stage's throughput counts, in a prefill by their work."""
-        prompt = self.prompt_tokens * self.prompt_work
-        return prompt if self.phase == "prefill" else self.generated_tokens
+        if self.phase == "decode":
+            return self.generated_tokens
+        return self.prompt_tokens * self.prompt_work
 
     @property
     def cached_tokens(self) -> int:
@@ -112,8 +113,9 @@ def pool_tasks(workload: SystemWorkload, pools: Sequence[PoolDescription]) -> di
         if len(serving) != 1:
             expected = " or ".join(" and ".join(way) for way in ways)
             got = ", ".join(by_role) or "none"
-            message = f"expected the roles {expected} for the {phase}, got {got}"
-            raise InputError(message, key=("pools",))
+            raise InputError(
+                f"expected the roles {expected} for the {phase}, got {got}", key=("pools",)
+            )
         for role, (stage, layers) in serving[0].items():
             keys = {"model": workload.model, "layers": layers, **drafted.get(role, {})}
             tasks[by_role[role]] = PoolTask(stages[stage], keys, layers)

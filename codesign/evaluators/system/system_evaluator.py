@@ -163,8 +163,9 @@ class SystemEvaluator(Evaluator):
         declared = drop_keys(_DECLARED, absent)
         for member in (*self._tasks, *(link.name for link in self._all_links)):
             name = f"{member}_utilization"
-            meaning = f"share of the time in which {member} is busy"
-            declared[name] = Metric(name, "maximize", "", meaning)
+            declared[name] = Metric(
+                name, "maximize", "", f"share of the time in which {member} is busy"
+            )
         self._sources = {}
         for name in declared:
             pools = {pool: _ReadValues() for pool in self._tasks}

@@ -36,8 +36,7 @@ def explain(evaluator: SystemEvaluator, designs: Columns) -> Explanation:
     columns = {name: evaluator.pool_columns(designs, name) for name in evaluator.machines}
     values = {}
     for name, machine in evaluator.machines.items():
-        reported = set(machine.metric_names)
-        of_pool = sorted(reported & {*needed[name], *_OF_TIMELINE})
+        of_pool = sorted({*needed[name], *_OF_TIMELINE}.intersection(machine.metric_names))
         metrics = machine.evaluate(columns[name], of_pool).metrics
         values[name] = dict.fromkeys(_OF_TIMELINE, np.full(1, np.nan)) | dict(metrics)
     flow = evaluator.flow(values, evaluator.shared_values(designs))
@@ -167,7 +166,10 @@ def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow, designs: Columns)
         "all requests are alike and arrive on demand; none waits in a queue; the "
         "machines of a pool share them evenly"
     )
-    yield "operators, memory levels and power are those of one machine of each pool, always busy"
+    yield (
+        "operators, memory levels and power are those of one machine of each pool, always busy; "
+        "energy is of boards for devices, of chip and memories alone for designs"
+    )
     if flow.links:
         first = evaluator.options.first_token
         yield (

@@ -50,6 +50,33 @@ class OperationEnergies:
         return (clock_hz / DEFAULT_CLOCK_HZ) ** (2.0 * self.voltage_exponent)
 
 
+BOARD_IDLE_SHARE = 0.19
+"""Power of a board at rest over its limit: leakage, clocks, memory interfaces, fans. A TPU v2 takes
+53 of 280 W and a TPU v3 84 of 450 W ([Jouppi2021]_ Table 1) [unchecked]. Range 0.11, an H200 with
+80 of 700 W (serialalice.pt, 2026, secondary), to 0.31, a TPU v4i with 55 of 175 W."""
+MOVEMENT_JOULES_PER_BYTE = 80e-12
+"""A byte's way over the die from the memory's interface to the operands' registers, which energies
+of memories and arrays leave out. 4.0 pJ/bit from second to first cache and 6.0 to registers,
+measured on a K40 (Arunkumar et al., HPCA 2019, Table 1) [unchecked]; range 40 to 100 pJ [ours]."""
+REGULATOR_EFFICIENCY = 0.88
+"""Power of chip and memories over that of the board's input [ours]: two steps of 94 %, from 48 to
+12 V and to the core; range 0.85 to 0.92."""
+
+
+def board_joules_per_token(metrics: Arrays) -> FloatArray:
+    """(n,) energy per token at the inputs of boards, as devices state it.
+
+    Limiting assumption: clocks and schedulers of cores take no more at work than at rest, and the
+    power limit of a board is the TDP.
+
+    Args:
+        metrics: Of designs, whose own energy is of what chip and memories switch.
+    """
+    moved = MOVEMENT_JOULES_PER_BYTE * metrics["offchip_bytes_per_token"]
+    switched = (metrics["energy_joules_per_token"] + moved) / REGULATOR_EFFICIENCY
+    return switched + BOARD_IDLE_SHARE * metrics["tdp_watts"] / metrics["throughput_tokens_per_s"]
+
+
 SCORE_BUFFER_BYTES_PER_LANE = 8.0
 """Bytes through the buffer for scores for each score, once for each lane and cycle: 16 bits written
 and read on both sides of the vector unit."""
@@ -90,8 +117,9 @@ def thermal_design_watts(
     mac_joules = mac_energy_joules(first_bits, second_bits, energies)
     array = accelerators.macs_per_cycle * clock * mac_joules * filled_rows
     buffer_joules = SCORE_BUFFER_BYTES_PER_LANE * energies.score_buffer_joules_per_byte
-    lane_joules = OPERATIONS_PER_LANE * energies.lane_joules
-    lane_watts = clock * (lane_joules + accelerators.scores_are_local * buffer_joules)
+    lane_watts = clock * (
+        OPERATIONS_PER_LANE * energies.lane_joules + accelerators.scores_are_local * buffer_joules
+    )
     vector = accelerators.vector_length * lane_watts + accelerators.score_buffer_watts
     # Of a stated TDP the array has what vector unit and memories leave.
     stated = accelerators.stated_tdp_watts

@@ -139,7 +139,7 @@ def _kind_of(name: str) -> str:
     names = {
         "memories": lambda: listed("memtech"),
         "models": lambda: [*list_models()],
-        "devices": list_devices,
+        "devices": lambda: [*list_devices()],
         "spaces": lambda: listed("spaces"),
         "workloads": lambda: [*list_traces(), *list_sessions()],
         "metrics": lambda: ALL_METRICS,

@@ -38,8 +38,7 @@ from codesign.evaluators.system.system_options import MachineOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.models.accounts.ownership import LIFETIME_YEARS, written_off_per_hour
 from codesign.models.accounts.rents import list_rents, why_no_rent
-from codesign.models.accounts.shipped_devices import device_account
-from codesign.models.hardware.device import list_devices
+from codesign.models.accounts.shipped_devices import device_accounts
 
 _OF_SILICON = ("area_mm2", "unit_cost_usd")
 _PRICE = "usd_per_million_tokens"
@@ -52,7 +51,7 @@ _CARBON = ("embodied_kgco2e", "kgco2e_per_million_tokens", *_OF_MAKING)
 
 def _published(name: str, device: str) -> float:
     """Area in mm^2 or cost in USD of one device; NaN where nothing is published."""
-    account = device_account(device) if device in list_devices() else None
+    account = device_accounts().get(device)
     if account is None:
         return np.nan
     stated = account.area if name == "area_mm2" else account.unit_cost

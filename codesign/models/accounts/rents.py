@@ -12,7 +12,6 @@ from pydantic import Field
 
 from codesign.base.columns import FloatPair, StringList
 from codesign.base.schema import quantity, read_records
-from codesign.models.hardware.device import list_devices, load_device
 from codesign.models.memtech import Range
 
 _FILE = Path(__file__).parent / "rents.yaml"
@@ -59,7 +58,7 @@ def list_rents() -> dict[str, Rent]:
 
 def listed_rent(device: str) -> Rent | None:
     """The rents of a device by the name that designs use; None for a file of the user's."""
-    return list_rents().get(load_device(device).key) if device in list_devices() else None
+    return list_rents().get(device)
 
 
 def rent_usd_per_hour(device: str, stated: float | None = None) -> float:

@@ -11,7 +11,6 @@ from pydantic import Field
 from codesign.base.columns import StringDict
 from codesign.base.errors import KeyedValueError
 from codesign.base.schema import Record, read_records
-from codesign.models.hardware.device import load_device
 from codesign.models.memtech import Range
 from codesign.models.memtech.technology import ranged
 
@@ -37,17 +36,6 @@ class DeviceAccount(Record):
 
 
 @cache
-def _accounts() -> dict[str, DeviceAccount]:
+def device_accounts() -> dict[str, DeviceAccount]:
+    """Published accounts of shipped devices, by the key of their file."""
     return read_records(_FILE, DeviceAccount)
-
-
-def device_account(name: str) -> DeviceAccount | None:
-    """Published account of a device; None: nothing is published.
-
-    Args:
-        name: Of the device, as :func:`codesign.models.hardware.device.load_device` knows it.
-
-    Raises:
-        UnknownNameError: No such device.
-    """
-    return _accounts().get(load_device(name).key)

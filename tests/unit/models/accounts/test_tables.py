@@ -16,7 +16,7 @@ from codesign.models.accounts.account_constants import (
     constant_ranges,
     constants_at,
 )
-from codesign.models.accounts.shipped_devices import _accounts, device_account
+from codesign.models.accounts.shipped_devices import device_accounts
 from codesign.models.hardware.device import list_devices
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
@@ -36,12 +36,12 @@ def test_every_constant_has_a_range_a_date_and_a_source(process):
 
 
 def test_what_is_published_of_devices_is_of_known_ones():
-    assert set(_accounts()) <= set(list_devices())
-    account = device_account("H100 SXM")
-    assert account is not None and account.area is not None and account.unit_cost is not None
+    assert set(device_accounts()) <= set(list_devices())
+    account = device_accounts()["h100-sxm"]
+    assert account.area is not None and account.unit_cost is not None
     assert account.area.typical == pytest.approx(814e-6)
     assert account.unit_cost.low < 3320 < account.unit_cost.high
-    assert device_account("rubin") is None
+    assert "rubin" not in device_accounts()
 
 
 def npu(**changes):

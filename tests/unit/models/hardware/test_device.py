@@ -172,6 +172,12 @@ def test_measurements_names_lead_to_their_device():
     assert load_device("A100 DGX").key == "a100-sxm-80gb"
 
 
+def test_a_device_is_found_by_a_name_without_reading_its_file_again(monkeypatch):
+    device = load_device("NVIDIA H100 SXM")
+    monkeypatch.setattr("pathlib.Path.read_text", None)
+    assert load_device("NVIDIA H100 SXM") is device
+
+
 def test_no_name_means_two_devices():
     owners = {}
     for stem in list_devices():

@@ -85,6 +85,8 @@ _ACCOUNTS = {"name", "note", "sources", "status", "available", "date", *ACCOUNT_
 """Keys of a technology that change no time and no energy of a prefill."""
 _DETAILS = frozenset({*HIT_METRICS, "cache_lifetime_years"})
 """Metrics that need the fields and the hits of every level."""
+_TURN_TIMES = frozenset({"first_turn_time_to_first_token_s", "later_turn_time_to_first_token_s"})
+"""Times of turns to the first token."""
 _BLOCK = 8192
 """Designs composed at a time, so that their arrays stay in the cache."""
 _SMALL, _MOST_REMEMBERED = 2000, 32
@@ -380,6 +382,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             classes.total(classes.new_tokens + classes.generated_tokens),
             model.num_hidden_layers, reuse.think_s,
             prices.usd_per_hour_of_capital if prices else np.nan,
+            not self._is_always_busy or self.needs_levels or not _TURN_TIMES.isdisjoint(names),
         )  # fmt: skip
         values = {**machine, _TPOT: step_s, _JOULES: token_joules, CONCURRENT: sessions,
                   BATCH_SIZE: batch}  # fmt: skip
@@ -420,7 +423,9 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
             compiled_sums()(machine_index, cache_index, loads, empty_workspace(loads), sums)
         else:
             workspace = empty_workspace(loads, len(machine_index))
-            sums = np.stack(session_sums(machine_index, cache_index, loads, workspace))
+            sums = np.stack(
+                np.broadcast_arrays(*session_sums(machine_index, cache_index, loads, workspace))
+            )
         rate, busy_s, _, first_s, later_s, prefill_joules, written, usd_per_hour = sums
         answers = classes.total(classes.generated_tokens)
         tokens = classes.total(classes.context_tokens + classes.new_tokens) + answers

@@ -58,6 +58,8 @@ class MachineSessions(NamedTuple):
         n_layers: Layers of the model.
         think_s: Think times of a session.
         price_share: Part of a price that falls on an hour.
+        has_turn_times: False if sessions never wait and no time to a first token is asked for; such
+            times are then 0.
     """
 
     times: FloatArray
@@ -78,6 +80,7 @@ class MachineSessions(NamedTuple):
     n_layers: int
     think_s: float
     price_share: float
+    has_turn_times: bool
 
 
 class Workspace(NamedTuple):
@@ -137,10 +140,11 @@ def session_sums(
         workspace.saved_s_per_byte[q] = workspace.saved_s[q] / where(moved > 0, moved, np.inf)
         nothing_s = nothing_s + turns * computed_s
         least_s = least_s + workspace.saved_s[q] * workspace.hits[last, q]
-        turns_s = turns_s + turns * turn_s
         joules = joules + turns * turn_joules
-        first_s = first_s + first * turn_s
-        later_s = later_s + later * turn_s
+        if machines.has_turn_times:
+            turns_s = turns_s + turns * turn_s
+            first_s = first_s + first * turn_s
+            later_s = later_s + later * turn_s
         lost_bytes = lost_bytes + turns * (contexts * (1.0 - workspace.hits[last, q]))
     added_bytes = machines.added_tokens * machines.token_bytes[machine_index]
     written = added_bytes + lost_bytes
@@ -190,7 +194,9 @@ def fill_levels(
         tokens = capacity_bytes / machines.token_bytes[machine_index]
         if outer >= 0 and is_anywhere(filled[level] != tokens):
             filled[level] = tokens
-            j = np.searchsorted(touched, tokens, side="right") - 1
+            j: Any = len(touched) - 1
+            if is_anywhere(tokens < touched[j]):
+                j = np.searchsorted(touched, tokens, side="right") - 1
             for q in range(len(shares)):
                 hits[level, q] = slopes[q, j] * (tokens - touched[j]) + shares[q, j]
 
@@ -227,9 +233,10 @@ def turn_costs(
         above = workspace.hits[level, class_index]
         if not is_anywhere(share > 0):
             continue
-        loaded_s = reused_s + exposed_s(contexts / rate, reused_s, machines.n_layers)
         loaded = machines.joules[0, class_index, machine_index] + contexts * move_joules
-        turn_s = turn_s - share * larger(computed_s - loaded_s, 0.0)
+        if machines.has_turn_times:
+            loaded_s = reused_s + exposed_s(contexts / rate, reused_s, machines.n_layers)
+            turn_s = turn_s - share * larger(computed_s - loaded_s, 0.0)
         joules = joules - share * larger(computed_joules - loaded, 0.0)
     return computed_s, turn_s, joules
 
@@ -292,7 +299,7 @@ def machine_times(
         times[..., None], 0.0 * times[..., None], context_bytes[:, None], ones, answers_s * ones,
         ones, np.inf * ones, ones, hits[..., None], tiers, tiers[:, :0],
         (hits, hits[0], hits[0]), (turns, turns, turns), (1.0, 1.0), added_bytes, n_layers,
-        0.0, 1.0,
+        0.0, 1.0, True,
     )  # fmt: skip
     index = np.zeros(1, np.int64)
     workspace = empty_workspace(machines, 1)

@@ -237,7 +237,9 @@ class SessionReuse(_Reuse):
             rows[here] = held(*window(times_s), weights, ranges)
         rows[:, 0] = 0.0
         slopes = np.diff(rows, append=1.0) / np.diff(tokens, append=np.inf)
-        return tokens, rows, slopes
+        # More tokens hold no more from here on, and the shorter table is searched faster.
+        end = np.flatnonzero(slopes.any(axis=0))[-1] + 2
+        return tokens[:end], rows[:, :end], slopes[:, :end]
 
     def _mean_gap_s(self, times_s: FloatArray, gap_s: float) -> FloatArray:
         """(b,) means of think times, each cut off at a time."""

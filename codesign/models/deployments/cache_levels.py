@@ -22,11 +22,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from codesign.base.columns import ArrayTriple, ArrayTuple, FloatArray, FloatPair, IntArray
+from codesign.base.columns import (
+    ArrayPair,
+    ArrayTriple,
+    ArrayTuple,
+    FloatArray,
+    FloatPair,
+    IntArray,
+)
 from codesign.models.deployments.queueing.fleet import exposed_s
 from codesign.models.hardware.formula_operations import is_anywhere, larger, smaller, where
 
-_ZEROS: Any = (0.0,) * 7
+_ZEROS: Any = (0.0,) * 6
+_ROUNDED = 1.0 - 1e-12
+"""What rounding leaves of a number at least [ours]."""
 
 
 class MachineSessions(NamedTuple):
@@ -95,6 +104,9 @@ class Workspace(NamedTuple):
         moved: (q, ...) bytes of all contexts.
         saved_s_per_byte: (q, ...) the ratio of these.
         below: (q, ...) bytes of contexts found below a level.
+        computed: (2, q, ...) seconds and joules of a prefill that finds only a shared prefix.
+        session: (3, ...) share of shared prefixes for which ``computed`` and all seconds saved are
+            filled; the least ratio above 0, if any; seconds of a session without hits.
     """
 
     levels: FloatArray
@@ -104,13 +116,15 @@ class Workspace(NamedTuple):
     moved: FloatArray
     saved_s_per_byte: FloatArray
     below: FloatArray
+    computed: FloatArray
+    session: FloatArray
 
 
 def empty_workspace(machines: MachineSessions, *shape: int) -> Workspace:
     """Workspace for designs of a shape; the shape of a single design is empty."""
     q = len(machines.context_bytes)
     n_levels = machines.tiers.shape[1] + machines.outer.shape[1]
-    shapes = (7, n_levels), (n_levels, q + 1), (n_levels,), (q,), (q,), (q,), (q,)
+    shapes = (7, n_levels), (n_levels, q + 1), (n_levels,), *[(q,)] * 4, (2, q), (3,)
     return Workspace(*(np.full(dimensions + shape, np.nan) for dimensions in shapes))
 
 
@@ -124,32 +138,26 @@ def session_sums(
         seconds of a first prefill and of a later one, joules of the prefills, bytes written, and
         dollars of an hour without power.
     """
-    fill_levels(machine_index, cache_index, machines, workspace)
+    if fill_levels(machine_index, cache_index, machines, workspace):
+        fill_classes(machine_index, machines, workspace)
     levels = workspace.levels
-    last = len(workspace.hits) - 1
-    lost_bytes, nothing_s, least_s, turns_s, first_s, later_s, joules = _ZEROS
+    hits = workspace.hits
+    last = len(hits) - 1
+    lost_bytes, least_s, turns_s, first_s, later_s, joules = _ZEROS
     for q in range(len(machines.context_bytes)):
         turns = machines.turns[0][q]
-        first = machines.turns[1][q]
-        later = machines.turns[2][q]
-        contexts = machines.context_bytes[q, machine_index]
-        computed_s, turn_s, turn_joules = turn_costs(q, machine_index, machines, workspace)
-        workspace.saved_s[q] = turns * larger(computed_s - machines.times[0, q, machine_index], 0.0)
-        workspace.moved[q] = turns * contexts
-        moved = workspace.moved[q]
-        workspace.saved_s_per_byte[q] = workspace.saved_s[q] / where(moved > 0, moved, np.inf)
-        nothing_s = nothing_s + turns * computed_s
-        least_s = least_s + workspace.saved_s[q] * workspace.hits[last, q]
+        turn_s, turn_joules = turn_costs(q, machine_index, machines, workspace)
+        least_s = least_s + workspace.saved_s[q] * hits[last, q]
         joules = joules + turns * turn_joules
         if machines.has_turn_times:
             turns_s = turns_s + turns * turn_s
-            first_s = first_s + first * turn_s
-            later_s = later_s + later * turn_s
-        lost_bytes = lost_bytes + turns * (contexts * (1.0 - workspace.hits[last, q]))
+            first_s = first_s + machines.turns[1][q] * turn_s
+            later_s = later_s + machines.turns[2][q] * turn_s
+        contexts = machines.context_bytes[q, machine_index]
+        lost_bytes = lost_bytes + turns * (contexts * (1.0 - hits[last, q]))
     added_bytes = machines.added_tokens * machines.token_bytes[machine_index]
     written = added_bytes + lost_bytes
-    nothing_s = machines.answers_s[machine_index] + nothing_s
-    busy_s = _least_session_s(nothing_s, nothing_s - least_s, added_bytes, workspace)
+    busy_s = _least_session_s(workspace.session[2] - least_s, added_bytes, workspace)
     alone_s = machines.think_s + turns_s + machines.alone_s[machine_index]
     rate = smaller(1.0 / busy_s, machines.most_sessions[machine_index] / alone_s)
     write_joules = 0.0
@@ -173,13 +181,18 @@ def session_sums(
 
 def fill_levels(
     machine_index: IntArray, cache_index: IntArray, machines: MachineSessions, workspace: Workspace
-) -> None:
-    """Fill the fields of the levels, and the share of the contexts that each holds."""
+) -> bool:
+    """Fill the fields of the levels, and the share of the contexts that each holds.
+
+    Returns:
+        Whether the machine, or the share of shared prefixes that is found, is new.
+    """
     (touched, shares, slopes), n_tiers, capacity_bytes = machines.reuse, len(machines.hits), 0.0
     levels = workspace.levels
     hits = workspace.hits
     filled = workspace.filled
-    if is_anywhere(filled[0] != machine_index):
+    is_new = is_anywhere(filled[0] != machine_index)
+    if is_new:
         filled[0] = machine_index
         for level in range(n_tiers):
             for field in range(7):
@@ -199,28 +212,43 @@ def fill_levels(
                 j = np.searchsorted(touched, tokens, side="right") - 1
             for q in range(len(shares)):
                 hits[level, q] = slopes[q, j] * (tokens - touched[j]) + shares[q, j]
+    return is_new or is_anywhere(workspace.session[0] != hits[-1, -1])
+
+
+def fill_classes(machine_index: IntArray, machines: MachineSessions, workspace: Workspace) -> None:
+    """Fill what turns cost that find only a shared prefix, and what hits of all contexts save."""
+    shared = workspace.hits[-1, -1]
+    nothing_s: Any = 0.0
+    least: Any = np.inf
+    for q in range(len(machines.context_bytes)):
+        turns = machines.turns[0][q]
+        for place, costs in enumerate((machines.times, machines.joules)):
+            workspace.computed[place, q] = (
+                shared * costs[1, q, machine_index] + (1.0 - shared) * costs[2, q, machine_index]
+            )
+        computed_s = workspace.computed[0, q]
+        workspace.saved_s[q] = turns * larger(computed_s - machines.times[0, q, machine_index], 0.0)
+        moved = turns * machines.context_bytes[q, machine_index]
+        per_byte = workspace.saved_s[q] / where(moved > 0, moved, np.inf)
+        workspace.moved[q] = moved
+        workspace.saved_s_per_byte[q] = per_byte
+        nothing_s = nothing_s + turns * computed_s
+        least = smaller(least, where(per_byte > 0, per_byte, np.inf))
+    workspace.session[0] = shared
+    workspace.session[1] = where(least < np.inf, least, 0.0)
+    workspace.session[2] = machines.answers_s[machine_index] + nothing_s
 
 
 def turn_costs(
     class_index: int, machine_index: IntArray, machines: MachineSessions, workspace: Workspace
-) -> ArrayTriple:
-    """Time and energy of the turns of a class.
-
-    Returns:
-        Seconds of a prefill that finds only a shared prefix, mean time to the first token of
-        turns that do not wait, and mean energy of their prefills.
+) -> ArrayPair:
+    """Mean time to the first token of turns of a class that do not wait, and mean energy of their
+    prefills.
     """
     contexts = machines.context_bytes[class_index, machine_index]
     reused_s = machines.times[0, class_index, machine_index]
-    shared = workspace.hits[-1, -1]
-    computed_s = (
-        shared * machines.times[1, class_index, machine_index]
-        + (1.0 - shared) * machines.times[2, class_index, machine_index]
-    )
-    computed_joules = (
-        shared * machines.joules[1, class_index, machine_index]
-        + (1.0 - shared) * machines.joules[2, class_index, machine_index]
-    )
+    computed_s = workspace.computed[0, class_index]
+    computed_joules = workspace.computed[1, class_index]
     turn_s = computed_s
     joules = computed_joules
     above = 0.0 * computed_s
@@ -238,36 +266,43 @@ def turn_costs(
             loaded_s = reused_s + exposed_s(contexts / rate, reused_s, machines.n_layers)
             turn_s = turn_s - share * larger(computed_s - loaded_s, 0.0)
         joules = joules - share * larger(computed_joules - loaded, 0.0)
-    return computed_s, turn_s, joules
+    return turn_s, joules
 
 
 def _least_session_s(
-    nothing_s: FloatArray, least_s: FloatArray, added_bytes: FloatArray, workspace: Workspace
+    least_s: FloatArray, added_bytes: FloatArray, workspace: Workspace
 ) -> FloatArray:
-    """Lower bound on a session's time, given its time without hits."""
-    levels, hits, _, saved_s, moved, per_byte, below = workspace
+    """Lower bound on a session's time, given its time with all hits."""
+    levels, hits, _, saved_s, moved, per_byte, below, _, (_, least_per_byte, nothing_s) = workspace
     for level in range(1, len(hits)):
         rate = levels[1, level]
         writes_s = added_bytes * levels[2, level]
         saved: Any = 0.0
         for q in range(len(moved)):
             saved = saved + saved_s[q] * hits[level - 1, q]
-            below[q] = moved[q] * (hits[len(hits) - 1, q] - hits[level - 1, q])
         without_s = nothing_s - saved
-        if not is_anywhere(without_s > least_s):
+        # Even without a gain, and for the loads that save least, most ports set no longer time.
+        most_s = smaller(_port_s(without_s, least_per_byte * rate, writes_s), without_s)
+        if not is_anywhere(most_s > least_s * _ROUNDED):
             continue
+        for q in range(len(moved)):
+            below[q] = moved[q] * (hits[len(hits) - 1, q] - hits[level - 1, q])
         for price in per_byte:
-            # Even without a gain, most ports set no longer time.
-            most_s = (without_s + price * rate * writes_s) / (1.0 + price * rate)
+            most_s = where(price > 0, _port_s(without_s, price * rate, writes_s), 0.0)
             if not is_anywhere(most_s > least_s):
                 continue
             gain_s: Any = 0.0
             for q in range(len(moved)):
                 gain_s = gain_s + below[q] * larger(per_byte[q] - price, 0.0)
             # The port gives ``rate * (time - time of writes)`` bytes, worth ``price`` each.
-            port_s = (without_s - gain_s + price * rate * writes_s) / (1.0 + price * rate)
-            least_s = larger(least_s, smaller(port_s, without_s))
+            port_s = smaller(_port_s(without_s - gain_s, price * rate, writes_s), without_s)
+            least_s = larger(least_s, where(price > 0, port_s, 0.0))
     return least_s
+
+
+def _port_s(without_s: FloatArray, worth: FloatArray, writes_s: FloatArray) -> FloatArray:
+    """Time in which a port has time for all writes and for loads worth the rest."""
+    return (without_s + worth * writes_s) / (1.0 + worth)
 
 
 def machine_times(
@@ -304,5 +339,5 @@ def machine_times(
     index = np.zeros(1, np.int64)
     workspace = empty_workspace(machines, 1)
     busy_s = session_sums(index, index, machines, workspace)[1]
-    turn_s = [turn_costs(q, index, machines, workspace)[1] for q in range(len(turns))]
+    turn_s = [turn_costs(q, index, machines, workspace)[0] for q in range(len(turns))]
     return float(busy_s[0]), np.concatenate(turn_s)

@@ -77,6 +77,10 @@ UNDECIDED_PARAMETERS = (
 widths, and so both power and traffic. The software comes last, as it sets no power."""
 
 _WEARS = frozenset({WEAR, WEAR_CARBON})
+_TIMES = frozenset({
+    "throughput_tokens_per_s", "phase_time_s", "tokens_per_s_per_user", "tokens_per_joule_tdp",
+    "time_to_first_token_s", "time_per_output_token_s",
+})  # fmt: skip
 _HARDWARE_METRICS = (
     "memory_capacity_bytes", "shoreline_mm", "uncharged_shoreline_mm", "peak_flop_per_s",
     "offchip_bandwidth_bytes_per_s",
@@ -158,7 +162,8 @@ class BestCase:
         }
         costs = {*COST_METRICS, *PARTS_OF_COST}
         if set(metrics) - set(limits) - costs or set(metrics) & {*COST_OF_TOKENS, *_WEARS}:
-            limits |= self._timed_metrics(case, arrays)
+            has_energy = not set(metrics) <= {*limits, *_TIMES}
+            limits |= self._timed_metrics(case, arrays, has_energy)
         if set(metrics) & costs:
             limits |= _costs(least, limits, metrics)
         return select_keys(limits, metrics)
@@ -287,6 +292,7 @@ class BestCase:
         self,
         case: BestInputs,
         arrays: list[ArrayChoice],
+        has_energy: bool,
     ) -> Arrays:
         is_prefill = self._workload.phase == "prefill"
         least = np.full((5, len(case.array)), np.inf)
@@ -304,7 +310,8 @@ class BestCase:
             if not len(here):
                 continue
             pass_requests = 1.0 if is_prefill else batch
-            bounds = np.stack(self._of_pass.least(case.take(here), arrays, pass_requests, batch))
+            inputs = case.take(here), arrays, pass_requests, batch, has_energy
+            bounds = np.stack(self._of_pass.least(*inputs))
             is_timely = (bounds[0] <= self._longest_pass_s) | (case.smallest_batch[here] == batch)
             here = here[is_timely]
             bounds = bounds[:, is_timely]

@@ -180,8 +180,13 @@ class PassBounds:
         arrays: list[ArrayChoice],
         pass_requests: float,
         held: float,
+        has_energy: bool = True,
     ) -> ArrayTriple:
-        """Least time, energy and dynamic energy of a pass with so many requests in it and held."""
+        """Least time, energy and dynamic energy of a pass with so many requests in it and held.
+
+        Args:
+            has_energy: False if energies may be 0.
+        """
         hardware = case.hardware
         levels = hardware.levels
         present = np.unique(case.array)
@@ -222,6 +227,8 @@ class PassBounds:
         vector_s = self._pass.vector_s(requests, hardware, case.activation_bytes)
         pass_s = whole_pass_s(matrix, vector_s, self.modelling)
         pass_s += self._preparation.link.seconds(requests, case.activation_bytes)
+        if not has_energy:
+            return pass_s * ROUNDING, np.zeros_like(pass_s), np.zeros_like(pass_s)
         energy = near_reads * levels.read_energy_joules_per_byte[0]
         energy += near_writes * levels.write_energy_joules_per_byte[0]
         exists = levels.exists[1:]

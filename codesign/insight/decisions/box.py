@@ -17,12 +17,13 @@ on without those decisions that have too many rivals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import pairwise, product
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -48,6 +49,7 @@ from codesign.search.enumeration.within import (
     Trait,
     Within,
     designs_within,
+    is_within,
     roots_within,
     systems_within,
 )
@@ -60,8 +62,10 @@ _MOST_BOUNDED = 20_000_000
 _LEAST_SHARE, _SMALLEST_SHARE = 1 / 16, 1e-3
 """Share of the ranges that is searched first, and share below which none is. [ours]"""
 _MOST_ALONG = 30_000_000
-"""Number of partial designs after which no further group of constants is searched; each search gets
-at most a sixth. [ours]"""
+"""Number of partial designs after which no further group of constants is searched. [ours]"""
+_MOST_OF_GROUP, _MOST_OF_CONSTANT = _MOST_ALONG // 12, _MOST_ALONG // 6
+"""Number of partial designs after which the rivals that lead in a group, or all rivals along a
+constant, are given up. [ours]"""
 _GROUPED = 0.02
 """Change of products by constants that are searched together. [ours]"""
 _MOST_SPLITS = 3
@@ -88,6 +92,7 @@ class Box:
         metrics: For each corner, the metrics of these objectives and limits.
         is_linear: (k,) True if products and limits are linear in the constant, and additive with
             the others that are, on a sample of designs.
+        rows: (n, d) designs that are known, such as those of a front.
         slack: Sum of the shares by which good ends were worse than bad ones, on the sample.
         unmoved: Constants that stay typical: their effect on metrics has no single direction.
     """
@@ -100,6 +105,7 @@ class Box:
     signs: FloatArray
     metrics: Sequence[StringList]
     is_linear: BoolArray
+    rows: IntArray
     slack: float = 0.0
     unmoved: tuple[RangedNumber, ...] = ()
 
@@ -139,8 +145,16 @@ class Box:
         """The designs that may be preferred to a (1, d) design, by a lead, somewhere in the box."""
         target = float(self.extremes(row, False, fixed)[0, 0])
         target *= (1.0 + self.slack + _SAME) / (1.0 + lead)
-        best = zip(self.problems(True, fixed), self.metrics, strict=True)
-        return list(best), partial(_reaches, self.problem, target)
+        is_moved = (~np.isnan(fixed) & (self.signs != 0)).any(axis=1)
+        ends = zip(self._best, self.problems(True, fixed), is_moved, strict=True)
+        problems = [moved if is_moved else best for best, moved, is_moved in ends]
+        best = list(zip(problems, self.metrics, strict=True))
+        return best, partial(_reaches, self.problem, target)
+
+    @cached_property
+    def _best(self) -> list[Problem]:
+        """The problems at the good ends."""
+        return self.problems(True)
 
     def problem_at(self, values: FloatArray) -> Problem:
         """The problem with the (k,) constants at these values."""
@@ -179,7 +193,8 @@ class Box:
         """
         shares = np.where(np.ptp(self.signs, axis=0) > 1, share**2, share)
         low, high = (self.typical + shares * (end - self.typical) for end in (self.low, self.high))
-        return replace(self, low=low, high=high)
+        signs, metrics = _corners(zip(self.signs * (shares > 0), self.metrics, strict=True))
+        return replace(self, low=low, high=high, signs=signs, metrics=metrics)
 
 
 def _table(problem: Problem, rows: IntArray) -> FloatArray:
@@ -270,8 +285,9 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
         places,
         sweep.low[places],
         sweep.high[places],
-        *_corners(problem, signs),
+        *_corners(_signed_columns(problem, signs)),
         linear & (moves.sum(axis=1) == moves[:, main]),
+        rows,
         slack,
         tuple(unmoved),
     )
@@ -281,8 +297,27 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
     return box
 
 
-def _corners(problem: Problem, signs: FloatArray) -> tuple[FloatArray, Sequence[StringList]]:
+def _corners(
+    columns: Iterable[tuple[FloatArray, StringList]],
+) -> tuple[FloatArray, Sequence[StringList]]:
     """Few corners that have the best ends of every column, and the metrics of these columns.
+
+    Args:
+        columns: Of each, the (k,) signs of constants, and metrics.
+    """
+    corners: list[tuple[FloatArray, StringList]] = []
+    for signs, metrics in columns:
+        alike = (corner for corner in corners if (corner[0] * signs >= 0).all())
+        if (corner := next(alike, None)) is None:
+            corners.append(corner := (np.zeros(len(signs)), []))
+        np.copyto(corner[0], signs, where=corner[0] == 0)
+        corner[1].extend(metrics)
+    every, metrics_of_corners = zip(*corners, strict=True)
+    return np.array(every), metrics_of_corners
+
+
+def _signed_columns(problem: Problem, signs: FloatArray) -> list[tuple[FloatArray, StringList]]:
+    """The signs of each objective and limit, with both where one depends on the design.
 
     Args:
         signs: (k, m + c) by constant and column; NaN if the sign depends on the design.
@@ -290,18 +325,8 @@ def _corners(problem: Problem, signs: FloatArray) -> tuple[FloatArray, Sequence[
     limits = [list(limit.expression.names) for limit in problem.constraints_on_metrics]
     names = [[name] for name in problem.objective_names]
     names += [[]] * (signs.shape[1] - len(names) - len(limits))
-    corners: list[tuple[FloatArray, StringList]] = []
-    for column, metrics in zip(signs.T, [*names, *limits], strict=True):
-        is_mixed = np.isnan(column)
-        for sign in (-1.0, 1.0):
-            column[is_mixed] = sign
-            alike = (corner for corner in corners if (corner[0] * column >= 0).all())
-            if (corner := next(alike, None)) is None:
-                corners.append(corner := (np.zeros(len(column)), []))
-            np.copyto(corner[0], column, where=corner[0] == 0)
-            corner[1].extend(metrics)
-    every, metrics_of_corners = zip(*corners, strict=True)
-    return np.array(every), metrics_of_corners
+    columns = zip(signs.T, [*names, *limits], strict=True)
+    return [(np.nan_to_num(x, nan=sign), metrics) for x, metrics in columns for sign in (-1.0, 1.0)]
 
 
 def _interaction(box: Box, rows: IntArray) -> FloatArray:
@@ -379,7 +404,8 @@ def rivals_over(
     Raises:
         InputError: Too many designs are as good as the design at its typical constants.
     """
-    search = partial(
+    n_searches = 0
+    find = partial(
         _searched, row=row, swings=box.swings(row), folder=folder, most=most, executor=executor
     )
     if not box.problem.space.pools:
@@ -389,8 +415,13 @@ def rivals_over(
 
         key = f"roots of rivals of {row.tolist()} within {box.ends.tolist()}"
         roots = _stored(box.problem, folder, key, find_roots).rows
-        search = partial(search, roots=roots)
-    n_searches = 1
+        find = partial(find, roots=roots)
+
+    def search(*inputs: Any) -> Within:
+        nonlocal n_searches
+        n_searches += 1
+        return find(*inputs)
+
     every = [EVERY, *traits]
     alive = np.arange(len(every))
     share, budget = _LEAST_SHARE, _MOST_BOUNDED
@@ -401,7 +432,6 @@ def rivals_over(
                 "constants; expected tighter limits, or fewer values of a parameter"
             )
         share /= 2.0
-        n_searches += 1
         alive = np.arange(1, len(every))
     listed = (share, within.rows)
     wider = []
@@ -409,14 +439,13 @@ def rivals_over(
     is_unlisted = np.ones(len(box), bool)
     is_partial = True
     try:
-        for group, moved in _alone(box, within.rows, search, tolerance):
+        for group, moved in _alone(box, row, within.rows, search, tolerance):
             along.append(moved)
             is_unlisted[group] = False
         # A doubled box has more than twice as many partial designs to bound.
         while (share := 2.0 * share) <= 1.0 and len(alive) and 2 * within.n_bounded < budget:
             lead = 0.0 if alive[0] == 0 else tolerance
             within = search(box.shrunk(share), budget, [every[t] for t in alive], lead)
-            n_searches += 1
             budget -= within.n_bounded
             alive = alive[within.alive]
             if 0 in alive:
@@ -431,16 +460,16 @@ def rivals_over(
     _, first = np.unique(box.problem.space.keys(rows), return_index=True)
     unlisted = tuple(box.numbers[k] for k in np.flatnonzero(is_unlisted))
     rows = rows[np.sort(first)]
-    n_searches += len(along)
     return RivalList(box, share, rows, n_searches, tuple(wider), unlisted, is_partial)
 
 
 def _alone(
-    box: Box, rows: IntArray, search: Callable[..., Within], lead: float
+    box: Box, row: IntArray, rows: IntArray, search: Callable[..., Within], lead: float
 ) -> Iterator[tuple[IntArray, IntArray]]:
     """Constants with the designs that are better as they move, if one is by a lead.
 
-    Constants of small effect come first, in groups: most belong to one without rivals.
+    Constants of small effect come first, in groups: most belong to one with few rivals, and for
+    most of these constants none of the rivals is better as that constant moves alone.
 
     Args:
         rows: (n, d) designs that tell the effects.
@@ -450,17 +479,33 @@ def _alone(
     places = np.floor(np.cumsum(swings[order]) / _GROUPED)
     pending = np.split(order, np.flatnonzero(np.diff(places)) + 1)
     budget = _MOST_ALONG
+
+    def moving(places: IntArray) -> Box:
+        return box.shrunk(np.isin(np.arange(len(box)), places).astype(float))
+
+    def suspects(group: IntArray) -> IntArray | None:
+        """Constants that rivals may lead along; None if the rivals of the group are too many."""
+        nonlocal budget
+        if is_within(moving(group).region(row, lead), box.rows).any():
+            return group if len(group) == 1 else None
+        within = search(moving(group), _MOST_OF_GROUP, [EVERY], lead)
+        budget -= within.n_bounded
+        if not within.alive[0]:
+            return None
+        regions = [moving(k).region(row, lead) for k in group]
+        return group[[is_within(region, within.rows).any() for region in regions]]
+
     while pending and budget > 0:
         group = pending.pop(0)
-        moving = box.shrunk(np.isin(np.arange(len(box)), group).astype(float))
-        within = search(moving, _MOST_ALONG // 6, [EVERY], lead)
-        if within.alive[0] and len(within.rows):
-            within = search(moving, _MOST_ALONG // 6, [EVERY])
-        budget -= within.n_bounded
-        if within.alive[0]:
-            yield group, within.rows
-        elif len(group) > 1:
-            pending[:0] = np.array_split(group, 2)
+        if (few := suspects(group)) is None:
+            pending[:0] = np.array_split(group, 2) if len(group) > 1 else []
+            continue
+        yield np.setdiff1d(group, few), rows[:0]
+        for k in few:
+            within = search(moving(k), _MOST_OF_CONSTANT, [EVERY])
+            budget -= within.n_bounded
+            if within.alive[0]:
+                yield np.array([k]), within.rows
 
 
 def _searched(

@@ -89,8 +89,9 @@ class _RegionWalk(Walk):
     """A walk that leaves out all designs outside a region."""
 
     def __init__(self, region: Region) -> None:
-        self._best, self._reaches = region
-        problem, _ = self._best[0]
+        self.best, self._reaches = region
+        self.bounds: dict[int, tuple[Arrays, Arrays]] = {}
+        problem, _ = self.best[0]
         super().__init__(problem, np.empty((0, len(problem.objectives))))
 
     def _best_case(self, columns: Columns, undecided: Domains) -> tuple[Arrays, Arrays]:
@@ -99,10 +100,16 @@ class _RegionWalk(Walk):
         better = {
             x.name: np.fmax if x.sense == "maximize" else np.fmin for x in self.problem.metrics
         }
-        for problem, metrics in self._best:
-            for name, values in problem.best_case(columns, undecided, metrics).items():
+        for i, (problem, metrics) in enumerate(self.best):
+            if i not in self.bounds:
+                self.bounds[i] = (
+                    problem.best_case(columns, undecided, metrics),
+                    problem.evaluator.least_violations(columns, undecided),
+                )
+            bounds, violations = self.bounds[i]
+            for name, values in bounds.items():
                 best[name] = better[name](best.get(name, values), values)
-            for name, values in problem.evaluator.least_violations(columns, undecided).items():
+            for name, values in violations.items():
                 least[name] = np.fmin(least.get(name, values), values)
         return best, least
 
@@ -111,6 +118,7 @@ class _RegionWalk(Walk):
 
     def reaching(self, roots: IntArray) -> IntArray:
         """The roots that may have a design in the region."""
+        self.bounds = {}
         return roots[~self._excluded(self.decomposition.roots(roots), 0, np.empty(0))]
 
 
@@ -125,6 +133,11 @@ class _Collection(_RegionWalk):
         self._faces = [
             _RegionWalk(([(replace(problem, constraints=()), x) for problem, x in best], reaches))
             for best, reaches in regions[1:]
+        ]
+        # What faces share with the box is bounded once.
+        self._shared = [
+            [i for i, (x, _) in enumerate(face.best) if x.evaluator is self.best[i][0].evaluator]
+            for face in self._faces
         ]
         self._row = row
         self._traits = traits
@@ -168,25 +181,43 @@ class _Collection(_RegionWalk):
         if self._n_bounded > self._budget:
             self.alive[:] = False
             raise _TooManyError
-        rest = rest[~super()._excluded(partials.take(rest), level, met)]
+        self.bounds = {}
+        is_inside = ~super()._excluded(partials.take(rest), level, met)
+        rest = rest[is_inside]
+        inside = np.flatnonzero(is_inside)
         is_outside = np.full(len(rest), len(self._faces) > 0)
-        for face in self._faces:
+        for face, shared in zip(self._faces, self._shared, strict=True):
             outside = np.flatnonzero(is_outside)
             self._n_bounded += len(outside)
+            face.bounds = {i: self._bounds_at(i, inside[outside]) for i in shared}
             is_outside[outside] = face._excluded(partials.take(rest[outside]), level, met)
         excluded = np.ones(len(partials), bool)
         excluded[rest] = is_outside
         return excluded
 
+    def _bounds_at(self, corner: int, positions: IntArray) -> tuple[Arrays, Arrays]:
+        """Bounds at a corner, of some of the partial designs looked at last."""
+        best, least = (
+            {name: values[positions] for name, values in arrays.items()}
+            for arrays in self.bounds.get(corner, ({}, {}))
+        )
+        return best, least
+
     def _evaluate(self, partials: Part, partial_front: PartialFront) -> None:
         rows = partials.rows[self.problem.admits(partials.rows)]
-        observed = [problem.evaluate(rows, problem.deciding_metrics) for problem, _ in self._best]
-        objectives = np.fmin.reduce([x.objectives for x in observed])
-        excess = np.fmin.reduce([x.violations for x in observed])
-        rows = rows[(excess <= 0).all(axis=1) & self._reaches(objectives)]
+        rows = rows[is_within((self.best, self._reaches), rows)]
         self._rows = self._limited(np.concatenate([self._rows, rows]))
         if not self.alive.any():
             raise _TooManyError
+
+
+def is_within(region: Region, rows: IntArray) -> BoolArray:
+    """(n,) True for feasible designs in a region."""
+    best, reaches = region
+    observed = [problem.evaluate(rows, problem.deciding_metrics) for problem, _ in best]
+    excess = np.fmin.reduce([x.violations for x in observed])
+    reached = reaches(np.fmin.reduce([x.objectives for x in observed]))
+    return np.asarray((excess <= 0).all(axis=1) & reached)
 
 
 def roots_within(region: Region, executor: Executor | None = None) -> IntArray:

@@ -273,10 +273,11 @@ def test_two_processes_list_the_same_rivals_and_stored_parts_give_them_again(tmp
     box, row, traits = decided.rivals.box, decided.row[None], traits_of(decided.problem)
     with opened(None, 2) as executor:
         first = rivals_over(box, row, tmp_path, traits=traits, executor=executor)
-    for rivals in (first, rivals_over(box, row, tmp_path, traits=traits)):
+    again = rivals_over(box, row, tmp_path, traits=traits)
+    for rivals in (first, again):
         assert rivals.rows.tolist() == decided.rivals.rows.tolist()
         assert rivals.share == decided.rivals.share
-    assert first.n_searches == decided.rivals.n_searches
+    assert first.n_searches == again.n_searches
     assert list(tmp_path.glob("within-*.npz"))
 
 
@@ -286,17 +287,38 @@ def test_constants_beyond_a_limit_of_work_are_named(monkeypatch):
     assert (rivals.unlisted, rivals.is_partial) == (tuple(rivals.box.numbers), False)
 
 
-def test_constants_of_small_effect_are_listed_first():
+class _Moving(np.ndarray):
+    """Constants that move, which are also their region."""
+
+    def __new__(cls, places):
+        return np.asarray(places).view(cls)
+
+    def region(self, *_):
+        return self.tolist()
+
+
+def test_constants_of_small_effect_come_first_and_only_those_with_a_leading_rival_are_searched(
+    monkeypatch,
+):
     tried = []
 
-    def search(moving, *_):
-        tried.append(moving.tolist())
-        return Within(np.empty((0, 1), int), np.array([len(moving) < 2]), 1)
+    def search(moving, _, __, lead=0.0):
+        tried.append((moving.tolist(), lead))
+        return Within(np.full((1, 1), 7), np.array([len(moving) < 3 or lead == 0]), 1)
 
-    box = MagicMock(swings=lambda _: np.array([0.5, 0.001, 0.3, 0.002]), shrunk=np.flatnonzero)
-    box.__len__.return_value = 4
-    listed = [group.tolist() for group, _ in _alone(box, np.zeros((1, 1)), search, 0.05)]
-    assert tried == [[1, 3], *listed] == [[1, 3], [1], [3], [2], [0]]
+    def is_within(region, rows):
+        """Only constant 1 gives the rival its lead; a design that is known leads by constant 4."""
+        return np.array([1 in region and len(region) == 1 if rows[0, 0] else 4 in region])
+
+    monkeypatch.setattr("codesign.insight.decisions.box.is_within", is_within)
+    box = MagicMock(swings=lambda _: np.array([0.5, 0.001, 0.3, 0.002, 0.003]))
+    box.rows = np.zeros((1, 1))
+    box.shrunk = lambda moves: _Moving(np.flatnonzero(moves))
+    box.__len__.return_value = 5
+    listed = list(_alone(box, np.zeros((1, 1)), np.zeros((1, 1)), search, 0.05))
+    assert tried == [([1, 3], 0.05), ([1], 0.0), ([4], 0.0), ([2], 0.05), ([0], 0.05)]
+    assert [group.tolist() for group, _ in listed] == [[3], [1], [], [4], [2], [0]]
+    assert [len(rows) for _, rows in listed] == [0, 1, 0, 1, 0, 0]
 
 
 @pytest.mark.parametrize("stop", [OutOfTimeError, KeyboardInterrupt])

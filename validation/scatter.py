@@ -35,8 +35,7 @@ def save_predictions(rows: FieldRows, title: str, path: Path) -> Path:
         label = (name or "case") if len(merged) > 1 else ""
         x, y = np.array(pairs).T
         predictions.append(Points(x, y, hue, size=4.0, opacity=0.6, name=label))
-    values = [value for case in cases for value in case[1:]] or [1.0]
-    ends = log_padded(values, 1.3)
+    ends = log_padded([value for case in cases for value in case[1:]] or [1.0], 1.3)
     predictions.insert(0, Line(list(ends), list(ends), width=0.8))
     axes = Axis(ends, "Reference", is_log=True), Axis(ends, "Ours", is_log=True)
     width, _ = width_of(None)

@@ -89,10 +89,19 @@ def screened_runs(path: Path, screening: Screening, exact: float) -> list[Screen
         for index, run in enumerate(store.runs):
             stored, screened = store.read(index), store.screened(index)
             done = np.arange(1, len(stored) + 1)
-            before = np.searchsorted(screened.n_told, done)
-            seconds = done * screening.target_cost_s + before * screening.cost_s
-            shares = stored.hypervolume / exact
-            runs.append(ScreenedRun(variant, run.seed, seconds, shares, len(screened.observations)))
+            seconds = (
+                done * screening.target_cost_s
+                + np.searchsorted(screened.n_told, done) * screening.cost_s
+            )
+            runs.append(
+                ScreenedRun(
+                    variant,
+                    run.seed,
+                    seconds,
+                    (stored.hypervolume / exact),
+                    len(screened.observations),
+                )
+            )
     return runs
 
 
@@ -139,8 +148,9 @@ def main(
             raise InputError(f"expected a campaign with the key 'screening', got {name!r}")
         campaign = Campaign.load(name, folder)
         front = campaign.exact_front()
-        point = campaign.exact_results(front).reference_point
-        exact = front.hypervolume(minimized(campaign.problem, point))
+        exact = front.hypervolume(
+            minimized(campaign.problem, campaign.exact_results(front).reference_point)
+        )
         with tempfile.TemporaryDirectory() as scratch:
             paths = variants(resolved.path, seeds, budget, Path(scratch))
             by_kind = {

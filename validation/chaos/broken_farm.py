@@ -205,8 +205,9 @@ class BrokenFarm:
             stderr=subprocess.PIPE,
             text=True,
         )
-        arguments = (process, disturb or (lambda farm: None))
-        thread = threading.Thread(target=self._disturb, args=arguments, daemon=True)
+        thread = threading.Thread(
+            target=self._disturb, args=((process, disturb or (lambda farm: None))), daemon=True
+        )
         thread.start()
         try:
             _, self.messages = process.communicate(timeout=_PATIENCE_S)
@@ -243,8 +244,9 @@ Disturbance: TypeAlias = Callable[[BrokenFarm], None]
 
 def _kill_worker(farm: BrokenFarm) -> None:
     """Kill one at work."""
-    workers = farm.processes("spawn_main")
-    send([max(workers, key=lambda pid: (len(family(pid)), pid))], signal.SIGKILL)
+    send(
+        [max(farm.processes("spawn_main"), key=lambda pid: (len(family(pid)), pid))], signal.SIGKILL
+    )
 
 
 def _kill_waiting(farm: BrokenFarm) -> None:
@@ -384,8 +386,11 @@ def main(arguments: Strings | None = None) -> int:
     flags = parser.parse_args(arguments)
     n_findings = 0
     with tempfile.TemporaryDirectory(prefix="codesign-farm-", ignore_cleanup_errors=True) as place:
-        header = ["campaign", "disturbance", "exit codes", "seconds", "findings"]
-        print(markdown_table(header, [], ["seconds"]))
+        print(
+            markdown_table(
+                ["campaign", "disturbance", "exit codes", "seconds", "findings"], [], ["seconds"]
+            )
+        )
         for kind in flags.kind or _CAMPAIGNS:
             alone = undisturbed(kind, Path(place, kind, "alone"))
             for i, disturbance in enumerate(flags.disturbance or DISTURBANCES):

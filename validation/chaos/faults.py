@@ -125,8 +125,10 @@ class Shim:
 
     def calls(self) -> StringList:
         """Names of the calls since then."""
-        n = int(self._library.codesign_faults_counted())
-        return [self._library.codesign_faults_name(k).decode() for k in range(1, n + 1)]
+        return [
+            self._library.codesign_faults_name(k).decode()
+            for k in range(1, int(self._library.codesign_faults_counted()) + 1)
+        ]
 
 
 def _prepare(folder: Path, target: FaultTarget) -> None:
@@ -319,8 +321,11 @@ def main(arguments: Strings | None = None) -> int:
                 "LD_PRELOAD": library,
                 "CODESIGN_FAULTS": "1",
             }
-            command = [sys.executable, "-m", "validation.chaos.faults", *words]
-            return subprocess.run(command, env=environment, check=False).returncode
+            return subprocess.run(
+                [sys.executable, "-m", "validation.chaos.faults", *words],
+                env=environment,
+                check=False,
+            ).returncode
     del os.environ["LD_PRELOAD"], os.environ["CODESIGN_FAULTS"]
     folder = Path(tempfile.mkdtemp(prefix="codesign-faults-"))
     table, findings = study(

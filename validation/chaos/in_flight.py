@@ -94,8 +94,10 @@ def quality(resolved: ResolvedDefinition, in_flight: int) -> list[RunQuality]:
         farm = Farm(executor, resolved.problem.evaluate, in_flight, 1, 0, executor.wait)
         beside = _hypervolumes(resolved, meta, Path(folder, "in-flight.sqlite"), farm)
     name, runs = resolved.definition.name, resolved.definition.runs
-    rows = zip(runs, sequential, beside, strict=True)
-    return [RunQuality(name, run.optimizer, run.seed, a, b) for run, a, b in rows]
+    return [
+        RunQuality(name, run.optimizer, run.seed, a, b)
+        for run, a, b in zip(runs, sequential, beside, strict=True)
+    ]
 
 
 def _hypervolumes(
@@ -104,10 +106,15 @@ def _hypervolumes(
     definition = resolved.definition
     create_store(path, meta, definition.runs)
     with open_store(path, writing=True) as store:
-        reference = minimized(resolved.problem, store.meta["reference_point"])
-        plan = Plan(resolved, store.layout, reference, resolved.problem.evaluate)
-        recorder = Recorder(store, definition.budget)
-        execute_in_flight(plan, range(len(definition.runs)), recorder, farm)
+        plan = Plan(
+            resolved,
+            store.layout,
+            minimized(resolved.problem, store.meta["reference_point"]),
+            resolved.problem.evaluate,
+        )
+        execute_in_flight(
+            plan, range(len(definition.runs)), Recorder(store, definition.budget), farm
+        )
         return [count.hypervolume for count in store.counts()]
 
 

@@ -421,8 +421,12 @@ def table_of(tallies: dict[str, KillCounts]) -> str:
     victims = ("main", "worker", "guard", "simulator")
     rows = []
     for name, tally in tallies.items():
-        killed = [tally.kills[victim] for victim in victims]
-        counts = [tally.campaigns, tally.starts, *killed, len(tally.findings)]
+        counts = [
+            tally.campaigns,
+            tally.starts,
+            *[tally.kills[victim] for victim in victims],
+            len(tally.findings),
+        ]
         rows.append([name, *map(str, counts)])
     header = ["campaign", "complete", "starts", *victims, "findings"]
     return markdown_table(header, rows, header[1:])

@@ -44,7 +44,8 @@ def conclusions(
     store = FrontStore(results_folder(folder), workers or n_cores())
     answers = answer_claims(store, [claims[name] for name in names or claims])
     if output is not None:
-        words = ["python -m validation conclusions", *(names or [])]
-        finding = conclusions_page.conclusions_finding(answers, " ".join(words))
+        finding = conclusions_page.conclusions_finding(
+            answers, " ".join(["python -m validation conclusions", *(names or [])])
+        )
         say(f"wrote {shown_path(finding.store(output))}")
     print_tables(conclusions_page.terminal_tables(answers, with_details=bool(names)))

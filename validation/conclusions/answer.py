@@ -89,10 +89,9 @@ class Answer:
     def flips(self) -> Mapping[str, Loss]:
         """Changes that give another verdict: other caps, then other settings."""
         others = {f"cap {cap:,.0f} W": loss for cap, loss in self.losses.items()}
-        settings = drop_none(self.shifts)
         return {
             name: loss
-            for name, loss in (others | settings).items()
+            for name, loss in (others | drop_none(self.shifts)).items()
             if loss.verdict(self.claim.measures) != self.verdict
         }
 
@@ -221,8 +220,9 @@ class _ClaimInSetting:
         described_designs = []
         problems = {phase: self._store.problem(base, phase) for phase in _PHASES}
         for phase, problem in problems.items():
-            front = self._store.front(base, phase)
-            described_designs += _cheapest(f"best for {phase}", problem, [front])
+            described_designs += _cheapest(
+                f"best for {phase}", problem, [self._store.front(base, phase)]
+            )
         shared = self._sharing(base).best("rate", CAP_WATTS)
         for phase, problem in problems.items():
             described_designs.append(

@@ -68,10 +68,13 @@ def problem_of(setting: Setting, phase: Phase) -> Problem:
     _, definition = read_definition(resources.find("runs", setting.campaign(phase)))
     choice = definition.evaluator
     space = api.load_space(setting.space or definition.space)
-    workload = {**definition.workload, **dict(setting.workload)}
     return build_problem(
         space.fix({**definition.fixed, **dict(setting.fixed)}),
-        api.build_evaluator(choice.name, workload, {**choice.options, **dict(setting.options)}),
+        api.build_evaluator(
+            choice.name,
+            {**definition.workload, **dict(setting.workload)},
+            {**choice.options, **dict(setting.options)},
+        ),
         setting.objectives or definition.objectives,
         [f"tdp_watts <= {setting.cap_watts:g}"],
         choice.name,

@@ -93,8 +93,9 @@ class _Block:
     def language_model(self) -> LanguageModel:
         """The model with one layer and the device's heads."""
         heads = {"num_attention_heads": self.heads, "num_key_value_heads": self.heads}
-        single_layer = {"num_hidden_layers": 1, "first_k_dense_replace": 0, "parameters": None}
-        return load_model(_MODELS[self.model]).model_copy(update=heads | single_layer)
+        return load_model(_MODELS[self.model]).model_copy(
+            update=heads | {"num_hidden_layers": 1, "first_k_dense_replace": 0, "parameters": None}
+        )
 
     def stream(self, requests: FloatArray) -> Stream:
         """The operators of the block for a batch."""

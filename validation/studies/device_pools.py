@@ -29,12 +29,6 @@ def claims() -> Fields:
     return document
 
 
-def model_file(name: str) -> str:
-    """The file of a model that this study brings along, or the name of a bundled one."""
-    path = DATA / "models" / f"{name}.yaml"
-    return str(path) if path.is_file() else name
-
-
 def group_metrics(
     phase: Phase,
     model: str,
@@ -81,5 +75,6 @@ def claim_row(
     subject: str, group: str, reference: float, ours: float, source: str, explained: str = ""
 ) -> JsonObject:
     """A row of the study; ``explained`` says where a residual comes from."""
-    labels = {"what": subject, "group": group}
-    return comparison(labels, reference, ours, explained=explained, source=source)
+    return comparison(
+        {"what": subject, "group": group}, reference, ours, explained=explained, source=source
+    )

@@ -11,14 +11,9 @@ from collections.abc import Iterator
 
 from codesign.base.columns import Fields, JsonObject
 from codesign.evaluators.platform import PlatformOptions
-from validation.studies.device_pools import (
-    Phase,
-    claim_row,
-    group_metrics,
-    model_file,
-)
+from validation.studies.device_pools import Phase, claim_row, group_metrics
 from validation.studies.measured_rows import read_rows
-from validation.studies.study import DATA
+from validation.studies.study import DATA, model_file
 
 PROFILES_FILE = DATA / "distserve.csv"
 _ENGINES = {"distserve": "streams", "vllm": "eager"}

@@ -174,8 +174,16 @@ def predict(experiment: Experiment) -> ServedRequests:
     limits = replace(limits, cache_tokens=cache_tokens(evaluator, design, limits, MEMORY_FRACTION))
     arrivals = experiment.arrivals
     longest = int((arrivals.prompt_tokens + arrivals.generated_tokens).max())
-    steps = DeviceStepTimes(evaluator, design, limits, longest)
-    return simulate(Fleet((MachinePool("serve", n_machines, steps, limits),)), arrivals)
+    return simulate(
+        Fleet(
+            (
+                MachinePool(
+                    "serve", n_machines, DeviceStepTimes(evaluator, design, limits, longest), limits
+                ),
+            )
+        ),
+        arrivals,
+    )
 
 
 def _deployment(
@@ -209,8 +217,13 @@ def _rows(experiment: Experiment, served: ServedRequests) -> JsonRows:
         for i, (reference, ours) in enumerate(pairs):
             if reference > 0 and not np.isnan(ours):
                 subject = f"{quantity}, {experiment.name}, request {i + 1}"
-                labels = {"what": subject, "group": quantity, "experiment": experiment.name}
-                rows.append(comparison(labels, reference, ours))
+                rows.append(
+                    comparison(
+                        {"what": subject, "group": quantity, "experiment": experiment.name},
+                        reference,
+                        ours,
+                    )
+                )
     return rows
 
 

@@ -24,10 +24,17 @@ from codesign.evaluators.economics.serving_offer import device_offer, serve
 from codesign.evaluators.economics.shape import shape_of
 from codesign.evaluators.economics.sustained_device import paper_devices
 from codesign.models.hardware.device import load_device
-from codesign.models.workload import list_models, load_model
-from validation.studies.study import DATA, Study, comparison, promise, summarize
+from codesign.models.workload import load_model
+from validation.studies.study import (
+    DATA,
+    Study,
+    comparison,
+    errors_of,
+    model_file,
+    promise,
+    summarize,
+)
 
-_FOLDER = DATA
 _GRID = 400
 _LONG_GRID = 100
 """Grid of least prices; a grid of 400 points changes their ratio by less than 1 % [ours]."""
@@ -44,13 +51,8 @@ _REDUCTIONS_PER_LAYER = 4
 @cache
 def load_tables() -> JsonObject:
     """The printed numbers."""
-    tables: JsonObject = yaml.safe_load((_FOLDER / "epoch.yaml").read_text(encoding="utf-8"))
+    tables: JsonObject = yaml.safe_load((DATA / "epoch.yaml").read_text(encoding="utf-8"))
     return tables
-
-
-def model_name(name: str) -> str:
-    """A bundled model, or the file of one that only this study needs."""
-    return name if name in list_models() else str(_FOLDER / "models" / f"{name}.yaml")
 
 
 def serving(
@@ -62,9 +64,14 @@ def serving(
     draft_kv_heads: int | None = None,
 ) -> Decoding:
     """Subject of the tables: a model, usually with its draft, on one kind of device."""
-    workload = EconomicsWorkload(model=model_name(model), context_tokens=context_tokens)
-    offer = device_offer(device, EconomicsOptions())
-    return serve(workload, offer, {"weight_format": weight_format}, speculates, draft_kv_heads)
+    workload = EconomicsWorkload(model=model_file(model), context_tokens=context_tokens)
+    return serve(
+        workload,
+        device_offer(device, EconomicsOptions()),
+        {"weight_format": weight_format},
+        speculates,
+        draft_kv_heads,
+    )
 
 
 def rent_usd_per_hour(device: str) -> float:
@@ -74,8 +81,9 @@ def rent_usd_per_hour(device: str) -> float:
 
 def frontier(model: str, weight_format: str, device: str, n_points: int = _GRID) -> Points:
     """The frontier that Tables 2 and 3 take points from."""
-    decoding = serving(model, weight_format, device)
-    return feasible_points(decoding, rent_usd_per_hour(device), Grid(n_points)).frontier()
+    return feasible_points(
+        serving(model, weight_format, device), rent_usd_per_hour(device), Grid(n_points)
+    ).frontier()
 
 
 def run(seed: int = 0, size: int | None = None) -> Study:
@@ -89,8 +97,9 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     frontiers = frontier_rows(size or _GRID)
     context = long_context_rows()
     rows = [*first, *frontiers, *text, *context]
-    exact = sum(row["is_within"] for row in first)
-    targets = [_target("Table 1 at printed precision", len(first), exact)]
+    targets = [
+        _target("Table 1 at printed precision", len(first), sum(row["is_within"] for row in first))
+    ]
     for metric, share in load_tables()["frontiers"]["tolerance"].items():
         cells = [row for row in frontiers if row["metric"] == metric]
         within = sum(row["is_within"] for row in cells)
@@ -183,8 +192,11 @@ def text_rows() -> JsonRows:
     rows = []
     for entry, value in zip(load_tables()["text"], ours, strict=True):
         printed = float(entry["printed"])
-        allowed = entry["tolerance"] * printed
-        rows.append(_row("text", entry["what"], entry["unit"], printed, value, allowed))
+        rows.append(
+            _row(
+                "text", entry["what"], entry["unit"], printed, value, (entry["tolerance"] * printed)
+            )
+        )
     return rows
 
 
@@ -236,7 +248,7 @@ def _summary(rows: JsonRows) -> Iterable[Fields]:
     for table, metric in groups:
         errors = [r["error"] for r in rows if (r["table"], r["metric"]) == (table, metric)]
         yield summarize(f"{table} {metric}", np.array(errors))
-    yield summarize("text", np.array([r["error"] for r in rows if r["table"] == "text"]))
+    yield summarize("text", errors_of([r for r in rows if r["table"] == "text"]))
 
 
 def _target(subject: str, n_cells: int, n_within: int) -> JsonObject:

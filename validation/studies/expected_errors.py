@@ -56,8 +56,9 @@ def expected_errors_text() -> str:
     of_kernels = replace(of_kernels, rows=single)
     lines += ["kernels:", *_section(_device_errors(of_kernels, "error"))]
     # Predictions without a row's device have corrections of others of its chip.
-    keys = sorted({row["device"] for row in single})
-    chips = {key: load_device(key).measured_name for key in keys}
+    chips = {
+        key: load_device(key).measured_name for key in sorted({row["device"] for row in single})
+    }
     n_devices = Counter(chips.values())
     related = [row for row in single if n_devices[chips[row["device"]]] > 1]
     lines += _unseen("unseen_framework", _device_errors(of_kernels, "framework_held_out"))
@@ -90,8 +91,9 @@ def interval_lines(rows: FieldRows, others: FieldRows) -> StringList:
             groups: dict[str, list[float]] = defaultdict(list)
             for row in (*rows, *others) if scope == "vendor" else rows:
                 if str(row["group"]).startswith(names):
-                    is_time = row["group"] in ("TTFT", "TPOT")
-                    groups[row[scope]].append(np.log1p(row["error"]) * (1 - 2 * is_time))
+                    groups[row[scope]].append(
+                        np.log1p(row["error"]) * (1 - 2 * (row["group"] in ("TTFT", "TPOT")))
+                    )
             lines.append(f"    {quantity}: {interval([*groups.values()])}")
     return lines
 

@@ -99,8 +99,9 @@ def usable_scores() -> list[FittedScore]:
         assert score.ratio is not None
         sign = -1.0 if score.measure == "accuracy" else 1.0
         formats = score.formats
-        shared_kind = kinds[formats.algorithm]
-        shared = FormatChoice(formats.weights, formats.activations, formats.kv_cache, shared_kind)
+        shared = FormatChoice(
+            formats.weights, formats.activations, formats.kv_cache, kinds[formats.algorithm]
+        )
         scores.append(FittedScore(score, shared, max(sign * float(np.log(score.ratio)), 0.0)))
     return scores
 
@@ -160,8 +161,9 @@ class LossFit:
 
     def errors(self, constants: FloatArray) -> FloatArray:
         """Errors of the logarithm of the losses, the noise of benchmarks added to each."""
-        predicted = self.predicted(constants) + self.floor
-        return np.asarray(np.log(predicted / (self.loss + self.floor)))
+        return np.asarray(
+            np.log((self.predicted(constants) + self.floor) / (self.loss + self.floor))
+        )
 
     def fit(self, is_fitted: Any, start: FloatArray | None = None) -> FloatArray:
         """The constants for the scores that are kept."""
@@ -273,8 +275,10 @@ class ConcentrationFit:
     def error(self, score: PublishedScore, concentration: float) -> float:
         """Error of the logarithm of a loss, the noise of benchmarks added to both."""
         assert score.ratio is not None
-        noise_parts = loss_rule.noise_parts(score.formats, concentration)
-        noise = sum(np.exp(self._factors[key]) * of_format for key, of_format in noise_parts)
+        noise = sum(
+            np.exp(self._factors[key]) * of_format
+            for key, of_format in loss_rule.noise_parts(score.formats, concentration)
+        )
         constants = self._constants
         logarithm = (
             constants["level"]

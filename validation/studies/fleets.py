@@ -8,8 +8,6 @@ nobody claims to be best. Nothing is fitted to these rows.
 
 from __future__ import annotations
 
-import numpy as np
-
 from codesign.base.columns import Fields, StringMap
 from codesign.evaluators.platform import PlatformEvaluator, PlatformOptions, PlatformRequest
 from codesign.evaluators.platform.deployments import Deployment, DeploymentSearch
@@ -18,7 +16,7 @@ from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import load_device
 from validation.studies.measured_rows import read_rows
 from validation.studies.request_cases import engine_of
-from validation.studies.study import DATA, Study, comparison, count_promise, summarize
+from validation.studies.study import DATA, Study, comparison, count_promise, errors_of, summarize
 
 PAIRS = {
     "DeepSeek, profile": ("DP1", "DP2", 1000),
@@ -48,13 +46,15 @@ def sized(prefill: StringMap, decode: StringMap, prompt: int, generated: int) ->
         prompt_tokens=prompt,
         generated_tokens=generated,
     )
-    options = PlatformOptions(engine=engine_of(prefill["source"]))
-    evaluator = PlatformEvaluator(request, options, devices={device.key: device})
+    evaluator = PlatformEvaluator(
+        request, PlatformOptions(engine=engine_of(prefill["source"])), devices={device.key: device}
+    )
     # A prompt waits for the pass that runs, then for its own.
     demand = Demand(LatencyLimits(2.0 * pass_s, step_s), users=_USERS)
     # No published pool is a pipeline.
-    search = DeploymentSearch(evaluator, _FORMATS, demand, ["disaggregated"], has_stages=False)
-    return search.best()[0]
+    return DeploymentSearch(
+        evaluator, _FORMATS, demand, ["disaggregated"], has_stages=False
+    ).best()[0]
 
 
 def run() -> Study:
@@ -79,7 +79,7 @@ def run() -> Study:
                     source=published[key]["source"],
                 )
             )
-    errors = np.array([row["error"] for row in rows])
+    errors = errors_of(rows)
     return Study(
         "fleets",
         "Tokens per second of a device in published pools, and in those that codesign size chooses",

@@ -244,8 +244,9 @@ def compare(case: Fields) -> Iterator[JsonObject]:
     ]
     for name, reference, value in pairs:
         subject = f"case {inputs['id']} {inputs['stage']} {name}"
-        labels = {"what": subject, "group": inputs["stage"], "metric": name}
-        row = comparison(labels, reference, value)
+        row = comparison(
+            {"what": subject, "group": inputs["stage"], "metric": name}, reference, value
+        )
         yield row if reference else row | {"error": float(value != 0)}
 
 

@@ -23,25 +23,24 @@ from codesign.evaluators.platform.requirements import Requirements, size_require
 from codesign.evaluators.platform.scaling import AXES, REFERENCE_FILE, scale
 from codesign.models.deployments.queueing.service_levels import LatencyLimits
 from codesign.models.hardware.device import load_device
-from codesign.models.workload.model_library import list_models, load_model
+from codesign.models.workload.model_library import load_model
 from codesign.models.workload.precision import FORMAT_KEYS
 from codesign.models.workload.storage import active_parameter_count, kv_elements, parameter_count
 from validation.studies.genz_cases import compare, load_cases, run_case
-from validation.studies.study import DATA, Study, comparison, count_promise, summarize
+from validation.studies.study import DATA, Study, comparison, count_promise, model_file, summarize
 
-_FOLDER = DATA
 TOLERANCE = 1e-6
 """Tolerance of every answer of the tool: both are double precision and add in other orders."""
 
 
 def cases() -> JsonRows:
     """The tool's cases: input, and output or None where it refuses."""
-    return load_cases(_FOLDER / "genz_cases.json")
+    return load_cases(DATA / "genz_cases.json")
 
 
 def claims() -> JsonObject:
     """The paper's printed numbers, as the file has them."""
-    text = (_FOLDER / "genz_claims.yaml").read_text(encoding="utf-8")
+    text = (DATA / "genz_claims.yaml").read_text(encoding="utf-8")
     document: JsonObject = yaml.safe_load(text)
     return document
 
@@ -51,16 +50,15 @@ def compute(claim: Fields) -> float:
     return _KINDS[claim["kind"]](claim)
 
 
-def _model(name: str) -> str:
-    return name if name in list_models() else str(_FOLDER / "models" / f"{name}.yaml")
-
-
 def _evaluator(device: str, **workload: Any) -> PlatformEvaluator:
-    request = PlatformRequest.model_validate({**workload, "model": _model(workload["model"])})
+    request = PlatformRequest.model_validate({**workload, "model": model_file(workload["model"])})
     loaded_device = load_device(device)
     # The paper has two all-reduces a layer (Eq. 5); the third, the router's, is the tool's.
-    options = PlatformOptions(profile="genz", router_all_reduce=False)
-    return PlatformEvaluator(request, options, devices={loaded_device.key: loaded_device})
+    return PlatformEvaluator(
+        request,
+        PlatformOptions(profile="genz", router_all_reduce=False),
+        devices={loaded_device.key: loaded_device},
+    )
 
 
 def _gain(claim: Fields) -> float:
@@ -76,8 +74,9 @@ def _gain(claim: Fields) -> float:
 
 
 def _values(evaluator: PlatformEvaluator, metric: str, **varied: list[int]) -> FloatArray:
-    device = next(iter(evaluator.devices))
-    columns = {"device": column_of([device] * len(next(iter(varied.values()))))}
+    columns = {
+        "device": column_of([next(iter(evaluator.devices))] * len(next(iter(varied.values()))))
+    }
     columns |= {name: column_of(list(values)) for name, values in varied.items()}
     return evaluator.evaluate(columns, [metric]).metrics[metric]
 
@@ -106,8 +105,9 @@ def _needed(model: str, use_case: str) -> Requirements:
     case = evaluator.workload.limits
     assert case is not None  # a use case was asked for
     limits = LatencyLimits(case.time_to_first_token_s, case.time_per_output_token_s)
-    formats = dict.fromkeys(FORMAT_KEYS, "fp8")
-    return size_requirements(evaluator, limits, {"batch_size": 1, **formats})
+    return size_requirements(
+        evaluator, limits, {"batch_size": 1, **dict.fromkeys(FORMAT_KEYS, "fp8")}
+    )
 
 
 def _retrieval(claim: Fields) -> float:
@@ -117,7 +117,7 @@ def _retrieval(claim: Fields) -> float:
 
 
 def _active(claim: Fields) -> float:
-    model = load_model(_model(claim["model"]))
+    model = load_model(model_file(claim["model"]))
     return active_parameter_count(model) / parameter_count(model)
 
 
@@ -132,10 +132,11 @@ def _assistant(claim: Fields) -> float:
     """The AI assistant of §VIII: 2 M tokens of context, 300 words a minute."""
     evaluator = _evaluator("h100-sxm", model=claim["model"], prompt_tokens=2_000_000,
                            generated_tokens=2000, beams=4)  # fmt: skip
-    words_per_s = 300 / 60
-    formats = dict.fromkeys(FORMAT_KEYS, "fp8")
-    limits = LatencyLimits(np.inf, 1 / words_per_s)
-    needed = size_requirements(evaluator, limits, {"batch_size": 1, **formats})
+    needed = size_requirements(
+        evaluator,
+        LatencyLimits(np.inf, 1 / (300 / 60)),
+        {"batch_size": 1, **dict.fromkeys(FORMAT_KEYS, "fp8")},
+    )
     if claim["quantity"] == "bandwidth":
         return needed.bandwidth_bytes_per_s / 1e12
     return needed.capacity_bytes / 1e12

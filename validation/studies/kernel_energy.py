@@ -82,8 +82,9 @@ def _held_out_s(rows: KernelTable, table: KernelTable, devices: NDArray[Any]) ->
         others = table.take(device_keys(table) != device)
         for family, is_of_family in _family_masks(rows):
             is_selected = is_of_family & (devices == device)
-            constants = family.fit(others.operator_rows(family.operators))
-            seconds[is_selected] = family.predict(rows.take(is_selected), constants)
+            seconds[is_selected] = family.predict(
+                rows.take(is_selected), family.fit(others.operator_rows(family.operators))
+            )
     return seconds
 
 

@@ -112,8 +112,11 @@ def study_of(table: KernelTable, omitted: Strings, has_folds: bool) -> Study:
             summary += _summaries(family_rows, predictions)
             targets += _targets(name, limit, family_rows, predictions)
     targets += _roofline_targets(summary)
-    covered = [family_of(name).operators for name in FAMILIES]
-    known_chain = set(chain(*covered, *attention_blocks.OPERATORS.values()))
+    known_chain = set(
+        chain(
+            *[family_of(name).operators for name in FAMILIES], *attention_blocks.OPERATORS.values()
+        )
+    )
     for operator in sorted({*table.words("operator").tolist()} - known_chain):
         count = int((table.words("operator") == operator).sum())
         reasons[f"operator {operator} is not modeled"] += count
@@ -174,15 +177,17 @@ def _held_out(family: KernelFamily[Any], table: KernelTable, names: StringArray)
 
 def chip_names(table: KernelTable) -> StringArray:
     """(q,) names of the devices' chips; that of the device where it is not known."""
-    pairs = zip(table.devices, table.words("device").tolist(), strict=True)
-    names = [device.measured_name if device else name for device, name in pairs]
-    return np.array(names, dtype=np.str_)
+    return _device_words(table, "measured_name")
 
 
 def device_keys(table: KernelTable) -> StringArray:
     """(q,) keys of the devices, which several names may have; the name where it is not known."""
+    return _device_words(table, "key")
+
+
+def _device_words(table: KernelTable, field: str) -> StringArray:
     pairs = zip(table.devices, table.words("device").tolist(), strict=True)
-    return np.array([device.key if device else name for device, name in pairs], dtype=np.str_)
+    return np.array([getattr(device, field, name) for device, name in pairs], dtype=np.str_)
 
 
 def relative_errors(table: KernelTable, seconds: FloatArray) -> FloatArray:

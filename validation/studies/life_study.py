@@ -25,10 +25,9 @@ from codesign.evaluators.forecast.phases import Inference
 from codesign.evaluators.forecast.plain import lora_merge_ops
 from codesign.evaluators.forecast.scenarios import lora_update_ops
 from codesign.evaluators.forecast.variants import VARIANTS, Variant
-from codesign.models.workload import LanguageModel, list_models, load_model
-from validation.studies.study import DATA, Study, comparison, count_promise, summarize
+from codesign.models.workload import load_model
+from validation.studies.study import DATA, Study, comparison, count_promise, model_file, summarize
 
-_FOLDER = DATA
 _MODEL = "llama-2-7b"
 _GIB, _MIB = 2.0**30, 2.0**20
 _ALL_LAYERS = "all layers"
@@ -98,7 +97,7 @@ _ROUNDING = 1e-9
 
 def load_cells() -> list[LifeCell]:
     """Every printed number, in the order of the tables."""
-    data = yaml.safe_load((_FOLDER / "life.yaml").read_text(encoding="utf-8"))
+    data = yaml.safe_load((DATA / "life.yaml").read_text(encoding="utf-8"))
     return [cell for table in data["tables"] for cell in _cells_of(table)]
 
 
@@ -141,8 +140,15 @@ def _prefill(cell: LifeCell) -> float:
     work = inference.prefill(tokens)
     total = float(work.total(*OPS))
     if cell.quantity.endswith("_percent"):
-        kind = cell.quantity.removesuffix("_percent")
-        return 100.0 * float(work.sums(*OPS)[np.array(work.classes) == kind].sum()) / total
+        return (
+            100.0
+            * float(
+                work.sums(*OPS)[
+                    np.array(work.classes) == cell.quantity.removesuffix("_percent")
+                ].sum()
+            )
+            / total
+        )
     values = {
         "tera_ops": total / 1e12,
         "read_gib": float(work.total(*READ)) / _GIB,
@@ -168,15 +174,16 @@ def _decode(cell: LifeCell) -> float:
 
 
 def _mean_step(cell: LifeCell) -> PassWork:
-    inference = _inference(_MODEL, cell.row["variant"])
-    return inference.mean_step(cell.row["prompt_tokens"], cell.row["generated_tokens"])
+    return _inference(_MODEL, cell.row["variant"]).mean_step(
+        cell.row["prompt_tokens"], cell.row["generated_tokens"]
+    )
 
 
 def _dispatches(cell: LifeCell) -> float:
     variant = Variant(
         weight_format="int4", fused_projections=cell.row.get("fused_projections", False)
     )
-    inference = Inference.build(_model(cell.row["model"]), variant, "life")
+    inference = Inference.build(load_model(model_file(cell.row["model"])), variant, "life")
     return float(inference.decode([1.0]).total("dispatches")[0])
 
 
@@ -192,17 +199,19 @@ def _attention(cell: LifeCell) -> float:
         kv_format=cell.row["kv_format"],
         attention=cell.quantity.removesuffix("_mib"),
     )
-    inference = Inference.build(_model(_MODEL), variant, "life")
+    inference = Inference.build(load_model(model_file(_MODEL)), variant, "life")
     context = cell.row["prompt_tokens"] + cell.row["token"] - 1
     return float(attention_bytes(inference, [context])[0]) / _MIB
 
 
 def _lora(cell: LifeCell) -> float:
     rank = int(cell.quantity.split("_")[1])
-    model = _model(_MODEL)
+    model = load_model(model_file(_MODEL))
     if cell.row["matrix"] == _ALL_LAYERS:
-        variant = Variant(lora="inline", lora_rank=rank)
-        return lora_update_ops(Inference.build(model, variant, "life")) / 1e9
+        return (
+            lora_update_ops(Inference.build(model, Variant(lora="inline", lora_rank=rank), "life"))
+            / 1e9
+        )
     heads = {"q_proj": model.num_attention_heads, "o_proj": model.num_attention_heads,
              "k_proj": model.num_key_value_heads, "v_proj": model.num_key_value_heads}  # fmt: skip
     matrix = cell.row["matrix"]
@@ -223,11 +232,7 @@ _ROWS: Mapping[str, Callable[[LifeCell], float]] = {
 
 @cache
 def _inference(model: str, variant: str) -> Inference:
-    return Inference.build(_model(model), VARIANTS[variant], "life")
-
-
-def _model(name: str) -> LanguageModel:
-    return load_model(name if (name in list_models()) else str(_FOLDER / "models" / f"{name}.yaml"))
+    return Inference.build(load_model(model_file(model)), VARIANTS[variant], "life")
 
 
 def run() -> Study:
@@ -237,8 +242,14 @@ def run() -> Study:
     for cell in cells:
         ours = compute(cell)
         labels = {"what": cell.label, "table": cell.table, "group": f"Table {cell.table}"}
-        more = {"is_reproduced": cell.is_reproduced_by(ours), "remark": cell.remark}
-        rows.append(comparison(labels, cell.printed, ours, **more))
+        rows.append(
+            comparison(
+                labels,
+                cell.printed,
+                ours,
+                **{"is_reproduced": cell.is_reproduced_by(ours), "remark": cell.remark},
+            )
+        )
     remarks = [
         f"{cell.label}: printed {cell.printed:g}, ours {row['ours']:.4g}: {cell.remark}."
         for cell, row in zip(cells, rows, strict=True)

@@ -62,8 +62,11 @@ def work_of(what: str) -> KernelWork:
     words = what.split()
     if words[0] == "gemm":
         products = _products(words)
-        traffic = np.add(products.weight_bytes, products.activation_bytes)
-        return KernelWork(products.work_flop, traffic, products.activation_bits)
+        return KernelWork(
+            products.work_flop,
+            np.add(products.weight_bytes, products.activation_bytes),
+            products.activation_bits,
+        )
     if "attention" in words:
         shape = _attention(words)
         flop = attention_work_flop(shape)
@@ -101,8 +104,9 @@ def energy_errors() -> Iterator[float]:
         if row["joules"]:
             work = work_of(row["what"])
             burst_s = _predicted_s(row["what"].split(), work, rates)
-            seconds = sustained_time_s(burst_s, work, rates, constants)
-            joules = kernel_energy_joules(seconds, work, rates, constants)
+            joules = kernel_energy_joules(
+                sustained_time_s(burst_s, work, rates, constants), work, rates, constants
+            )
             yield float(np.ravel(joules)[0]) / float(row["joules"]) - 1.0
 
 
@@ -114,19 +118,30 @@ def _predicted_s(words: StringList, work: KernelWork, rates: DeviceRates) -> Flo
         return law_s * correction("gemm", chip, gemm_case(products))
     if "attention" in words:
         shape = _attention(words)
-        constants = load_constants("attention", AttentionConstants, "gpu")
-        law_s = attention_time_s(shape, rates, constants)
+        law_s = attention_time_s(
+            shape, rates, load_constants("attention", AttentionConstants, "gpu")
+        )
         return law_s * correction("attention", chip, attention_case(shape))
-    stream = load_constants("elementwise", ElementwiseConstants, "gpu")
-    return stream_time_s(work.traffic_bytes, rates, stream, is_cached=False)
+    return stream_time_s(
+        work.traffic_bytes,
+        rates,
+        load_constants("elementwise", ElementwiseConstants, "gpu"),
+        is_cached=False,
+    )
 
 
 def _products(words: StringList) -> Products:
     m, n, k = (np.array([float(word[1:])]) for word in words[-3:])
     is_narrow = words[1] == "fp8"
     bits = 8.0 if is_narrow else 16.0
-    peak = load_device(DEVICE).peak_flop_per_s("fp8" if is_narrow else "bf16")
-    return Products(m, n, k, peak, weight_bits=bits, activation_bits=bits)
+    return Products(
+        m,
+        n,
+        k,
+        load_device(DEVICE).peak_flop_per_s("fp8" if is_narrow else "bf16"),
+        weight_bits=bits,
+        activation_bits=bits,
+    )
 
 
 def _attention(words: StringList) -> Attention:

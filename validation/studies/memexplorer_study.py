@@ -28,7 +28,6 @@ from codesign.space import DesignSpace, load_space
 from validation.studies.study import DATA, Study, comparison, count_promise, promise, summarize
 
 Profile = Literal["memexplorer", "plain"]
-_FOLDER = DATA
 _LABELS = {"design", "phase", "table", "column", "with", "residual"}
 
 # What the paper prints beside its tables, and cannot be computed from them or from anything.
@@ -84,7 +83,7 @@ def load_tables() -> dict[str, JsonObject]:
     """The files as they are, by name without ``memexplorer_``."""
     return {
         path.stem.removeprefix("memexplorer_"): yaml.safe_load(path.read_text(encoding="utf-8"))
-        for path in sorted(_FOLDER.glob("memexplorer_*.yaml"))
+        for path in sorted(DATA.glob("memexplorer_*.yaml"))
     }
 
 
@@ -142,9 +141,7 @@ def ratios() -> list[PublishedCell]:
 def _metric(
     cell: PublishedCell, design: str, strategy: Mapping[str, str | None], profile: Profile
 ) -> float:
-    values = {**_space().designs[design], **strategy}
-    present_values = drop_none(values)
-    columns = _space().columns(_space().encode(present_values))
+    columns = _space().columns(_space().encode(drop_none({**_space().designs[design], **strategy})))
     evaluator = _evaluator(tuple(cell.workload.items()), cell.phase, profile)
     return float(evaluator.evaluate(columns, [cell.metric]).metrics[cell.metric][0])
 
@@ -211,8 +208,9 @@ def _row(cell: PublishedCell) -> JsonObject:
     ours, plain = compute(cell, "memexplorer"), compute(cell, "plain")
     labels = {"what": cell.label, "table": cell.table, "metric": cell.metric}
     labels |= {"is_ratio": cell.base is not None}
-    error = plain / cell.printed - 1.0
-    return comparison(labels, cell.printed, ours, plain=plain, plain_error=error)
+    return comparison(
+        labels, cell.printed, ours, plain=plain, plain_error=(plain / cell.printed - 1.0)
+    )
 
 
 def _targets(by_file: Mapping[str, list[PublishedCell]], rows: Mapping[str, JsonRows]) -> JsonRows:
@@ -277,12 +275,17 @@ def _power_note(rows: FieldRows) -> str:
 
 
 def _block_note(workload: Fields) -> str:
-    model = {"model": workload["model"], "prompt_tokens": _BLOCK_TOKENS, "generated_tokens": 1}
-    request = _request(model, "prefill", causal=False)
+    request = _request(
+        {"model": workload["model"], "prompt_tokens": _BLOCK_TOKENS, "generated_tokens": 1},
+        "prefill",
+        causal=False,
+    )
     operators = request.operators()
     layers = request.language_model.num_hidden_layers
-    in_layer = operators.count == layers
-    macs = float((operators.mac_per_request * operators.count)[in_layer].sum()) / layers
+    macs = (
+        float((operators.mac_per_request * operators.count)[(operators.count == layers)].sum())
+        / layers
+    )
     depth, width = np.asarray(_space().designs["Base"]["pe_array"], dtype=np.int64).tolist()
     ideal_ms = macs / (depth * width * 1e9) * 1e3
     low, ours, emulated = _BLOCK_MS

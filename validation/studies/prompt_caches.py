@@ -22,7 +22,14 @@ from codesign.models.workload.reuse import SessionReuse
 from codesign.models.workload.sessions import Session
 from codesign.models.workload.storage import kv_elements_per_token
 from validation.studies.device_pools import claim_row
-from validation.studies.study import DATA, Study, count_promise, summarize
+from validation.studies.study import (
+    DATA,
+    Study,
+    count_promise,
+    errors_of,
+    grouped_errors,
+    summarize,
+)
 
 _MOST_BATCH = 48
 """Largest batch that is tried; none of these machines holds as many contexts."""
@@ -72,12 +79,13 @@ def answers(stated: Fields, row: Fields) -> dict[str, float]:
     tokens = classes.total(classes.context_tokens + classes.new_tokens) + generated
     n_turns = classes.turns.sum()
     turn_s = row["clients"] / stated["n_machines"] / sessions_per_s / n_turns
-    usd_per_s = stated.get("usd_per_hour", np.nan) / 3600.0
     return {
         "tokens per second": stated["n_machines"] * sessions_per_s * tokens,
         "seconds of a request": turn_s,
         "seconds to the first token": turn_s - generated / n_turns * token_s,
-        "USD per million tokens": 1e6 * usd_per_s / (sessions_per_s * generated),
+        "USD per million tokens": 1e6
+        * (stated.get("usd_per_hour", np.nan) / 3600.0)
+        / (sessions_per_s * generated),
         "tokens found": found,
     }
 
@@ -93,15 +101,13 @@ def run() -> Study:
         for stated in yaml.safe_load((DATA / "prompt_caches.yaml").read_text(encoding="utf-8"))
         for row in stated["rows"]
     ]  # fmt: skip
-    errors = np.array([row["error"] for row in rows])
-    groups = np.array([row["group"] for row in rows])
     is_rate = np.array([" per " in row["what"] for row in rows])
-    near = int((np.abs(errors[is_rate]) <= 0.25).sum())
+    near = int((np.abs(errors_of(rows)[is_rate]) <= 0.25).sum())
     return Study(
         "caches",
         "How far are published servers with caches of prompts from ours?",
         rows,
-        [summarize(name, errors[groups == name]) for name in dict.fromkeys(groups.tolist())],
+        [summarize(name, errors) for name, errors in grouped_errors(rows).items()],
         [count_promise("dollars and tokens per second", "within 25 %", near, int(is_rate.sum()))],
         _NOTES,
     )

@@ -58,8 +58,9 @@ class PublishedDie(Record):
         memory = load_library()[self.memory] if self.memory else None
         phys = self.stacks * memory.value_at("interface_area", level) * 1e6 if memory else 0.0
         memory_edge_m = self.stacks * memory.value_at("shoreline", level) if memory else 0.0
-        links = self.link_gigabytes_per_s * constants.link_mm2_per_gigabyte_per_s
-        ports = links + self.hosts * constants.host_interface_mm2
+        ports = (
+            self.link_gigabytes_per_s * constants.link_mm2_per_gigabyte_per_s
+        ) + self.hosts * constants.host_interface_mm2
         beside = phys + ports
         sixteen = np.array(16.0)
         blocks = (
@@ -89,9 +90,11 @@ def run() -> Study:
     """The study."""
     rows = []
     for name, die in read_records(_FILE, PublishedDie, "dies").items():
-        subject = f"{name}, mm2" + (", at most" if die.at_most else "")
         row = ranged_row(
-            subject, die.area, [die.modelled_mm2(level) for level in _LEVELS], die.source
+            (f"{name}, mm2" + (", at most" if die.at_most else "")),
+            die.area,
+            [die.modelled_mm2(level) for level in _LEVELS],
+            die.source,
         )
         if die.at_most:
             row["is_within"] = row["low"] <= die.area

@@ -54,8 +54,9 @@ class PublishedPrice(Record):
         areas_mm2 = [area for areas in self.dies.values() for area in areas]
         footprint = self.footprint_mm2 or sum(areas_mm2)
         beside = self.stacks * memory.package_area.value_at(level) * 1e6
-        per_mm2 = INTERPOSER_MARGIN * constants.interposer_usd_per_mm2
-        prices["package"] = (footprint + beside) * per_mm2
+        prices["package"] = (footprint + beside) * (
+            INTERPOSER_MARGIN * constants.interposer_usd_per_mm2
+        )
         prices["assembly"] = constants.assembly_usd
         good = (1.0 - constants.attach_loss) ** (len(areas_mm2) + self.stacks)
         good *= 1.0 - constants.interposer_loss

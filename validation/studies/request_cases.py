@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from codesign.base.columns import StringMap
+from codesign.base.columns import StringMap, StringTuple
 from codesign.base.errors import CodesignError, InputError, UnknownNameError
 from codesign.base.records import frozen
 from codesign.models.hardware.device import Device, load_device
@@ -47,16 +47,21 @@ _SAME_SHAPE = {
     "llama-3.1-70b": "llama-3.3-70b",
     "gpt-3": "gpt-3-175b",
 }
-_PRECISIONS: dict[str, tuple[str, str, str]] = {
-    "fp16": ("bf16", "bf16", "bf16"),
-    "bf16": ("bf16", "bf16", "bf16"),
-    "fp8": ("fp8", "fp8", "fp8"),
-    "int8": ("int8", "int8", "bf16"),
-    "w4 bf16": ("int4", "bf16", "bf16"),
-    "w8 bf16": ("int8", "bf16", "bf16"),
-    "w4 fp16": ("int4", "bf16", "bf16"),
-    "w8 fp16": ("int8", "bf16", "bf16"),
-    "fp4": ("mxfp4", "mxfp4", "fp8"),
+_PRECISIONS = {
+    name: tuple(formats.split())
+    for name, _, formats in (
+        line.partition(": ")
+        for line in """\
+fp16: bf16 bf16 bf16
+bf16: bf16 bf16 bf16
+fp8: fp8 fp8 fp8
+int8: int8 int8 bf16
+w4 bf16: int4 bf16 bf16
+w8 bf16: int8 bf16 bf16
+w4 fp16: int4 bf16 bf16
+w8 fp16: int8 bf16 bf16
+fp4: mxfp4 mxfp4 fp8""".splitlines()
+    )
 }
 """Formats of weights, activations and KV cache by what tables call them."""
 _DGX = {"A100 80GB": "A100 SXM 80GB", "H100 80GB": "H100 SXM"}
@@ -96,7 +101,7 @@ class RequestCase:
     value: float
     device: Device
     model: str
-    formats: tuple[str, str, str]
+    formats: StringTuple
     batch: int
     prompt: int
     output: int
@@ -238,7 +243,6 @@ def _deployment(row: Row) -> Iterator[RequestCase]:
     words = (row["weight_format"], row["activation_format"], row["kv_format"])
     for word in words:
         find_format(word)
-    predicted = number_of(row, "infersim_tokens_per_s_per_device", 0.0)
     yield RequestCase(
         quantity=phases[row["phase"]],
         value=_positive(number_of(row, "tokens_per_s_per_device")),
@@ -254,7 +258,7 @@ def _deployment(row: Row) -> Iterator[RequestCase]:
         source=row["source"],
         expert_parallel=expert,
         overlap=row["overlap"] == "yes",
-        infersim=predicted or None,
+        infersim=number_of(row, "infersim_tokens_per_s_per_device", 0.0) or None,
         settings=row["settings"],
     )
 
@@ -302,11 +306,10 @@ def engine_of(text: str) -> Engine:
     if "transformers" in folded or "life paper" in folded or "splitwise" in folded:
         return "eager"
     # Requests load experts unevenly, unless they are drawn evenly.
-    is_uneven = "sglang team" in folded and "even load" not in folded
-    return "sglang" if is_uneven else "graphs"
+    return "sglang" if "sglang team" in folded and "even load" not in folded else "graphs"
 
 
-def formats_of(text: str) -> tuple[str, str, str]:
+def formats_of(text: str) -> StringTuple:
     """Formats of weights, activations and KV cache of a precision such as ``fp16`` or ``w4 bf16``.
 
     A leading ``w4`` or ``w8`` is weights only: they are widened before they multiply.

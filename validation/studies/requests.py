@@ -155,8 +155,11 @@ def command(case: RequestCase) -> str:
     """
     weights, activations, cache = case.formats
     words = ["codesign size", relative_path(case.model), f"--on {case.device.key}"]
-    degrees = {"--tp": case.tensor_parallel, "--ep": case.expert_parallel}
-    words += [f"{flag} {degree}" for flag, degree in degrees.items() if degree > 1]
+    words += [
+        f"{flag} {degree}"
+        for flag, degree in {"--tp": case.tensor_parallel, "--ep": case.expert_parallel}.items()
+        if degree > 1
+    ]
     words += [f"--batch {case.batch}", f"--prompt-tokens {case.prompt}"]
     words += [f"--generated-tokens {case.output}", f"--format {activations}"]
     words += [f"--weight-format {weights}"] if weights != activations else []
@@ -234,8 +237,9 @@ def _evaluator(
     )
     if profile == "fitted" and power_limit is not None:
         stated_options = stated_options | {"power_limit": power_limit}
-    options = PlatformOptions.model_validate({"profile": profile, **stated_options})
-    return PlatformEvaluator(request, options)
+    return PlatformEvaluator(
+        request, PlatformOptions.model_validate({"profile": profile, **stated_options})
+    )
 
 
 def _summary(cases: Sequence[RequestCase], errors: FloatArray, others: Arrays) -> JsonRows:

@@ -22,7 +22,6 @@ import numpy as np
 from codesign.base.columns import (
     FieldRows,
     Fields,
-    FloatArray,
     JsonObject,
     JsonRows,
     design_columns,
@@ -41,7 +40,15 @@ from validation.studies.request_cases import (
     number_of,
 )
 from validation.studies.requests import GENZ, relative_path
-from validation.studies.study import DATA, Study, comparison, median_promise, promise, summarize
+from validation.studies.study import (
+    DATA,
+    Study,
+    comparison,
+    errors_of,
+    median_promise,
+    promise,
+    summarize,
+)
 
 THROUGHPUT_FILE = DATA / "throughput.csv"
 PEER_FILE = DATA / "aisimulate.csv"
@@ -114,10 +121,18 @@ class SaturatedCase:
     @cached_property
     def design(self) -> JsonObject:
         """The platform, but for its batch."""
-        names = ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel")
-        degrees = dict(zip(names, self.degrees.values(), strict=True))
-        formats = dict(zip(FORMAT_KEYS, self.formats, strict=True))
-        return {"device": self.device.key, **degrees, **formats}
+        degrees = dict(
+            zip(
+                (("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel")),
+                self.degrees.values(),
+                strict=True,
+            )
+        )
+        return {
+            "device": self.device.key,
+            **degrees,
+            **dict(zip(FORMAT_KEYS, self.formats, strict=True)),
+        }
 
     @cached_property
     def batch(self) -> int:
@@ -215,7 +230,6 @@ def read_case(row: Row) -> SaturatedCase:
     if row["format"] not in _FORMATS:
         raise LeftOutError(f"format {row['format']!r} is not one of {', '.join(_FORMATS)}")
     own_file = DATA / "devices" / f"{row['device']}.yaml"
-    requests = number_of(row, "requests", 0.0)
     return SaturatedCase(
         engine=row["engine"],
         model=find_model(row["model"]),
@@ -224,7 +238,7 @@ def read_case(row: Row) -> SaturatedCase:
         degrees={flag: int(number_of(row, name)) for name, flag in _DEGREES.items()},
         prompt=int(number_of(row, "prompt_tokens")),
         generated=int(number_of(row, "generated_tokens")),
-        requests=int(requests) or None,
+        requests=int(number_of(row, "requests", 0.0)) or None,
         tokens_per_s=number_of(row, "tokens_per_s"),
         source=row["source"],
     )
@@ -279,7 +293,7 @@ def _summary(rows: Rows) -> JsonRows:
     for selected_rows, name_of in kinds:
         for name in dict.fromkeys(map(name_of, selected_rows)):
             members = [row for row in selected_rows if name_of(row) == name]
-            line = summarize(name, _errors(members))
+            line = summarize(name, errors_of(members))
             bounds = np.array([row["roofline"] / row["reference"] - 1.0 for row in members])
             line["roofline_absolute_error"] = float(np.median(np.abs(bounds)))
             for peer in ("genz", "aisimulate") if selected_rows is shared else ():
@@ -289,17 +303,13 @@ def _summary(rows: Rows) -> JsonRows:
     return summary
 
 
-def _errors(rows: Rows) -> FloatArray:
-    return np.array([row["error"] for row in rows])
-
-
 def _targets(rows: Rows) -> JsonRows:
     targets = [
-        median_promise(name, TARGET, _errors([row for row in rows if row["kind"] == name]))
+        median_promise(name, TARGET, errors_of([row for row in rows if row["kind"] == name]))
         for name in dict.fromkeys(row["kind"] for row in rows)
     ]
     for degree in sorted({_parallel_label(row) for row in _dense(rows)}):
-        errors = _errors([row for row in _dense(rows) if _parallel_label(row) == degree])
+        errors = errors_of([row for row in _dense(rows) if _parallel_label(row) == degree])
         bias = float(np.median(errors))
         subject = f"median bias, dense, {degree}"
         targets.append(promise(subject, f"within {TARGET:.0%}", bias, abs(bias) <= TARGET))

@@ -26,7 +26,12 @@ from codesign.report.simulators.environments import install, is_installed, run_w
 from codesign.report.simulators.scalesim import PROGRAM
 from validation.studies.study import DATA, Study, comparison, promise, summarize
 
-ARRAYS = ((8, 8), (16, 16), (32, 32), (64, 64), (128, 128), (8, 64), (64, 16), (128, 32))
+
+def _shapes(text: str) -> list[tuple[int, ...]]:
+    return [tuple(map(int, shape.split("x"))) for shape in text.split()]
+
+
+ARRAYS = _shapes("8x8 16x16 32x32 64x64 128x128 8x64 64x16 128x32")
 """Rows and columns of the arrays that every product is tried on."""
 LARGEST_SIZE = 4096
 MOST_CYCLES = 8000.0
@@ -49,10 +54,10 @@ _TEMPLATE = CONFIGURATION.format(
 )
 _CASE = ("m", "k", "n", "rows", "columns")
 # Sizes at and around the edges of the arrays, and the thinnest products there are.
-_EDGES = (
-    (1, 1, 1), (1, 1, 4096), (1, 4096, 1), (4096, 1, 1), (8, 8, 8), (9, 9, 9), (64, 64, 64),
-    (63, 64, 65), (128, 128, 128), (129, 127, 128), (256, 128, 32), (1, 512, 512),
-)  # fmt: skip
+_EDGES = _shapes(
+    "1x1x1 1x1x4096 1x4096x1 4096x1x1 8x8x8 9x9x9 64x64x64 63x64x65 128x128x128 129x127x128 "
+    "256x128x32 1x512x512"
+)
 
 
 @frozen
@@ -122,8 +127,7 @@ def _products(seed: int) -> Iterator[tuple[int, ...]]:
     yield from _EDGES
     rng = np.random.default_rng([seed, LARGEST_SIZE])
     while True:
-        sizes = np.exp2(rng.uniform(0, np.log2(LARGEST_SIZE), 3))
-        yield tuple(round(size) for size in sizes)
+        yield tuple(round(size) for size in np.exp2(rng.uniform(0, np.log2(LARGEST_SIZE), 3)))
 
 
 def simulate(cases: Sequence[tuple[int, ...]]) -> Simulated:
@@ -141,8 +145,9 @@ def simulate(cases: Sequence[tuple[int, ...]]) -> Simulated:
             with tempfile.TemporaryDirectory() as folder:
                 path = Path(folder) / "array.cfg"
                 rows, columns = array
-                configuration = _TEMPLATE.format(rows=rows, columns=columns, dataflow=flow)
-                path.write_text(configuration, encoding="utf-8")
+                path.write_text(
+                    _TEMPLATE.format(rows=rows, columns=columns, dataflow=flow), encoding="utf-8"
+                )
                 answer: Any = run_with(
                     "scalesim", PROGRAM, path.name, *products, folder=path.parent
                 )

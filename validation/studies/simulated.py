@@ -19,7 +19,6 @@ from codesign.base.columns import (
     Columns,
     FieldRows,
     Fields,
-    FloatArray,
     IntArray,
     JsonObject,
     JsonRows,
@@ -39,7 +38,7 @@ from codesign.models.memtech import load_library
 from codesign.models.workload import Request, list_models
 from codesign.report.block_timeline import block_instances
 from codesign.space import DesignSpace, load_space
-from validation.studies.study import Study, comparison, promise, summarize
+from validation.studies.study import Study, comparison, errors_of, promise, summarize
 
 TRANSFERS, BLOCKS, ARRAYS = 2_000, 100, 200
 """Default numbers of comparisons; of arrays, designs with all their products."""
@@ -136,9 +135,15 @@ def run(seed: int = 0, size: int | None = None) -> Study:
                 if not len(moving):
                     continue  # all that it needs stays on chip
                 operator = int(rng.choice(moving))
-                label = _label(setting, design, evaluator.pass_, operator)
-                ours = float(expected[i, operator])
-                transfers.append(_compare(label, simulator, i, operator, ours))
+                transfers.append(
+                    _compare(
+                        _label(setting, design, evaluator.pass_, operator),
+                        simulator,
+                        i,
+                        operator,
+                        float(expected[i, operator]),
+                    )
+                )
                 n_compared += 1
     blocks = _blocks(space, rng, n_blocks, clock)
     arrays = _arrays(space, rng, n_arrays)
@@ -149,7 +154,7 @@ def run(seed: int = 0, size: int | None = None) -> Study:
         *_array_summary(arrays),
         summarize("blocks, operands fetched at first use", np.array(early)),
     ]
-    largest = float(np.abs(_errors(arrays)).max())
+    largest = float(np.abs(errors_of(arrays)).max())
     return Study(
         name="simulation",
         question="How far is the closed form of npu from a simulation that moves every chunk?",
@@ -274,8 +279,9 @@ def _blocks(space: DesignSpace, rng: np.random.Generator, n: int, clock: _Clock)
             closed_s = times[i]
             simulated_s = np.array([run_.time_s for run_ in runs])
             reference, ours = float(simulated_s @ weight), float(closed_s @ weight)
-            steps = max(run_.n_steps for run_ in runs)
-            row = comparison(label, reference, ours, steps=steps, explanation="")
+            row = comparison(
+                label, reference, ours, steps=max(run_.n_steps for run_ in runs), explanation=""
+            )
             if abs(row["error"]) > _OUTLIER:
                 worst = int(np.argmax(np.abs(closed_s - simulated_s) * weight))
                 cause = _explain(
@@ -303,8 +309,9 @@ def _arrays(space: DesignSpace, rng: np.random.Generator, n: int) -> JsonRows:
         turn, case = divmod(i, len(kinds))
         phase, organization = kinds[case]
         model, prompt = works[orders[case][turn % len(works)]]
-        setting = StudySetting(model, phase, prompt, organization)
-        rows += _compare_array(space, designs[i : i + 1], setting)
+        rows += _compare_array(
+            space, designs[i : i + 1], StudySetting(model, phase, prompt, organization)
+        )
     return rows
 
 
@@ -331,10 +338,10 @@ def _compare_array(space: DesignSpace, design: IntArray, setting: StudySetting) 
 
 
 def _array_summary(rows: FieldRows) -> JsonRows:
-    groups = [summarize("array", _errors(rows))]
+    groups = [summarize("array", errors_of(rows))]
     for organization in sorted({row["array"] for row in rows}):
         members = [row for row in rows if row["array"] == organization]
-        groups.append(summarize(f"array, {organization}", _errors(members)))
+        groups.append(summarize(f"array, {organization}", errors_of(members)))
     return groups
 
 
@@ -368,23 +375,19 @@ def _explain(
 
 
 def _summary(kind: str, rows: FieldRows) -> JsonRows:
-    groups = [summarize(kind, _errors(rows))]
+    groups = [summarize(kind, errors_of(rows))]
     for key in ("phase", "dataflow", "tiers", "technology"):
         for value in sorted({row[key] for row in rows}, key=str):
             members = [row for row in rows if row[key] == value]
-            groups.append(summarize(f"{kind}, {key} {value}", _errors(members)))
+            groups.append(summarize(f"{kind}, {key} {value}", errors_of(members)))
     return groups
-
-
-def _errors(rows: FieldRows) -> FloatArray:
-    return np.array([row["error"] for row in rows])
 
 
 def _targets(transfers: FieldRows, blocks: FieldRows) -> JsonRows:
     limits = (("transfers", transfers, 0.01, 0.05), ("block time", blocks, 0.03, 0.10))
     targets = []
     for quantity, rows, median, p95 in limits:
-        errors = np.abs(_errors(rows))
+        errors = np.abs(errors_of(rows))
         targets.append(_upper_target(f"{quantity}, median error", median, float(np.median(errors))))
         targets.append(
             _upper_target(f"{quantity}, 95th percentile", p95, float(np.quantile(errors, 0.95)))

@@ -15,14 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from codesign.base.columns import ArrayDict, JsonObject
-from validation.studies.device_pools import (
-    Phase,
-    claim_row,
-    claims,
-    fastest_batch,
-    group_metrics,
-    model_file,
-)
+from validation.studies.device_pools import Phase, claim_row, claims, fastest_batch, group_metrics
+from validation.studies.study import model_file
 
 _TIMES = {"prefill": "time_to_first_token_s", "decode": "time_per_output_token_s"}
 
@@ -59,8 +53,13 @@ def mean_speed(chip: str, phase: Phase) -> float:
 
 def _metrics(device: str, phase: Phase, tokens: tuple[int, int], batches: list[int]) -> ArrayDict:
     stated = claims()["spad"]
-    design = {"device": device, "tensor_parallel": stated["tensor_parallel"]}
-    return group_metrics(phase, model_file(stated["model"]), tokens, design, batches)
+    return group_metrics(
+        phase,
+        model_file(stated["model"]),
+        tokens,
+        {"device": device, "tensor_parallel": stated["tensor_parallel"]},
+        batches,
+    )
 
 
 def cluster_rows() -> Iterator[JsonObject]:

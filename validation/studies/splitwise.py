@@ -26,16 +26,11 @@ from codesign.evaluators.system.system_options import SystemOptions
 from codesign.evaluators.system.workload import SystemWorkload
 from codesign.models.accounts.rents import list_rents
 from codesign.models.hardware.device import load_device
-from validation.studies.device_pools import (
-    claim_row,
-    claims,
-    fastest_batch,
-    group_metrics,
-    model_file,
-)
+from validation.studies.device_pools import claim_row, claims, fastest_batch, group_metrics
 from validation.studies.measured_rows import read_rows
 from validation.studies.request_cases import SPLITWISE_FILE, RequestCase, read_requests
 from validation.studies.requests import predict
+from validation.studies.study import model_file
 
 EAGER = PlatformOptions(engine="eager")
 """Its serving engine of 2023 started every kernel from the host."""
@@ -49,23 +44,29 @@ def time_rows() -> Iterator[JsonObject]:
     groups = {"TTFT": "Splitwise, prefill time", "TPOT": "Splitwise, token time"}
     for case in read_requests(SPLITWISE_FILE):
         if isinstance(case, RequestCase):
-            group = groups[case.quantity]
-            yield claim_row(str(case), group, case.value, predict(case), case.source)
+            yield claim_row(
+                str(case), groups[case.quantity], case.value, predict(case), case.source
+            )
 
 
 def power_rows() -> Iterator[JsonObject]:
     """Mean power of whole requests, and the peak, in parts of the devices' power limits."""
     for row in read_rows(SPLITWISE_FILE)[0]:
         if row["mean_power_over_tdp"] and row["power_capped"] == "0":
-            names = ("tp", "batch", "prompt_tokens", "output_tokens")
-            degree, batch, prompt, output = (int(row[name]) for name in names)
+            degree, batch, prompt, output = (
+                int(row[name]) for name in (("tp", "batch", "prompt_tokens", "output_tokens"))
+            )
             design = {"device": "a100-sxm-80gb", "tensor_parallel": degree}
             model = model_file("llama-2-70b")
             prefill = group_metrics("prefill", model, (prompt, 0), design, [batch], EAGER)
             decode = group_metrics("decode", model, (prompt, output), design, [batch], EAGER)
             # The first token is the prefill's, each of the others takes a step.
-            steps_s = decode["time_per_output_token_s"] * (output - 1)
-            times = np.array([prefill["time_to_first_token_s"], steps_s])
+            times = np.array(
+                [
+                    prefill["time_to_first_token_s"],
+                    (decode["time_per_output_token_s"] * (output - 1)),
+                ]
+            )
             watts = np.array([prefill["average_power_watts"], decode["average_power_watts"]])
             setting = f"A100 80GB, TP {degree}, batch {batch}, {prompt}:{output} tokens"
             shares = watts / prefill["tdp_watts"]
@@ -225,8 +226,9 @@ def _token_batch(device: str, trace: str, slowdown: float) -> int:
     model, reference = model_file(stated["model"]), stated["machines"]["A"]
 
     def step(key: str, batches: Sequence[int]) -> ArrayDict:
-        design = {"device": key, "tensor_parallel": degree}
-        return group_metrics("decode", model, tokens, design, batches, EAGER)
+        return group_metrics(
+            "decode", model, tokens, {"device": key, "tensor_parallel": degree}, batches, EAGER
+        )
 
     alone_s = float(step(reference, [1])["time_per_output_token_s"][0])
     batches = range(1, stated["token_batch"] + 1)
@@ -238,8 +240,10 @@ def handover_rows() -> Iterator[JsonObject]:
     stated = claims()["splitwise"]["handover"]
     model, prompt = model_file(stated["model"]), stated["prompt_tokens"]
     for machine, link in stated["machines"].items():
-        workload = SystemWorkload(model=model, prompt_tokens=prompt, generated_tokens=1)
-        evaluator = SystemEvaluator(workload, SystemOptions(platform=EAGER)).join_pools(
+        evaluator = SystemEvaluator(
+            SystemWorkload(model=model, prompt_tokens=prompt, generated_tokens=1),
+            SystemOptions(platform=EAGER),
+        ).join_pools(
             [PoolDescription(name, name, _DESIGN) for name in ("prefill", "decode")],
             [LinkDescription("link", "prefill", "decode")],
         )
@@ -255,8 +259,9 @@ def handover_rows() -> Iterator[JsonObject]:
                 f"{name}_batch_size": 1,
                 f"{name}_machines": 1,
             }
-        columns = design_columns(values)
-        exposed = evaluator.evaluate(columns, ["handover_exposed_s"]).metrics["handover_exposed_s"]
+        exposed = evaluator.evaluate(design_columns(values), ["handover_exposed_s"]).metrics[
+            "handover_exposed_s"
+        ]
         yield claim_row(
             f"exposed hand-over of {prompt} tokens between {machine}100, s",
             "Splitwise, exposed hand-over",

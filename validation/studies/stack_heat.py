@@ -32,7 +32,14 @@ from codesign.models.hardware.accelerator import build_accelerators
 from codesign.models.hardware.power import thermal_design_watts
 from codesign.models.memtech import load_library
 from codesign.space import load_space
-from validation.studies.study import Study, comparison, count_promise, ranged_row, summarize
+from validation.studies.study import (
+    Study,
+    comparison,
+    count_promise,
+    errors_of,
+    ranged_row,
+    summarize,
+)
 
 _CELLS = 64
 _WITHIN_KELVIN = 10.0
@@ -187,14 +194,18 @@ def run(seed: int = 0, size: int | None = None) -> Study:
     ends = [imec_celsius(constants_at("n7", level)) for level in ("low", "typical", "high")]
     imec = ranged_row(f"GPU below {_LAYERS} layers of HBM, degC", _ON_TOP, ends, _IMEC)
     apart = np.abs([row["kelvin"] for row in rows])
-    n_close = int((apart <= _WITHIN_KELVIN).sum())
     return Study(
         name="heat",
         question="Hottest spots of drawn stacks against finite volumes, and imec's HBM on a GPU.",
         rows=[*rows, imec],
-        summary=[summarize("stacks, degC", np.array([row["error"] for row in rows]))],
+        summary=[summarize("stacks, degC", errors_of(rows))],
         targets=[
-            count_promise("stacks within 10 K of finite volumes", f"{n} of {n}", n_close, n),
+            count_promise(
+                "stacks within 10 K of finite volumes",
+                f"{n} of {n}",
+                int((apart <= _WITHIN_KELVIN).sum()),
+                n,
+            ),
             count_promise(
                 "imec's 141.7 degC within the range", "1 of 1", int(imec["is_within"]), 1
             ),

@@ -15,6 +15,12 @@ from codesign.base.records import frozen
 DATA = Path(__file__).parent / "data"
 
 
+def model_file(name: str) -> str:
+    """The file of a model that a study brings along, or the name of a bundled one."""
+    path = DATA / "models" / f"{name}.yaml"
+    return str(path) if path.is_file() else name
+
+
 @frozen
 class Study:
     """A finished comparison with numbers that are not ours.
@@ -73,6 +79,17 @@ def summarize(group: str, errors: FloatArray) -> JsonObject:
         "p95_absolute_error": float(np.quantile(size, 0.95)),
         "largest_absolute_error": float(size.max()),
     }
+
+
+def errors_of(rows: FieldRows) -> FloatArray:
+    """(n,) relative errors of rows."""
+    return np.array([row["error"] for row in rows])
+
+
+def grouped_errors(rows: FieldRows) -> dict[str, FloatArray]:
+    """Relative errors of rows by their ``group``, in the order of the rows."""
+    groups = dict.fromkeys(row["group"] for row in rows)
+    return {name: errors_of([row for row in rows if row["group"] == name]) for name in groups}
 
 
 def promise(subject: str, target: str, measured: Any, is_met: bool) -> JsonObject:

@@ -8,15 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-
 from codesign.base.columns import JsonObject
 from codesign.evaluators.platform import PlatformOptions
 from validation.studies import distserve, spad, splitwise
-from validation.studies.device_pools import claim_row, claims, group_metrics, model_file
+from validation.studies.device_pools import claim_row, claims, group_metrics
 from validation.studies.request_cases import DEPLOYMENTS_FILE, RequestCase, read_requests
 from validation.studies.requests import predict
-from validation.studies.study import Study, summarize
+from validation.studies.study import Study, grouped_errors, model_file, summarize
 
 
 def run() -> Study:
@@ -33,15 +31,11 @@ def run() -> Study:
         *distserve.rows(),
         *scheduled_rows(),
     ]
-    groups = list(dict.fromkeys(row["group"] for row in rows))
     return Study(
         name="systems",
         question="How far are pools of devices from systems that others built or simulated?",
         rows=rows,
-        summary=[
-            summarize(name, np.array([row["error"] for row in rows if row["group"] == name]))
-            for name in groups
-        ],
+        summary=[summarize(name, errors) for name, errors in grouped_errors(rows).items()],
         notes=_NOTES,
     )
 

@@ -37,13 +37,6 @@ _SUMMARY = {
     "aisimulate_absolute_error": "AISimulate",
     "infersim_absolute_error": "InferSim",
 }
-_SOME = (
-    "law_absolute_error", "roofline_absolute_error", "framework_held_out_absolute_error",
-    "held_out_absolute_error", "chip_held_out_absolute_error",
-    "measured_time_absolute_error", "genz_absolute_error", "infersim_absolute_error",
-    "genz_error", "infersim_error", "aisimulate_error", "aisimulate_absolute_error",
-)  # fmt: skip
-"""Columns that not every study has: how far others are."""
 _WIDE = ("p95_absolute_error", "largest_absolute_error")
 """Columns for which a terminal has no room; the page and --json have them."""
 _ROWS = {
@@ -72,9 +65,11 @@ def study_tables(study: Study, n_rows: int = _MOST_ROWS) -> list[RenderableType]
         rows = list(study.rows)
     few = "" if len(rows) == len(study.rows) else f": the {n_rows} largest errors"
     sections.append(_table(f"{study.name}{few}", _stated(_ROWS, rows), rows).terminal_table())
-    columns = _stated(_SUMMARY, study.summary)
-    narrow = drop_keys(columns, _WIDE)
-    sections.append(_table("Errors", narrow, study.summary).terminal_table())
+    sections.append(
+        _table(
+            "Errors", drop_keys(_stated(_SUMMARY, study.summary), _WIDE), study.summary
+        ).terminal_table()
+    )
     if study.targets:
         sections.append(_table("Promises", _TARGETS, study.targets).terminal_table())
     for note in study.notes:
@@ -123,8 +118,9 @@ def store_findings(studies: Sequence[Study], path: Path, command: str) -> list[P
                 )
             written.append(write_text(folder / f"{study.name}.csv", text.getvalue()))
         else:
-            figure = folder / f"{study.name}.png"
-            written.append(save_predictions(study.rows, study.question, figure))
+            written.append(
+                save_predictions(study.rows, study.question, (folder / f"{study.name}.png"))
+            )
     finding = Finding(
         "Validation",
         "Our numbers beside others', residuals as they are.",
@@ -157,7 +153,7 @@ def _columns(rows: FieldRows) -> dict[str, str]:
 def _stated(columns: StringMap, rows: FieldRows) -> dict[str, str]:
     """Columns, without those of others that no row has."""
     stated = {name for row in rows for name, value in row.items() if value is not None}
-    return {name: text for name, text in columns.items() if name in stated or name not in _SOME}
+    return {name: text for name, text in columns.items() if name in stated}
 
 
 def _table(title: str, columns: StringMap, rows: FieldRows) -> TextTable:

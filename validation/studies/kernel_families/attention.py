@@ -71,8 +71,10 @@ def left_out(table: KernelTable) -> Reasons:
 
 def usable(table: KernelTable) -> BoolArray:
     """(q,) whether a row tells of the device: the fastest of a shape, whatever its formats."""
-    columns = ("device", "operator", *SIZES, "window")
-    names = zip(*(table.words(name).tolist() for name in columns), strict=True)
+    names = zip(
+        *(table.words(name).tolist() for name in (("device", "operator", *SIZES, "window"))),
+        strict=True,
+    )
     shape = np.unique([" ".join(words) for words in names], return_inverse=True)[1]
     least = np.full(len(table), np.inf)
     np.minimum.at(least, shape, table["latency_s"])
@@ -86,8 +88,11 @@ def has_kernel(table: KernelTable) -> BoolArray:
     """
     is_decode = table.words("operator") == "attention_decode"
     group = table["query_heads"] / table["kv_heads"]
-    of_tensorrt = table.words("framework") == "TensorRT-LLM"
-    return np.asarray(~np.asarray(is_decode & of_tensorrt & (group > _MOST_SHARED_HEADS)))
+    return np.asarray(
+        ~np.asarray(
+            is_decode & (table.words("framework") == "TensorRT-LLM") & (group > _MOST_SHARED_HEADS)
+        )
+    )
 
 
 def corrects(table: KernelTable) -> BoolArray:
@@ -96,8 +101,9 @@ def corrects(table: KernelTable) -> BoolArray:
     SGLang's decode on A100 of as many KV heads as query heads stands in, too: its long reads reach
     a quarter of the memory's bandwidth, those of vLLM 0.7.
     """
-    is_decode = table.words("operator") == "attention_decode"
-    is_alone = is_decode & (table["query_heads"] == table["kv_heads"])
+    is_alone = (table.words("operator") == "attention_decode") & (
+        table["query_heads"] == table["kv_heads"]
+    )
     is_slow = is_alone & (table.words("device") == "A100") & (table.words("framework") == "SGLang")
     return np.asarray(has_kernel(table) & ~is_slow)
 
@@ -105,8 +111,11 @@ def corrects(table: KernelTable) -> BoolArray:
 def shape_roofline_s(shape: Attention, rates: DeviceRates) -> FloatArray:
     """The larger of the arithmetic over the peak and the least traffic over the bandwidth."""
     peak = np.multiply(rates.peak_16bit_flop_per_s, 16 / np.asarray(shape.math_bits))
-    memory_s = attention_traffic_bytes(shape) / rates.bandwidth_bytes_per_s
-    return roofline_times(attention_work_flop(shape), peak, memory_s).time_s
+    return roofline_times(
+        attention_work_flop(shape),
+        peak,
+        (attention_traffic_bytes(shape) / rates.bandwidth_bytes_per_s),
+    ).time_s
 
 
 def multiplies_8_bits(table: KernelTable) -> BoolArray:

@@ -46,8 +46,10 @@ def fitted_groups(
     groups = {}
     for i, name in enumerate(names):
         group_points, measured = points[number == i], logs[number == i]
-        noise = _NOISE_RATIO * np.eye(len(group_points))
-        weights = np.linalg.solve(similarity(group_points, group_points) + noise, measured)
+        weights = np.linalg.solve(
+            similarity(group_points, group_points) + (_NOISE_RATIO * np.eye(len(group_points))),
+            measured,
+        )
         groups[name] = MeasuredGroup(group_points, family.transfer * weights)
     return dict(sorted(groups.items()))
 

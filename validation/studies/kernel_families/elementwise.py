@@ -75,8 +75,10 @@ def _law(table: KernelTable) -> Callable[[ElementwiseConstants], FloatArray]:
             by_row = row_time_s(rows, moved / rows, rates, constants)
         # Before a block, the streams are read for their weights and once more for their sum; after
         # it, they are read and written. The arithmetic is not counted.
-        cores_s = moved / (constants.stream_core * rates.n_cores)
-        mixing_s = np.maximum(cores_s, uncached_s(moved, rates, constants, is_cached=True))
+        mixing_s = np.maximum(
+            (moved / (constants.stream_core * rates.n_cores)),
+            uncached_s(moved, rates, constants, is_cached=True),
+        )
         before, after = (operator == mixing for mixing in MIXING_KINDS)
         return np.select(
             [before, after, np.isin(operator, ROW_KERNELS)],

@@ -103,8 +103,9 @@ def energy_joules(table: KernelTable, seconds: FloatArray) -> FloatArray:
         _mean_overlap(loop_s / _WINDOW_S, setup_s / _WINDOW_S),
     )
     setup_joules = share * _SETUP * np.asarray(rates.power_watts) * seconds
-    drawn = kernel_energy_joules(seconds, work, rates, shipped_energy())
-    return np.asarray((1 - share) * drawn + setup_joules)
+    return np.asarray(
+        (1 - share) * kernel_energy_joules(seconds, work, rates, shipped_energy()) + setup_joules
+    )
 
 
 def sustained_s(table: KernelTable, seconds: FloatArray) -> FloatArray:
@@ -183,8 +184,10 @@ def _work(table: KernelTable) -> KernelWork:
 def _read_work(table: KernelTable) -> KernelWork:
     """The work of rows; bytes that nobody wrote count by what they take of others' energy."""
     work = _work(table)
-    factor = np.where(has_written_operands(table), 1.0, _UNWRITTEN)
-    return replace(work, traffic_bytes=work.traffic_bytes * factor)
+    return replace(
+        work,
+        traffic_bytes=work.traffic_bytes * np.where(has_written_operands(table), 1.0, _UNWRITTEN),
+    )
 
 
 def _bits(table: KernelTable, column: str) -> FloatArray:

@@ -80,8 +80,12 @@ def fit(requests: Sequence[RequestCase]) -> EngineConstants:
     )
     deviations = [_rank_deviation_s(case) for case in filter(_is_waiting, requests)]
     deviation = max(float(np.median(deviations)), 0.0)
-    request = np.sqrt(fitted.host_request * _OTHER_HOST_REQUEST_S)
-    return fitted.model_copy(update={"rank_deviation": deviation, "host_request": float(request)})
+    return fitted.model_copy(
+        update={
+            "rank_deviation": deviation,
+            "host_request": float(np.sqrt(fitted.host_request * _OTHER_HOST_REQUEST_S)),
+        }
+    )
 
 
 def hosted_law(requests: Sequence[RequestCase]) -> Callable[[EngineConstants], FloatArray]:
@@ -93,10 +97,13 @@ def hosted_law(requests: Sequence[RequestCase]) -> Callable[[EngineConstants], F
     ranks = np.array([case.tensor_parallel for case in requests])
 
     def times_s(constants: EngineConstants) -> FloatArray:
-        copied_s = host_copy_s(message_bytes, sent_bytes, bandwidth, constants)
-        started_s = np.maximum(layers_s + copied_s, host_starts_s(kernels, bandwidth, constants))
-        own_s = host_own_s(has_prompts, n_decoding, ranks, constants)
-        return np.asarray(started_s + ends_s + own_s)
+        started_s = np.maximum(
+            layers_s + host_copy_s(message_bytes, sent_bytes, bandwidth, constants),
+            host_starts_s(kernels, bandwidth, constants),
+        )
+        return np.asarray(
+            started_s + ends_s + host_own_s(has_prompts, n_decoding, ranks, constants)
+        )
 
     return times_s
 
@@ -130,20 +137,30 @@ def _parts(case: RequestCase) -> tuple[float, float, float, float, float, float]
     message_bytes = max(float(message.bytes[0] / message.count[0]) for message in messages)
     held = sum(float(operator.bytes[0]) for operator in messages)
     sent, _ = wire_bytes("all_reduce", held, float(case.tensor_parallel), 1.0)
-    ends_s = float(timed.total_s[0]) - layers_s
-    return layers_s, ends_s, kernels, bandwidth, message_bytes, float(sent)
+    return (
+        layers_s,
+        (float(timed.total_s[0]) - layers_s),
+        kernels,
+        bandwidth,
+        message_bytes,
+        float(sent),
+    )
 
 
 def _rank_deviation_s(case: RequestCase) -> float:
     """Time of a measured step beyond its kernels, for each collective and deviation."""
-    operators = _queued(case).decode_pass.operators
     collectives = sum(
-        float(operator.count[0]) for operator in operators if operator.part == "collective"
+        float(operator.count[0])
+        for operator in _queued(case).decode_pass.operators
+        if operator.part == "collective"
     )
-    per_deviation = _START.model_copy(update={"rank_deviation": 1.0})
-    waits = collectives * float(rank_wait_s(case.tensor_parallel, per_deviation))
-    shipped = load_constants("engine", EngineConstants, "gpu")
-    return float(shipped.rank_deviation + (case.value - predict(case)) / waits)
+    waits = collectives * float(
+        rank_wait_s(case.tensor_parallel, _START.model_copy(update={"rank_deviation": 1.0}))
+    )
+    return float(
+        load_constants("engine", EngineConstants, "gpu").rank_deviation
+        + (case.value - predict(case)) / waits
+    )
 
 
 def _queued(case: RequestCase) -> PlatformServing:

@@ -88,24 +88,26 @@ def _roofline_s(table: KernelTable) -> FloatArray:
     each = np.asarray(work.matrices) * work.hidden * work.expert_hidden
     traffic_bytes = np.asarray(work.active_experts) * each * work.weight_bytes
     work_flop = 2 * np.asarray(work.pairs) * each
-    memory_s = traffic_bytes / rates.bandwidth_bytes_per_s
-    return roofline_times(work_flop, _peaks(table), memory_s).time_s
+    return roofline_times(
+        work_flop, _peaks(table), (traffic_bytes / rates.bandwidth_bytes_per_s)
+    ).time_s
 
 
 def expert_work(table: KernelTable) -> ExpertWork:
     """Work of the measured device, (q,) each."""
     pairs, active, reached = _loads(table)
     formats = [product_format for product_format in _formats(table) if product_format is not None]
-    kernels = table.words("kernel").tolist()
-    keeps = np.array([_KEEPS_REMOTE.search(kernel) is not None for kernel in kernels], dtype=bool)
+    keeps = np.array(
+        [_KEEPS_REMOTE.search(kernel) is not None for kernel in table.words("kernel").tolist()],
+        dtype=bool,
+    )
     is_local, multiplies = _has_local_tokens(table), _multiplies_remote(table)
     all_pairs = np.where(is_local, reached, table["tokens"]) * table["top_k"]
     # With large expert parallelism only tokens that arrived are there.
-    arrived = table.words("operator") == "moe_experts_large_ep"
     return ExpertWork(
         pairs=np.where(multiplies, all_pairs, pairs),
         active_experts=active,
-        all_pairs=np.where(arrived, pairs, all_pairs),
+        all_pairs=np.where((table.words("operator") == "moe_experts_large_ep"), pairs, all_pairs),
         experts=np.where(is_local, table["experts"] / table["ep"], table["experts"]),
         hidden=table["hidden"],
         expert_hidden=table["expert_hidden"] / table["tp"],
@@ -135,9 +137,9 @@ def _multiplies_remote(table: KernelTable) -> BoolArray:
     """
     kernels, versions = table.words("kernel"), table.words("version")
     marlin = np.char.find(kernels, "marlin") >= 0
-    triton = np.char.find(kernels, "triton") >= 0
-    is_older = np.isin(versions, ("0.5.6.post2", "0.5.9", "0.5.10"))
-    clamped = (marlin & is_older) | (triton & (versions == "0.5.10"))
+    clamped = (marlin & np.isin(versions, ("0.5.6.post2", "0.5.9", "0.5.10"))) | (
+        (np.char.find(kernels, "triton") >= 0) & (versions == "0.5.10")
+    )
     return np.asarray(_has_local_tokens(table) & clamped)
 
 
@@ -189,9 +191,12 @@ def _kernels(table: KernelTable) -> StringArray:
 
 def _peaks(table: KernelTable) -> FloatArray:
     """(q,) dense peak of each row's precision; NaN where device or format are unknown."""
-    pairs = zip(table.devices, _formats(table), strict=True)
     return np.array(
-        [_peak(device, product_format) for device, product_format in pairs], dtype=np.float64
+        [
+            _peak(device, product_format)
+            for device, product_format in zip(table.devices, _formats(table), strict=True)
+        ],
+        dtype=np.float64,
     )
 
 

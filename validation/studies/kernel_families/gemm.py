@@ -103,8 +103,9 @@ def groups(table: KernelTable) -> StringList:
 
 def _roofline_s(table: KernelTable) -> FloatArray:
     products = _products(table)
-    traffic_bytes = products.weight_bytes + products.activation_bytes
-    memory_s = traffic_bytes / table.rates.bandwidth_bytes_per_s
+    memory_s = (
+        products.weight_bytes + products.activation_bytes
+    ) / table.rates.bandwidth_bytes_per_s
     return roofline_times(products.work_flop, products.peak_flop_per_s, memory_s).time_s
 
 
@@ -115,8 +116,13 @@ def _law(table: KernelTable) -> Callable[[GemmConstants], FloatArray]:
 
 
 def _cases(table: KernelTable) -> list[_ProductCase]:
-    columns = ("operator", "weight_dtype", "activation_dtype", "framework")
-    words = zip(*(table.words(name).tolist() for name in columns), strict=True)
+    words = zip(
+        *(
+            table.words(name).tolist()
+            for name in (("operator", "weight_dtype", "activation_dtype", "framework"))
+        ),
+        strict=True,
+    )
     known: dict[tuple[str, ...], _ProductCase] = {}
     cases = []
     for device, row in zip(table.devices, words, strict=True):
@@ -137,8 +143,9 @@ def _case(
     # SGLang's int8 products find a scale for every row of their input.
     scales_rows = True if (activation, framework) == ("int8", "SGLang") else None
     try:
-        wanted_product_format = product_format(weight, activation, is_input_quantized=scales_rows)
-        kernel = format_on(device, wanted_product_format)
+        kernel = format_on(
+            device, product_format(weight, activation, is_input_quantized=scales_rows)
+        )
     except UnknownNameError as error:
         return _ProductCase(None, np.nan, f"its formats are not known: {error}")
     return _ProductCase(kernel, device.peak_flop_per_s(kernel.multiply), "")
@@ -157,7 +164,6 @@ def _products(table: KernelTable) -> Products:
     has_single_copy = (table.words("framework") == "vLLM") & np.isin(
         table.words("weight_dtype"), ("fp8_block128", "nvfp4")
     )
-    working_set = weight_bytes * np.where(has_single_copy, 1.0, COPIES)
     return Products(
         m=m,
         n=n,
@@ -170,7 +176,11 @@ def _products(table: KernelTable) -> Products:
         is_integer=column("is_integer") > 0,
         has_fine_scales=column("has_fine_scales") > 0,
         has_block_scales=column("has_block_scales") > 0,
-        cached_weight_share=np.where(working_set <= table.rates.cache_bytes, 1.0, 0.0),
+        cached_weight_share=np.where(
+            (weight_bytes * np.where(has_single_copy, 1.0, COPIES)) <= table.rates.cache_bytes,
+            1.0,
+            0.0,
+        ),
     )
 
 
@@ -180,8 +190,12 @@ def _corrects(table: KernelTable) -> BoolArray:
     Weights in 16 bits stream at 0.70 of the bandwidth of A100 on SXM, but at 0.79 of the lower one
     on PCIe (Vidur), and requests (LMDeploy) at what the law says.
     """
-    is_a100 = np.char.startswith(table.words("device"), "A100")
-    return np.asarray(~(is_a100 & (table.words("weight_dtype") == "bf16")))
+    return np.asarray(
+        ~(
+            np.char.startswith(table.words("device"), "A100")
+            & (table.words("weight_dtype") == "bf16")
+        )
+    )
 
 
 FAMILY = KernelFamily(

@@ -61,8 +61,15 @@ def usable(table: KernelTable) -> BoolArray:
     vLLM's prefill is not expanded.
     """
     frameworks, is_decode = table.words("framework"), table.words("operator") == "mla_decode"
-    unparted = (frameworks == "TensorRT-LLM") & is_decode
-    return np.asarray(~(_is_old(table) & (unparted | (table.words("kernel") == "vllm_triton_mla"))))
+    return np.asarray(
+        ~(
+            _is_old(table)
+            & (
+                ((frameworks == "TensorRT-LLM") & is_decode)
+                | (table.words("kernel") == "vllm_triton_mla")
+            )
+        )
+    )
 
 
 def shapes(table: KernelTable) -> Attention:

@@ -43,8 +43,12 @@ MOST = {"bandwidth_fraction": 1.0}
 
 def left_out(table: KernelTable) -> Reasons:
     """(q,) why a row has no prediction; empty where it has one."""
-    formats = {"weight_dtype": ("bf16", "fp16", "fp8")}
-    return find_reasons(table, OPERATORS, ("tokens", "query_heads"), formats=formats)
+    return find_reasons(
+        table,
+        OPERATORS,
+        ("tokens", "query_heads"),
+        formats={"weight_dtype": ("bf16", "fp16", "fp8")},
+    )
 
 
 def shapes(table: KernelTable) -> Absorbing:
@@ -70,8 +74,11 @@ def _law(table: KernelTable) -> Callable[[AbsorbingConstants], FloatArray]:
 def _roofline_s(table: KernelTable) -> FloatArray:
     shape, rates = shapes(table), table.rates
     peak = np.multiply(rates.peak_16bit_flop_per_s, 16 / np.asarray(shape.math_bits))
-    memory_s = absorbing_traffic_bytes(shape) / rates.bandwidth_bytes_per_s
-    return roofline_times(absorbing_work_flop(shape), peak, memory_s).time_s
+    return roofline_times(
+        absorbing_work_flop(shape),
+        peak,
+        (absorbing_traffic_bytes(shape) / rates.bandwidth_bytes_per_s),
+    ).time_s
 
 
 FAMILY = KernelFamily(

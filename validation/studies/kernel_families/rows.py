@@ -46,8 +46,9 @@ def looped_rates(rates: DeviceRates, multiply_bits: Floats) -> DeviceRates:
     Args:
         multiply_bits: Width at which the matrix units multiply.
     """
-    is_hot = np.equal(np.round(multiply_bits), 8.0)
-    looped = np.where(is_hot, rates.sustained_fraction, rates.burst_fraction)
+    looped = np.where(
+        np.equal(np.round(multiply_bits), 8.0), rates.sustained_fraction, rates.burst_fraction
+    )
     return replace(rates, burst_fraction=looped)
 
 

@@ -71,10 +71,15 @@ def left_out(table: KernelTable) -> Reasons:
     """(q,) why a row has no prediction; empty where it has one."""
     formats = {"activation_dtype": ("bf16", "fp16")}
     shared = ("batch", "input_tokens")
-    heads = ("key_heads", "value_heads", "key_head_dim", "value_head_dim")
-    of_scan = find_reasons(table, _SCANS, (*shared, *heads), formats=formats)
-    channels = ("conv_width", "conv_channels")
-    of_convolution = find_reasons(table, _CONVOLUTIONS, (*shared, *channels), formats=formats)
+    of_scan = find_reasons(
+        table,
+        _SCANS,
+        (*shared, *(("key_heads", "value_heads", "key_head_dim", "value_head_dim"))),
+        formats=formats,
+    )
+    of_convolution = find_reasons(
+        table, _CONVOLUTIONS, (*shared, *(("conv_width", "conv_channels"))), formats=formats
+    )
     return np.where(has_scan(table), of_scan, of_convolution)
 
 
@@ -131,16 +136,18 @@ def _law(table: KernelTable) -> Callable[[ScanConstants], FloatArray]:
 
     def times_s(constants: ScanConstants) -> FloatArray:
         scan_s = scan_time_s(scan, rates, constants, is_cached=True)
-        convolution_s = convolution_time_s(convolution, rates, constants, is_cached=True)
-        return np.where(is_scan, scan_s, convolution_s)
+        return np.where(
+            is_scan, scan_s, convolution_time_s(convolution, rates, constants, is_cached=True)
+        )
 
     return times_s
 
 
 def _roofline_s(table: KernelTable) -> FloatArray:
     scan, rates, is_scan = scans(table), table.rates, has_scan(table)
-    convolution = convolution_traffic_bytes(convolutions(table))
-    traffic = np.where(is_scan, scan_traffic_bytes(scan), convolution)
+    traffic = np.where(
+        is_scan, scan_traffic_bytes(scan), convolution_traffic_bytes(convolutions(table))
+    )
     work_flop, memory_s = scan_work_flop(scan), traffic / rates.bandwidth_bytes_per_s
     work_flop = np.where(is_scan, work_flop, 0.0)
     return roofline_times(work_flop, rates.peak_16bit_flop_per_s, memory_s).time_s

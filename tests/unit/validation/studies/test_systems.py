@@ -14,10 +14,10 @@ from validation.studies.device_pools import (
     claims,
     fastest_batch,
     group_metrics,
-    model_file,
 )
 from validation.studies.request_cases import SPLITWISE_FILE, read_requests
 from validation.studies.requests import platform_serving
+from validation.studies.study import model_file
 
 
 @cache

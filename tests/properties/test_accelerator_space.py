@@ -5,7 +5,6 @@ from functools import cache
 import numpy as np
 import pytest
 
-import codesign
 from codesign.base.columns import Column
 from codesign.base.records import drop_keys
 from codesign.evaluators.npu import NpuEvaluator, NpuOptions
@@ -13,7 +12,6 @@ from codesign.models.accounts.account_constants import constant_ranges
 from codesign.models.memtech import load_library
 from codesign.models.workload import Request
 from codesign.space import load_space
-from validation.studies.measured_card import card_rows
 
 CHIPS = {"H100": 700.0, "H200": 700.0, "B200": 1200.0, "MI300X": 750.0}
 """Board power of chips in watts, from their datasheets."""
@@ -127,35 +125,3 @@ def test_constants_move_within_the_ranges_of_the_process_of_each_design(level):
         alone = evaluator("decode", process=process, constants=constants)
         for name, values in alone.evaluate(part, names).metrics.items():
             np.testing.assert_allclose(metrics[name][here], values, rtol=1e-9, err_msg=name)
-
-
-@cache
-def h100(phase, tokens):
-    return codesign.evaluate(
-        design="H100", space="accelerator", model="llama-3-8b", phase=phase,
-        workload={"prompt_tokens": tokens, "generated_tokens": 1}
-        | ({"batch": min(tokens, 48)} if phase == "decode" else {}),
-    )  # fmt: skip
-
-
-def test_the_h100_as_a_design_predicts_measured_products_within_20_percent_in_the_median():
-    """Products of a layer in fp8, back to back, without a constant of its own."""
-    errors = []
-    for row in card_rows("gemm"):
-        if (row["format"], row["device_state"]) == ("fp8", "hot loop of kernels"):
-            tokens, layer = int(row["m"]), row["what"].removeprefix("llama8b ").partition(",")[0]
-            operator = f"{'output' if layer == 'o' else layer}_projection"
-            found = h100("prefill" if tokens > 96 else "decode", tokens).operators
-            time_s = {x["name"]: x["time_s"] / 32 for x in found}[operator]
-            errors.append(abs(time_s / float(row["median_us"]) * 1e6 - 1.0))
-    assert len(errors) == 52
-    assert np.median(errors) < 0.2
-
-
-def test_with_its_board_it_takes_the_watts_of_products_but_half_of_those_of_reading():
-    """28 % of the limit is what the board of a working device takes besides (docs/serving.md)."""
-    for phase, loop, most in (("prefill", "gemm fp8", 1.0), ("decode", "decode attention", 0.55)):
-        watts = h100(phase, 6_000).metrics["average_power_watts"] + 0.28 * 700.0
-        for row in card_rows("power"):
-            if row["what"].startswith(loop):
-                assert most - 0.1 < watts / float(row["watts_instant_mean"]) < most

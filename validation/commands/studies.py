@@ -19,9 +19,9 @@ def studies(
         StringList | None,
         typer.Argument(
             metavar="[STUDY]...",
-            help="memexplorer, simulation, scalesim, mappings, kernels, energy, requests, "
-            "arrivals, throughput, epoch, genz, life, fleets, caches, systems, area, heat, cost; "
-            "all if none.",
+            help="memexplorer, simulation, scalesim, mappings, kernels, silicon, energy, "
+            "requests, arrivals, throughput, epoch, genz, life, fleets, caches, systems, area, "
+            "heat, cost; all if none.",
         ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Of whatever is sampled.", min=0)] = 0,

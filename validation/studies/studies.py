@@ -9,26 +9,13 @@ from pathlib import Path
 from codesign.base.errors import InputError, check_known
 from validation.studies.study import Study
 
-STUDIES = {
-    "memexplorer": "memexplorer_study",
-    "simulation": "simulated",
-    "scalesim": "scalesim_study",
-    "mappings": "best_mappings",
-    "kernels": "kernels",
-    "energy": "kernel_energy",
-    "requests": "requests",
-    "arrivals": "engine_arrivals",
-    "throughput": "saturation",
-    "epoch": "epoch",
-    "genz": "genz_study",
-    "life": "life_study",
-    "fleets": "fleets",
-    "caches": "prompt_caches",
-    "systems": "systems",
-    "area": "published_dies",
-    "heat": "stack_heat",
-    "cost": "published_prices",
-}
+_MODULES = """
+memexplorer=memexplorer_study simulation=simulated scalesim=scalesim_study mappings=best_mappings
+kernels=kernels silicon=silicon energy=kernel_energy requests=requests arrivals=engine_arrivals
+throughput=saturation epoch=epoch genz=genz_study life=life_study fleets=fleets
+caches=prompt_caches systems=systems area=published_dies heat=stack_heat cost=published_prices
+"""
+STUDIES = dict(words.split("=") for words in _MODULES.split())
 """Module of each study, in the order of the page."""
 
 

@@ -26,7 +26,7 @@ class PoolInputs(Entry):
     cache_tokens: int
     """Tokens whose keys and values fit into a machine."""
     board_power_watts: Number
-    """Board power limits of all devices."""
+    """Board power limits of all devices; of designs, their TDP."""
 
 
 class ServedPool(PoolInputs):

@@ -66,7 +66,7 @@ class DeploymentEntry(Entry):
     racks: int
     """Racks of 41 kW, hosts included."""
     board_power_watts: Finite
-    """Board power limits of all devices; null where none is stated."""
+    """Board power limits of all devices, of designs their TDP; null where none is stated."""
     usd_per_hour: Finite
     """Rent of all devices, or the price of found designs by their accounts; null where none is
     known."""
@@ -75,7 +75,7 @@ class DeploymentEntry(Entry):
     usd_per_million_output_tokens: Finite
     """Rent over the generated tokens alone."""
     tokens_per_joule: Finite
-    """Served tokens per joule of the devices; null where no power is stated."""
+    """Served tokens per joule of the boards; null where no power is stated."""
     tokens_per_s: float
     """Served tokens."""
     output_tokens_per_s: float

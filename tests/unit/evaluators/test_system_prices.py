@@ -126,9 +126,9 @@ def test_systems_with_devices_have_no_carbon_and_say_why(name, space_name):
     with pytest.raises(InputError, match=rf"{name}.*what making .*h100-sxm.* emits is unknown"):
         build_problem(space, SystemEvaluator(OSWORLD), [f"minimize {name}"], (), "system")
     explained = problem_of(space).evaluator.explain(space.columns(row))
-    assert f"decode: no {name}: what making {design['decode_device']} emits" in "\n".join(
-        explained.notes
-    )
+    notes = "\n".join(explained.notes)
+    assert f"decode: no {name}: what making {design['decode_device']} emits" in notes
+    assert "energy is of boards for devices, of chip and memories alone for designs" in notes
 
 
 def test_a_rent_takes_the_place_of_capital_and_electricity():

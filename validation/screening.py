@@ -98,7 +98,7 @@ def screened_runs(path: Path, screening: Screening, exact: float) -> list[Screen
                     variant,
                     run.seed,
                     seconds,
-                    (stored.hypervolume / exact),
+                    stored.hypervolume / exact,
                     len(screened.observations),
                 )
             )

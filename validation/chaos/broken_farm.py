@@ -206,7 +206,7 @@ class BrokenFarm:
             text=True,
         )
         thread = threading.Thread(
-            target=self._disturb, args=((process, disturb or (lambda farm: None))), daemon=True
+            target=self._disturb, args=(process, disturb or (lambda farm: None)), daemon=True
         )
         thread.start()
         try:

@@ -171,10 +171,8 @@ class _PhaseDesigns:
         cap_watts: float,
     ) -> tuple[FloatArray, IntArray]:
         """Least cost of each memory system over these roots, and the design that has it."""
-        least, rows = (
-            np.full(n_memories, np.inf),
-            np.zeros((n_memories, len(self._problem.space.parameters)), dtype=np.int64),
-        )
+        d = len(self._problem.space.parameters)
+        least, rows = np.full(n_memories, np.inf), np.zeros((n_memories, d), dtype=np.int64)
         completions = self._decomposition.remaining(0)
         for piece in np.array_split(roots, max(1, len(roots) * completions // _AT_ONCE)):
             designs, owner = self._completed(piece, memory)
@@ -211,7 +209,6 @@ class _PhaseDesigns:
             designs.append(piece_rows.rows)
             owners.append(np.full(len(piece_rows), memory[root]))
         if not designs:
-            return np.empty((0, len(self._problem.space.parameters)), dtype=np.int64), np.empty(
-                0, dtype=np.int64
-            )
+            d = len(self._problem.space.parameters)
+            return np.empty((0, d), dtype=np.int64), np.empty(0, dtype=np.int64)
         return np.concatenate(designs), np.concatenate(owners)

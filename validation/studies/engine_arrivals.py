@@ -174,16 +174,8 @@ def predict(experiment: Experiment) -> ServedRequests:
     limits = replace(limits, cache_tokens=cache_tokens(evaluator, design, limits, MEMORY_FRACTION))
     arrivals = experiment.arrivals
     longest = int((arrivals.prompt_tokens + arrivals.generated_tokens).max())
-    return simulate(
-        Fleet(
-            (
-                MachinePool(
-                    "serve", n_machines, DeviceStepTimes(evaluator, design, limits, longest), limits
-                ),
-            )
-        ),
-        arrivals,
-    )
+    steps = DeviceStepTimes(evaluator, design, limits, longest)
+    return simulate(Fleet((MachinePool("serve", n_machines, steps, limits),)), arrivals)
 
 
 def _deployment(

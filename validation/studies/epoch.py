@@ -193,9 +193,7 @@ def text_rows() -> JsonRows:
     for entry, value in zip(load_tables()["text"], ours, strict=True):
         printed = float(entry["printed"])
         rows.append(
-            _row(
-                "text", entry["what"], entry["unit"], printed, value, (entry["tolerance"] * printed)
-            )
+            _row("text", entry["what"], entry["unit"], printed, value, entry["tolerance"] * printed)
         )
     return rows
 

@@ -209,7 +209,7 @@ def _row(cell: PublishedCell) -> JsonObject:
     labels = {"what": cell.label, "table": cell.table, "metric": cell.metric}
     labels |= {"is_ratio": cell.base is not None}
     return comparison(
-        labels, cell.printed, ours, plain=plain, plain_error=(plain / cell.printed - 1.0)
+        labels, cell.printed, ours, plain=plain, plain_error=plain / cell.printed - 1.0
     )
 
 
@@ -283,7 +283,7 @@ def _block_note(workload: Fields) -> str:
     operators = request.operators()
     layers = request.language_model.num_hidden_layers
     macs = (
-        float((operators.mac_per_request * operators.count)[(operators.count == layers)].sum())
+        float((operators.mac_per_request * operators.count)[operators.count == layers].sum())
         / layers
     )
     depth, width = np.asarray(_space().designs["Base"]["pe_array"], dtype=np.int64).tolist()

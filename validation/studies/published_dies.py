@@ -91,7 +91,7 @@ def run() -> Study:
     rows = []
     for name, die in read_records(_FILE, PublishedDie, "dies").items():
         row = ranged_row(
-            (f"{name}, mm2" + (", at most" if die.at_most else "")),
+            f"{name}, mm2" + (", at most" if die.at_most else ""),
             die.area,
             [die.modelled_mm2(level) for level in _LEVELS],
             die.source,

@@ -123,7 +123,7 @@ class SaturatedCase:
         """The platform, but for its batch."""
         degrees = dict(
             zip(
-                (("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel")),
+                ("tensor_parallel", "pipeline_parallel", "expert_parallel", "data_parallel"),
                 self.degrees.values(),
                 strict=True,
             )

@@ -54,7 +54,7 @@ def power_rows() -> Iterator[JsonObject]:
     for row in read_rows(SPLITWISE_FILE)[0]:
         if row["mean_power_over_tdp"] and row["power_capped"] == "0":
             degree, batch, prompt, output = (
-                int(row[name]) for name in (("tp", "batch", "prompt_tokens", "output_tokens"))
+                int(row[name]) for name in ("tp", "batch", "prompt_tokens", "output_tokens")
             )
             design = {"device": "a100-sxm-80gb", "tensor_parallel": degree}
             model = model_file("llama-2-70b")
@@ -64,7 +64,7 @@ def power_rows() -> Iterator[JsonObject]:
             times = np.array(
                 [
                     prefill["time_to_first_token_s"],
-                    (decode["time_per_output_token_s"] * (output - 1)),
+                    decode["time_per_output_token_s"] * (output - 1),
                 ]
             )
             watts = np.array([prefill["average_power_watts"], decode["average_power_watts"]])

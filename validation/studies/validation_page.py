@@ -119,7 +119,7 @@ def store_findings(studies: Sequence[Study], path: Path, command: str) -> list[P
             written.append(write_text(folder / f"{study.name}.csv", text.getvalue()))
         else:
             written.append(
-                save_predictions(study.rows, study.question, (folder / f"{study.name}.png"))
+                save_predictions(study.rows, study.question, folder / f"{study.name}.png")
             )
     finding = Finding(
         "Validation",

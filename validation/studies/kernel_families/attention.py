@@ -72,7 +72,7 @@ def left_out(table: KernelTable) -> Reasons:
 def usable(table: KernelTable) -> BoolArray:
     """(q,) whether a row tells of the device: the fastest of a shape, whatever its formats."""
     names = zip(
-        *(table.words(name).tolist() for name in (("device", "operator", *SIZES, "window"))),
+        *(table.words(name).tolist() for name in ("device", "operator", *SIZES, "window")),
         strict=True,
     )
     shape = np.unique([" ".join(words) for words in names], return_inverse=True)[1]
@@ -114,7 +114,7 @@ def shape_roofline_s(shape: Attention, rates: DeviceRates) -> FloatArray:
     return roofline_times(
         attention_work_flop(shape),
         peak,
-        (attention_traffic_bytes(shape) / rates.bandwidth_bytes_per_s),
+        attention_traffic_bytes(shape) / rates.bandwidth_bytes_per_s,
     ).time_s
 
 

@@ -76,7 +76,7 @@ def _law(table: KernelTable) -> Callable[[ElementwiseConstants], FloatArray]:
         # Before a block, the streams are read for their weights and once more for their sum; after
         # it, they are read and written. The arithmetic is not counted.
         mixing_s = np.maximum(
-            (moved / (constants.stream_core * rates.n_cores)),
+            moved / (constants.stream_core * rates.n_cores),
             uncached_s(moved, rates, constants, is_cached=True),
         )
         before, after = (operator == mixing for mixing in MIXING_KINDS)

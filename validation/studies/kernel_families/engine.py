@@ -139,7 +139,7 @@ def _parts(case: RequestCase) -> tuple[float, float, float, float, float, float]
     sent, _ = wire_bytes("all_reduce", held, float(case.tensor_parallel), 1.0)
     return (
         layers_s,
-        (float(timed.total_s[0]) - layers_s),
+        float(timed.total_s[0]) - layers_s,
         kernels,
         bandwidth,
         message_bytes,

@@ -89,7 +89,7 @@ def _roofline_s(table: KernelTable) -> FloatArray:
     traffic_bytes = np.asarray(work.active_experts) * each * work.weight_bytes
     work_flop = 2 * np.asarray(work.pairs) * each
     return roofline_times(
-        work_flop, _peaks(table), (traffic_bytes / rates.bandwidth_bytes_per_s)
+        work_flop, _peaks(table), traffic_bytes / rates.bandwidth_bytes_per_s
     ).time_s
 
 
@@ -107,7 +107,7 @@ def expert_work(table: KernelTable) -> ExpertWork:
     return ExpertWork(
         pairs=np.where(multiplies, all_pairs, pairs),
         active_experts=active,
-        all_pairs=np.where((table.words("operator") == "moe_experts_large_ep"), pairs, all_pairs),
+        all_pairs=np.where(table.words("operator") == "moe_experts_large_ep", pairs, all_pairs),
         experts=np.where(is_local, table["experts"] / table["ep"], table["experts"]),
         hidden=table["hidden"],
         expert_hidden=table["expert_hidden"] / table["tp"],

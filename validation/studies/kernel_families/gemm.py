@@ -119,7 +119,7 @@ def _cases(table: KernelTable) -> list[_ProductCase]:
     words = zip(
         *(
             table.words(name).tolist()
-            for name in (("operator", "weight_dtype", "activation_dtype", "framework"))
+            for name in ("operator", "weight_dtype", "activation_dtype", "framework")
         ),
         strict=True,
     )

@@ -77,7 +77,7 @@ def _roofline_s(table: KernelTable) -> FloatArray:
     return roofline_times(
         absorbing_work_flop(shape),
         peak,
-        (absorbing_traffic_bytes(shape) / rates.bandwidth_bytes_per_s),
+        absorbing_traffic_bytes(shape) / rates.bandwidth_bytes_per_s,
     ).time_s
 
 

@@ -94,20 +94,23 @@ def _ports(value: object) -> object:
 
 
 class LinkRecord(Record, populate_by_name=True):
-    """Link of two pools; a list of values makes a choice of it."""
+    """Link of two pools; a list of values makes a choice of it.
+
+    Attributes:
+        bandwidth: Bytes per second that one machine sends, one way.
+        latency: Time of a message that carries nothing.
+        energy: Energy of what is sent.
+        ports: Ports of one machine, which send side by side; one if left out.
+        port_price: Price of one port with its part of what it leads to; nothing if left out.
+    """
 
     sender: str = Field(alias="from")
     receiver: str = Field(alias="to")
     bandwidth: Annotated[list[Any], _quantities("GB/s", is_zero_allowed=False)]
-    """Bytes per second that one machine sends, one way."""
     latency: Annotated[list[Any], _quantities("s", is_zero_allowed=True)]
-    """Time of a message that carries nothing."""
     energy: Annotated[list[Any], _quantities("pJ/bit", is_zero_allowed=True)]
-    """Energy of what is sent."""
     ports: Annotated[IntegerList | None, BeforeValidator(_ports)] = None
-    """Ports of one machine, which send side by side; one if left out."""
     port_price: Annotated[list[Any] | None, _quantities("USD", is_zero_allowed=True)] = None
-    """Price of one port with its part of what it leads to; nothing if left out."""
 
 
 LINK_PARAMETERS = {

@@ -58,24 +58,27 @@ class CommandWorkload(Record):
 
 
 class NumberSource(Record):
-    """Place of a number in the program's output: in JSON, in CSV, or by a pattern."""
+    """Place of a number in the program's output: in JSON, in CSV, or by a pattern.
+
+    Attributes:
+        json_file: A JSON file, ``stdout`` for the program's output.
+        key: Path in the JSON, joined by dots; positions of lists are numbers: ``layers.0.cycles``.
+        csv_file: A CSV file with a line of titles, or ``stdout``.
+        column: Title of the column.
+        row: Number of the row below the titles, from 0; negative: from the end.
+        regex: Regular expression with one group, the number with or without a unit; the last match.
+        file: File in which the expression is searched, ``stdout`` or ``stderr``.
+        unit: Unit of a number that is written without; the metric's own if not given.
+    """
 
     json_file: PlainName | None = Field(default=None, alias="json")
-    """A JSON file, ``stdout`` for the program's output."""
     key: str | None = None
-    """Path in the JSON, joined by dots; positions of lists are numbers: ``layers.0.cycles``."""
     csv_file: PlainName | None = Field(default=None, alias="csv")
-    """A CSV file with a line of titles, or ``stdout``."""
     column: str | None = None
-    """Title of the column."""
     row: Annotated[int, Field(strict=True)] = -1
-    """Number of the row below the titles, from 0; negative: from the end."""
     regex: Pattern | None = None
-    """Regular expression with one group, the number with or without a unit; the last match."""
     file: PlainName = "stdout"
-    """File in which the expression is searched, ``stdout`` or ``stderr``."""
     unit: UnitText | None = None
-    """Unit of a number that is written without; the metric's own if not given."""
 
     def check_fields(self) -> None:
         stated = [self.json_file, self.csv_file, self.regex]
@@ -88,23 +91,29 @@ class NumberSource(Record):
 
 
 class CommandMetric(Record):
-    """A number that the program reports for every design."""
+    """A number that the program reports for every design.
+
+    Attributes:
+        sense: ``minimize`` or ``maximize``: the direction in which it gets better.
+        unit: Unit of the stored value, such as ``s``; empty for a plain number.
+        meaning: One sentence for tables.
+        source: Place where the program writes it.
+    """
 
     sense: Sense
-    """``minimize`` or ``maximize``: the direction in which it gets better."""
     unit: UnitText
-    """Unit of the stored value, such as ``s``; empty for a plain number."""
     meaning: str = "as the command reports it"
-    """One sentence for tables."""
     source: NumberSource = Field(alias="from")
-    """Place where the program writes it."""
 
 
 class TemplateFile(Record):
-    """A file that is written with the design's values in it."""
+    """A file that is written with the design's values in it.
+
+    Attributes:
+        template: The text, in which ``${NAME}`` stands for a value.
+    """
 
     template: ExistingFile
-    """The text, in which ``${NAME}`` stands for a value."""
 
 
 class CheaperModel(Record):

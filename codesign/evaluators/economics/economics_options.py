@@ -147,17 +147,20 @@ class EconomicsOptions(DevicePrice):
 
 
 class FrontierSettings(Record):
-    """Settings of a frontier that campaigns do not have."""
+    """Settings of a frontier that campaigns do not have.
+
+    Attributes:
+        alpha: Exponent of the speed of a token in its value (Epoch Eq. 45).
+        speculate: Whether to draft tokens ahead with a smaller model where it is faster.
+        draft_kv_heads: Number of key and value heads of the draft model, in place of its own.
+        n_points: Number of batch sizes to try, and of instance sizes.
+        most_devices: Devices of the largest instance.
+        most_requests: Requests of the largest batch.
+    """
 
     alpha: Amount = 3.0
-    """Exponent of the speed of a token in its value (Epoch Eq. 45)."""
     speculate: bool = True
-    """Whether to draft tokens ahead with a smaller model where it is faster."""
     draft_kv_heads: int | None = None
-    """Number of key and value heads of the draft model, in place of its own."""
     n_points: Annotated[int, Field(ge=2, le=2000)] = 400
-    """Number of batch sizes to try, and of instance sizes."""
     most_devices: Annotated[float, Field(ge=1)] = 1e3
-    """Devices of the largest instance."""
     most_requests: Annotated[float, Field(ge=1)] = 1e4
-    """Requests of the largest batch."""

@@ -29,14 +29,16 @@ class Grid:
     """Instance sizes and batches to try, real numbers as in the paper.
 
     How fine and how far is [ours]; the paper does not print its grid.
+
+    Attributes:
+        n_points: Instance sizes, and batches, that are tried.
+        most_devices: Devices of the largest instance.
+        most_requests: Requests of the largest batch.
     """
 
     n_points: int = 400
-    """Instance sizes, and batches, that are tried."""
     most_devices: float = 1e3
-    """Devices of the largest instance."""
     most_requests: float = 1e4
-    """Requests of the largest batch."""
 
     def blocks(self, n_layers: float) -> Iterator[ArrayPair]:
         """Rectangles of devices and batches, each ascending.

@@ -84,12 +84,15 @@ class _StepWork(NamedTuple):
 
 @frozen
 class _Attention:
-    """Terms of a layer's attention; times of the tokens of a pass are linear in them."""
+    """Terms of a layer's attention; times of the tokens of a pass are linear in them.
+
+    Attributes:
+        projections: Collectives with their bytes per token.
+        stored_read_s: Seconds to read the weights, and the cache of all requests of the stage.
+    """
 
     projections: Sequence[tuple[Collective, FloatArray]]
-    """Collectives with their bytes per token."""
     stored_read_s: FloatArray
-    """Seconds to read the weights, and the cache of all requests of the stage."""
     activation_read_s: FloatArray
     arithmetic_s: FloatArray
 

@@ -26,16 +26,19 @@ from codesign.base.records import frozen
 
 
 class Protocol(NamedTuple):
-    """One way in which NCCL moves a message."""
+    """One way in which NCCL moves a message.
+
+    Attributes:
+        within_s: Latency of every further rank of a node, one way.
+        between_s: Latency of every doubling of the nodes, one way.
+        bandwidth_share: Part of the links' bandwidth that is payload.
+    """
 
     name: str
     base_s: float
     within_s: float
-    """Latency of every further rank of a node, one way."""
     between_s: float
-    """Latency of every doubling of the nodes, one way."""
     bandwidth_share: float
-    """Part of the links' bandwidth that is payload."""
 
 
 PROTOCOLS = (

@@ -26,17 +26,20 @@ none."""
 
 
 class PaperDevice(Record):
-    """A device with the figures of Epoch's model."""
+    """A device with the figures of Epoch's model.
+
+    Attributes:
+        peak_8_bit: Peak rate with 8-bit weights, and with 4-bit weights too.
+        link_bandwidth: Bandwidth within a node, as :class:`.nccl.Fabric` takes it.
+        network_bandwidth: Bandwidth between nodes, as :class:`.nccl.Fabric` takes it.
+    """
 
     peak_16_bit: Rate
     peak_8_bit: Rate
-    """Peak rate with 8-bit weights, and with 4-bit weights too."""
     bandwidth: ByteRate
     capacity: Annotated[float, quantity("GB")]
     link_bandwidth: ByteRate
-    """Bandwidth within a node, as :class:`.nccl.Fabric` takes it."""
     network_bandwidth: ByteRate
-    """Bandwidth between nodes, as :class:`.nccl.Fabric` takes it."""
     node_size: Positive
     compute_cap: Fraction
     bandwidth_cap: Fraction

@@ -9,34 +9,39 @@ from codesign.models.deployments.queueing.fleet import Routing
 
 
 class EngineSettings(Record):
-    """Settings of the machines of a fleet, and of the link from those that only prefill."""
+    """Settings of the machines of a fleet, and of the link from those that only prefill.
+
+    Attributes:
+        policy: ``chunked``: chunks of prompts beside all decoding requests; ``prefill-first``:
+            whole prompts before any.
+        max_sequences: Requests that a machine runs at a time.
+        max_batched_tokens: Tokens of a step of a machine.
+        memory_fraction: Share of the memory that weights and KV cache may take.
+        plans_ahead: Choose the next step while one runs, so that the host costs no time.
+        reserves_answers: Run a request only where its answer has room, too, as TensorRT-LLM does.
+        routing: Machine of a request: ``least-loaded``, ``round-robin``, or ``session``, the one of
+            the turn before.
+        caches_prompts: Keep the blocks of prompts for the next request with the same ones, if they
+            are known.
+        shares_stores: Share each ``--cache`` between all machines of a pool.
+        cache_link: Rate from each ``--cache`` to a machine at most: sixteen lanes of PCIe 5 [ours].
+        link_bandwidth: Rate from a prefilling machine to the others; the network of its devices if
+            left out.
+        link_latency: Latency of the link from a prefilling machine to the others.
+    """
 
     policy: StepPolicy = "chunked"
-    """``chunked``: chunks of prompts beside all decoding requests; ``prefill-first``: whole prompts
-    before any."""
     max_sequences: int = 256
-    """Requests that a machine runs at a time."""
     max_batched_tokens: int = 2048
-    """Tokens of a step of a machine."""
     memory_fraction: Share = 0.9
-    """Share of the memory that weights and KV cache may take."""
     plans_ahead: bool = True
-    """Choose the next step while one runs, so that the host costs no time."""
     reserves_answers: bool = False
-    """Run a request only where its answer has room, too, as TensorRT-LLM does."""
     routing: Routing = "least-loaded"
-    """Machine of a request: ``least-loaded``, ``round-robin``, or ``session``, the one of the turn
-    before."""
     caches_prompts: bool = True
-    """Keep the blocks of prompts for the next request with the same ones, if they are known."""
     shares_stores: bool = False
-    """Share each ``--cache`` between all machines of a pool."""
     cache_link: Bandwidth = 55e9
-    """Rate from each ``--cache`` to a machine at most: sixteen lanes of PCIe 5 [ours]."""
     link_bandwidth: Bandwidth | None = None
-    """Rate from a prefilling machine to the others; the network of its devices if left out."""
     link_latency: Latency = 5e-6
-    """Latency of the link from a prefilling machine to the others."""
 
     def limits(self) -> EngineLimits:
         """Steps of a machine whose cache size is open.

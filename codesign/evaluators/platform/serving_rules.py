@@ -45,7 +45,26 @@ from codesign.models.workload.operators import OperatorTable
 
 @frozen
 class ServingRules:
-    """The physical rules, and the bound that rooflines give."""
+    """The physical rules, and the bound that rooflines give.
+
+    Attributes:
+        defaults: Options that are left out.
+        meaningless_options: Options that may not be set: kernels have efficiencies of their own, or
+            no law of energy.
+        meaningless_parameters: Parameters that a design may not have, as messages have fitted
+            latencies of their own.
+        limits_context: Whether a request beyond the model's context is refused; papers count longer
+            ones.
+        has_mixed_passes: Whether a pass may carry a chunk of a prompt together with a decode step.
+        has_ideal_bounds: Whether the rooflines of the profile ``ideal`` bound what these rules
+            give.
+        has_vector_kernels: Whether elementwise operators are kernels with a time; if not, neighbors
+            hide them.
+        joins_contexts: Whether one kernel attends to prompt and answer, unless beams share the
+            prompt's cache.
+        kernels: Class of the times of operators and messages.
+        unchecked_limits: Names of the limits that are not asked for.
+    """
 
     options: PlatformOptions
 
@@ -59,25 +78,15 @@ class ServingRules:
         "has_nodes": True,
         "router_all_reduce": False,
     }
-    """Options that are left out."""
     meaningless_options: ClassVar[StringTuple] = ("power_limit",)
-    """Options that may not be set: kernels have efficiencies of their own, or no law of energy."""
     meaningless_parameters: ClassVar[StringTuple] = ()
-    """Parameters that a design may not have, as messages have fitted latencies of their own."""
     limits_context: ClassVar[bool] = True
-    """Whether a request beyond the model's context is refused; papers count longer ones."""
     has_mixed_passes: ClassVar[bool] = True
-    """Whether a pass may carry a chunk of a prompt together with a decode step."""
     has_ideal_bounds: ClassVar[bool] = False
-    """Whether the rooflines of the profile ``ideal`` bound what these rules give."""
     has_vector_kernels: ClassVar[bool] = False
-    """Whether elementwise operators are kernels with a time; if not, neighbors hide them."""
     joins_contexts: ClassVar[bool] = False
-    """Whether one kernel attends to prompt and answer, unless beams share the prompt's cache."""
     kernels: ClassVar[type[Rooflines]] = Rooflines
-    """Class of the times of operators and messages."""
     unchecked_limits: ClassVar[frozenset[str]] = frozenset()
-    """Names of the limits that are not asked for."""
 
     def prefill_table(self, model: LanguageModel, tokens: int, past: int) -> OperatorTable:
         """Operators that prefill tokens of one request after those that the cache holds."""

@@ -15,22 +15,25 @@ _FILE = Path(__file__).parent / "use_cases.yaml"
 
 
 class UseCase(Record):
-    """Tokens of one request of an application, and its time limits."""
+    """Tokens of one request of an application, and its time limits.
+
+    Attributes:
+        prompt_tokens: Tokens of the prompt, retrieved passages included.
+        generated_tokens: Tokens of one answer.
+        beams: Answers that are generated side by side.
+        time_to_first_token_s: Limit on the prefill.
+        time_per_output_token_s: Limit on a decode step.
+        description: Description for people.
+        source: Source of the numbers.
+    """
 
     prompt_tokens: Positive
-    """Tokens of the prompt, retrieved passages included."""
     generated_tokens: Positive
-    """Tokens of one answer."""
     beams: Positive
-    """Answers that are generated side by side."""
     time_to_first_token_s: Annotated[float, quantity("s")] = Field(alias="time_to_first_token")
-    """Limit on the prefill."""
     time_per_output_token_s: Annotated[float, quantity("ms")] = Field(alias="time_per_output_token")
-    """Limit on a decode step."""
     description: str
-    """Description for people."""
     source: str
-    """Source of the numbers."""
 
 
 @cache

@@ -27,12 +27,15 @@ DEVICES = "platform"
 
 
 class MachineChoice(Record):
-    """The evaluator of the machines of a pool."""
+    """The evaluator of the machines of a pool.
+
+    Attributes:
+        name: Under which it is registered.
+        options: Its options, as its own record has them.
+    """
 
     name: str
-    """Under which it is registered."""
     options: JsonObject = Field(default_factory=dict)
-    """Its options, as its own record has them."""
 
     def load(self, *others: str) -> tuple[Any, Record]:
         """The class of the evaluator and the record of its options.

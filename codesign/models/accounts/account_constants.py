@@ -39,95 +39,110 @@ class Constants:
     """One value of every constant of one process; units are in the names.
 
     The file ``constants.yaml`` says where each was read.
+
+    Attributes:
+        logic_mm2_per_mtransistor: Area of a million transistors of logic, as laid out.
+        sram_mm2_per_megabyte: Area of a million bytes, with decoders and sense amplifiers.
+        wafer_usd: A processed wafer of 300 mm.
+        design_usd: Once for a chip: design, masks, verification.
+        logic_energy_scale: Energy of an operation and of on-chip memory, and its leakage, over that
+            of 7 nm.
+        fab_kgco2e_per_cm2: Gases, materials and energy of the fab, for a cm2 of wafer.
+        transistors_per_bit_product: Transistors of a multiplier for each pair of bits of its
+            operands.
+        mac_fixed_transistors: Accumulator and operand registers of a multiply-accumulate unit.
+        mac_overhead: Factor of wiring, pipeline and control on the bare unit.
+        lane_mtransistors: Millions of transistors of a lane of an accelerator's vector unit, six
+            operations wide.
+        gpu_lane_mtransistors: The same of a GPU's lane, which has control and wide formats of its
+            own.
+        gpu_core_mtransistors: Millions of transistors that connect a GPU's core to the others.
+        link_mm2_per_gigabyte_per_s: Area of links to other devices, for each GB/s one way.
+        edge_mm_per_interface_mm2: Die side that a link or the host takes, for each mm2 of its
+            interface.
+        edge_reserve_share: Sides kept for corners, power and test, over what interfaces take.
+        uncore_share: Control, network on chip, clocks and gaps, over the area of the other blocks.
+        die_to_die_share: Links to its neighbors on each of several dies, over the rest of it.
+        fatal_share: Part of the defects that neither spare units nor repair tolerate.
+        defect_clustering: Alpha of the negative binomial yield.
+        bond_loss: Part of the stacks lost with each layer that is bonded.
+        attach_loss: Part of the packages lost with each die or memory that is attached.
+        interposer_loss: Part of the packages with an interposer lost as it is bonded with all that
+            stands on it.
+        interposer_usd_per_mm2: Price of interposer, substrate and their assembly.
+        substrate_usd_per_mm2: Price of an organic substrate, for each mm2 of die on it.
+        assembly_usd: Final test, lid, module.
+        memory_price_factor: Market of all memories at once, over the prices of the technologies.
+        host_usd: Share of host, network and rack of one device.
+        die_interface_power_share: Part of an off-chip memory's power that becomes heat on the
+            compute die.
+        air_kelvin_mm2_per_watt: Resistance between the top of the stack and the air, with a heat
+            sink.
+        liquid_kelvin_mm2_per_watt: Resistance between the top of the stack and the liquid, with a
+            cold plate.
+        layer_kelvin_mm2_per_watt: Resistance between one layer of a stack and the next.
+        package_kgco2e: CO2 equivalents of each packaged chip.
+        write_off_per_year: Part of its price that a year of its life takes, one over the useful
+            life.
+        idle_share: Part of its life in which a device serves nobody; the busy hours pay for it.
+        pue: Power of the data center over that of its machines.
+        mac_energy_joules: One 8-bit multiply-accumulate with its share of the array's registers and
+            control, 7 nm.
+        lane_energy_joules: One operation of one lane of the vector unit, 7 nm.
+        score_buffer_joules_per_byte: A byte read from the buffer between array and vector unit, or
+            written to it, 7 nm.
+        active_joules_per_mtransistor: Energy per cycle of a million transistors of the array, 7 nm,
+            1 GHz; for heat only.
+        voltage_exponent: Relative change of the supply voltage for one of the clock, around 1 GHz.
     """
 
     logic_mm2_per_mtransistor: float
-    """Area of a million transistors of logic, as laid out."""
     sram_mm2_per_megabyte: float
-    """Area of a million bytes, with decoders and sense amplifiers."""
     wafer_usd: float
-    """A processed wafer of 300 mm."""
     defects_per_cm2: float
     design_usd: float
-    """Once for a chip: design, masks, verification."""
     logic_energy_scale: float
-    """Energy of an operation and of on-chip memory, and its leakage, over that of 7 nm."""
     fab_kgco2e_per_cm2: float
-    """Gases, materials and energy of the fab, for a cm2 of wafer."""
     transistors_per_bit_product: float
-    """Transistors of a multiplier for each pair of bits of its operands."""
     mac_fixed_transistors: float
-    """Accumulator and operand registers of a multiply-accumulate unit."""
     mac_overhead: float
-    """Factor of wiring, pipeline and control on the bare unit."""
     lane_mtransistors: float
-    """Millions of transistors of a lane of an accelerator's vector unit, six operations wide."""
     gpu_lane_mtransistors: float
-    """The same of a GPU's lane, which has control and wide formats of its own."""
     gpu_core_mtransistors: float
-    """Millions of transistors that connect a GPU's core to the others."""
     host_interface_mm2: float
     link_mm2_per_gigabyte_per_s: float
-    """Area of links to other devices, for each GB/s one way."""
     edge_mm_per_interface_mm2: float
-    """Die side that a link or the host takes, for each mm2 of its interface."""
     edge_reserve_share: float
-    """Sides kept for corners, power and test, over what interfaces take."""
     uncore_share: float
-    """Control, network on chip, clocks and gaps, over the area of the other blocks."""
     die_to_die_share: float
-    """Links to its neighbors on each of several dies, over the rest of it."""
     fatal_share: float
-    """Part of the defects that neither spare units nor repair tolerate."""
     defect_clustering: float
-    """Alpha of the negative binomial yield."""
     bond_loss: float
-    """Part of the stacks lost with each layer that is bonded."""
     bond_usd_per_mm2: float
     test_usd_per_mm2: float
     attach_loss: float
-    """Part of the packages lost with each die or memory that is attached."""
     interposer_loss: float
-    """Part of the packages with an interposer lost as it is bonded with all that stands on it."""
     interposer_usd_per_mm2: float
-    """Price of interposer, substrate and their assembly."""
     substrate_usd_per_mm2: float
-    """Price of an organic substrate, for each mm2 of die on it."""
     assembly_usd: float
-    """Final test, lid, module."""
     memory_price_factor: float
-    """Market of all memories at once, over the prices of the technologies."""
     host_usd: float
-    """Share of host, network and rack of one device."""
     die_interface_power_share: float
-    """Part of an off-chip memory's power that becomes heat on the compute die."""
     ambient_celsius: float
     air_kelvin_mm2_per_watt: float
-    """Resistance between the top of the stack and the air, with a heat sink."""
     liquid_kelvin_mm2_per_watt: float
-    """Resistance between the top of the stack and the liquid, with a cold plate."""
     layer_kelvin_mm2_per_watt: float
-    """Resistance between one layer of a stack and the next."""
     grid_kgco2e_per_kwh: float
     package_kgco2e: float
-    """CO2 equivalents of each packaged chip."""
     write_off_per_year: float
-    """Part of its price that a year of its life takes, one over the useful life."""
     idle_share: float
-    """Part of its life in which a device serves nobody; the busy hours pay for it."""
     electricity_usd_per_kwh: float
     pue: float
-    """Power of the data center over that of its machines."""
     mac_energy_joules: float
-    """One 8-bit multiply-accumulate with its share of the array's registers and control, 7 nm."""
     lane_energy_joules: float
-    """One operation of one lane of the vector unit, 7 nm."""
     score_buffer_joules_per_byte: float
-    """A byte read from the buffer between array and vector unit, or written to it, 7 nm."""
     active_joules_per_mtransistor: float
-    """Energy per cycle of a million transistors of the array, 7 nm, 1 GHz; for heat only."""
     voltage_exponent: float
-    """Relative change of the supply voltage for one of the clock, around 1 GHz."""
 
     @property
     def operation_energies(self) -> OperationEnergies:
@@ -164,12 +179,15 @@ _UNITS = {
 
 
 class SourcedRange(Range):
-    """Low, typical and high value of one constant, in the unit of its name."""
+    """Low, typical and high value of one constant, in the unit of its name.
+
+    Attributes:
+        date: Year and month for which it holds.
+        source: Publication or reasoning behind the range.
+    """
 
     date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}$")]
-    """Year and month for which it holds."""
     source: Annotated[str, Field(min_length=1)]
-    """Publication or reasoning behind the range."""
 
 
 @cache

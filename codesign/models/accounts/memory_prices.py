@@ -25,12 +25,15 @@ _ENDINGS = (".yaml", ".yml")
 
 
 class PriceQuote(Record):
-    """Price of one memory."""
+    """Price of one memory.
+
+    Attributes:
+        price: Dollars per byte, as one quantity or as low, typical and high.
+        source: Publication or maker of the quote.
+    """
 
     price: Annotated[Range, ranged("USD/GB")]
-    """Dollars per byte, as one quantity or as low, typical and high."""
     source: str = ""
-    """Publication or maker of the quote."""
 
 
 @frozen

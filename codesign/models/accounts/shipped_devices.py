@@ -18,14 +18,17 @@ _FILE = Path(__file__).parent / "devices.yaml"
 
 
 class DeviceAccount(Record):
-    """Area and cost of one device, as the metrics ``area_mm2`` and ``unit_cost_usd`` count them."""
+    """Area and cost of one device, as the metrics ``area_mm2`` and ``unit_cost_usd`` count them.
+
+    Attributes:
+        area: Square metres of all compute dies, stacked or not; None: nobody states it.
+        unit_cost: Dollars to make it, without margin and design; None: nobody has estimated it.
+        sources: Publication of each number.
+    """
 
     area: Annotated[Range | None, ranged("mm^2")] = None
-    """Square metres of all compute dies, stacked or not; None: nobody states it."""
     unit_cost: Annotated[Range | None, ranged("USD")] = None
-    """Dollars to make it, without margin and design; None: nobody has estimated it."""
     sources: StringDict = Field(min_length=1)
-    """Publication of each number."""
 
     def check_fields(self) -> None:
         stated = {name for name in ("area", "unit_cost") if getattr(self, name) is not None}

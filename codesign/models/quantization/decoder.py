@@ -36,7 +36,14 @@ LINEAR_NAMES = (*NORM_OF_INPUTS, "self_attn.o_proj", "mlp.down_proj")
 
 @frozen
 class DecoderShape:
-    """Sizes and constants of a decoder, named as in a Hugging Face configuration."""
+    """Sizes and constants of a decoder, named as in a Hugging Face configuration.
+
+    Attributes:
+        rope_scaling: Scaling of Llama 3.1: factor, low_freq_factor, high_freq_factor, original
+            context; None: no scaling.
+        windows: Tokens back to which each layer attends, its own among them; None: to all. Empty:
+            all of all layers.
+    """
 
     vocab_size: int
     hidden_size: int
@@ -48,12 +55,8 @@ class DecoderShape:
     rms_norm_eps: float = 1e-6
     rope_theta: float = 10000.0
     rope_scaling: FloatMap | None = None
-    """Scaling of Llama 3.1: factor, low_freq_factor, high_freq_factor, original context; None: no
-    scaling."""
     tie_word_embeddings: bool = False
     windows: tuple[int | None, ...] = ()
-    """Tokens back to which each layer attends, its own among them; None: to all. Empty: all of
-    all layers."""
 
 
 @frozen

@@ -60,49 +60,59 @@ ROTATED = ("quarot", "spinquant")
 
 
 class MeasureConstants(Record):
-    """Constants of a measure."""
+    """Constants of a measure.
+
+    Attributes:
+        level: Logarithm of the loss of a model of 10 billion parameters at the noise of reference.
+        size_power: Power of the number of parameters in the loss.
+        noise_power: Power of the noise in the loss.
+        worst: Loss of guessing, which no loss exceeds.
+        floor: Loss below which a score is within the noise of its benchmark.
+        models: Deviation of a model's level from that of its size.
+        errors: Error of the logarithm of the loss that 80 % of withheld scores keep, also if each
+            benchmark counts alike: ``scores`` a random fifth, ``models`` all of a model,
+            ``formats`` all of a combination of formats.
+    """
 
     level: float
-    """Logarithm of the loss of a model of 10 billion parameters at the noise of reference."""
     size_power: float
-    """Power of the number of parameters in the loss."""
     noise_power: float
-    """Power of the noise in the loss."""
     worst: float
-    """Loss of guessing, which no loss exceeds."""
     floor: float
-    """Loss below which a score is within the noise of its benchmark."""
     models: FloatDict
-    """Deviation of a model's level from that of its size."""
     errors: FloatDict
-    """Error of the logarithm of the loss that 80 % of withheld scores keep, also if each benchmark
-    counts alike: ``scores`` a random fifth, ``models`` all of a model, ``formats`` all of a
-    combination of formats."""
 
 
 class MixtureConstants(Record):
-    """Constants of mixtures of formats by layers."""
+    """Constants of mixtures of formats by layers.
+
+    Attributes:
+        concentration: Power of a share of the most sensitive layers that gives their share of the
+            noise.
+        error: Error of the logarithm of the loss that 80 % of published mixtures keep, by a fit
+            that did not see their model.
+    """
 
     concentration: float
-    """Power of a share of the most sensitive layers that gives their share of the noise."""
     error: float
-    """Error of the logarithm of the loss that 80 % of published mixtures keep, by a fit that did
-    not see their model."""
     source: str
 
 
 class LossRule(Record):
-    """The constants of the rule; see the module."""
+    """The constants of the rule; see the module.
+
+    Attributes:
+        factors: Logarithms of the factors of noise, by part and algorithm.
+        fitted_formats: The combinations of formats among the scores that were fitted.
+        mixtures: Constants of mixtures alone; they are no part of the identity of campaigns.
+    """
 
     factors: FloatDict
-    """Logarithms of the factors of noise, by part and algorithm."""
     accuracy: MeasureConstants
     perplexity: MeasureConstants
     fitted_formats: StringList
-    """The combinations of formats among the scores that were fitted."""
     source: str
     mixtures: MixtureConstants = Field(exclude=True)
-    """Constants of mixtures alone; they are no part of the identity of campaigns."""
 
 
 @frozen

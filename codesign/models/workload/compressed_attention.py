@@ -25,24 +25,28 @@ from codesign.models.workload.operators import Operator, Operators, projection
 
 
 class CompressedAttention(Block):
-    """Attention of all layers."""
+    """Attention of all layers.
+
+    Attributes:
+        compress_ratios: Tokens that share a key, of each layer and of those that predict further
+            tokens; 0: none.
+        sliding_window: Last tokens, which are attended to uncompressed.
+        q_lora_rank: Rank of the queries.
+        o_groups: Groups of heads whose outputs are projected apart.
+        o_lora_rank: Width of the output of each group.
+        index_n_heads: Heads of the index.
+        index_head_dim: Width of the index's queries and keys.
+        index_topk: Groups that the index chooses.
+    """
 
     compress_ratios: tuple[Natural, ...]
-    """Tokens that share a key, of each layer and of those that predict further tokens; 0: none."""
     sliding_window: Positive
-    """Last tokens, which are attended to uncompressed."""
     q_lora_rank: Positive
-    """Rank of the queries."""
     o_groups: Positive
-    """Groups of heads whose outputs are projected apart."""
     o_lora_rank: Positive
-    """Width of the output of each group."""
     index_n_heads: Positive
-    """Heads of the index."""
     index_head_dim: Positive
-    """Width of the index's queries and keys."""
     index_topk: Positive
-    """Groups that the index chooses."""
 
     def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """A product, scores and a cache for the layers of each ratio."""

@@ -22,12 +22,15 @@ def _products(
 
 
 class LayerInputs(Block):
-    """A second embedding table, of which every layer adds a part through a gate."""
+    """A second embedding table, of which every layer adds a part through a gate.
+
+    Attributes:
+        hidden_size_per_layer_input: Width that the table adds to every layer.
+        vocab_size_per_layer_input: Rows of the table.
+    """
 
     hidden_size_per_layer_input: Positive
-    """Width that the table adds to every layer."""
     vocab_size_per_layer_input: Positive
-    """Rows of the table."""
 
     def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """The look-up, and three products in every layer."""
@@ -51,10 +54,13 @@ class LayerInputs(Block):
 
 
 class AlternatingUpdates(Block):
-    """Copies of the residual stream, to and from all but one of which a matrix leads (AltUp)."""
+    """Copies of the residual stream, to and from all but one of which a matrix leads (AltUp).
+
+    Attributes:
+        altup_num_inputs: Copies, the residual stream itself included.
+    """
 
     altup_num_inputs: Positive
-    """Copies, the residual stream itself included."""
 
     def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """The matrices to and from the copies."""
@@ -64,10 +70,13 @@ class AlternatingUpdates(Block):
 
 
 class LearnedResidual(Block):
-    """Two matrices of low rank beside every layer's attention (LAuReL)."""
+    """Two matrices of low rank beside every layer's attention (LAuReL).
+
+    Attributes:
+        laurel_rank: Rank of the matrices.
+    """
 
     laurel_rank: Positive
-    """Rank of the matrices."""
 
     def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """The two products of every layer."""

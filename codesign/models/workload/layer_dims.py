@@ -41,7 +41,11 @@ class IndexDims(NamedTuple):
 
 
 class MixtureDims(NamedTuple):
-    """Dimensions of a mixture of experts (MoE); all shared experts together are one MLP."""
+    """Dimensions of a mixture of experts (MoE); all shared experts together are one MLP.
+
+    Attributes:
+        routed_width: Width of what routed experts read and write.
+    """
 
     n_routed_experts: int
     num_experts_per_tok: int
@@ -50,31 +54,37 @@ class MixtureDims(NamedTuple):
     has_shared_gate: bool
     has_router_bias: bool
     routed_width: int
-    """Width of what routed experts read and write."""
 
 
 class LinearForm(NamedTuple):
     """Properties that differ among the kinds of linear attention.
 
     ``linear_attention.py`` has the recurrences and their sources.
+
+    Attributes:
+        convolves_keys: Whether the convolution is over queries and keys too; if not, over the
+            values.
+        has_conv_bias: Whether the convolution has a bias per channel.
+        projects_keys: Whether queries and keys come from the input projection; if not, from the
+            values.
+        projected_per_head: Numbers of each value head that the input projection gives besides:
+            decay, rate.
+        weights_per_head: Weights of each value head: decay, bias of the rate, skipped value.
+        norms_all_heads: Whether the output's norm has weights for all value heads; if not, those of
+            one.
+        chunk_tokens: Tokens of a chunk of a prefill: the default of the code of
+            flash-linear-attention and Transformers for Gated DeltaNet, ``chunk_size`` of Mamba 2's
+            configurations, block of lightning attention. Mamba 1 scans token by token; laws of
+            kernels take it for Mamba 2.
     """
 
     convolves_keys: bool
-    """Whether the convolution is over queries and keys too; if not, over the values."""
     has_conv_bias: bool
-    """Whether the convolution has a bias per channel."""
     projects_keys: bool
-    """Whether queries and keys come from the input projection; if not, from the values."""
     projected_per_head: int
-    """Numbers of each value head that the input projection gives besides: decay, rate."""
     weights_per_head: int
-    """Weights of each value head: decay, bias of the rate, skipped value."""
     norms_all_heads: bool
-    """Whether the output's norm has weights for all value heads; if not, those of one."""
     chunk_tokens: int
-    """Tokens of a chunk of a prefill: the default of the code of flash-linear-attention and
-    Transformers for Gated DeltaNet, ``chunk_size`` of Mamba 2's configurations, block of lightning
-    attention. Mamba 1 scans token by token; laws of kernels take it for Mamba 2."""
 
 
 LINEAR_FORMS: dict[LinearKind, LinearForm] = {

@@ -75,16 +75,19 @@ _ROUNDING = 1e-9
 
 
 class PublishedCount(Record):
-    """A parameter count as somebody else published it."""
+    """A parameter count as somebody else published it.
+
+    Attributes:
+        count: The published number of parameters.
+        counted: Parts of the model that the number includes.
+        source: Document in which the number was read.
+        rounded_to: The published number's last digit counts this many; 1 if it is exact.
+    """
 
     count: Annotated[int, Field(ge=1, strict=True)]
-    """The published number of parameters."""
     counted: str
-    """Parts of the model that the number includes."""
     source: str
-    """Document in which the number was read."""
     rounded_to: Annotated[int, Field(ge=1, strict=True)] = 1
-    """The published number's last digit counts this many; 1 if it is exact."""
 
 
 class Block(Record):
@@ -92,10 +95,12 @@ class Block(Record):
 
     It is registered in the entry-point group ``codesign.blocks``; a model's file lists it under
     ``blocks`` with its ``name`` and its own keys.
+
+    Attributes:
+        name: Name under which the block is registered.
     """
 
     name: str
-    """Name under which the block is registered."""
 
     def lower(self, model: LanguageModel, layer_pass: LayerPass) -> Operators:
         """The operators of the block in one pass, the same storage in every pass.

@@ -27,16 +27,19 @@ FORMAT_KEYS = ("weight_format", "activation_format", "kv_format")
 
 
 class NumberFormat(Record):
-    """A number format of ``number_formats.yaml``."""
+    """A number format of ``number_formats.yaml``.
+
+    Attributes:
+        element_bits: Bits of one element, its shared scale apart.
+        block_size: Elements that share a scale; 1 if there is none.
+        scale_bits: Bits of that scale; 0 if there is none.
+        source: Document that defines the sizes.
+    """
 
     element_bits: int
-    """Bits of one element, its shared scale apart."""
     block_size: int = 1
-    """Elements that share a scale; 1 if there is none."""
     scale_bits: int = 0
-    """Bits of that scale; 0 if there is none."""
     source: str
-    """Document that defines the sizes."""
 
     @property
     def exact_bits(self) -> float:

@@ -37,16 +37,19 @@ ThinkTimes = Literal["exponential", "fixed"]
 
 
 class Turn(Record):
-    """A turn that also stands for all turns up to the next stated one."""
+    """A turn that also stands for all turns up to the next stated one.
+
+    Attributes:
+        turn: Number of the turn, from 1.
+        new_tokens: Tokens that the user or a tool adds.
+        generated_tokens: Tokens of the answer.
+        think_time: Mean time before the turn, while the user thinks or a tool runs.
+    """
 
     turn: Positive
-    """Number of the turn, from 1."""
     new_tokens: Positive
-    """Tokens that the user or a tool adds."""
     generated_tokens: Positive
-    """Tokens of the answer."""
     think_time: Annotated[Seconds, Field(allow_inf_nan=False)] = 0.0
-    """Mean time before the turn, while the user thinks or a tool runs."""
 
 
 def _check_order(turns: tuple[Turn, ...]) -> None:
@@ -56,24 +59,29 @@ def _check_order(turns: tuple[Turn, ...]) -> None:
 
 
 class Session(Record):
-    """The turns of a session."""
+    """The turns of a session.
+
+    Attributes:
+        description: Description of the users or agents.
+        n_turns: Turns of a session.
+        turns: Turns, in order; each stands for those that follow it until the next.
+        shared_tokens: Tokens of the prefix with which a session begins, besides those of its first
+            turn.
+        n_prefixes: Number of prefixes, of which each session has one; 1: all sessions share one.
+        popularity_exponent: Exponent of Zipf's law: the prefix of rank r is taken in proportion to
+            ``r ** -exponent``.
+        think_times: Distribution of the think times around their means.
+        sources: Source of each number.
+    """
 
     description: str
-    """Description of the users or agents."""
     n_turns: Annotated[Positive, Field(le=_MOST_TURNS)] = 1
-    """Turns of a session."""
     turns: Annotated[tuple[Turn, ...], Field(min_length=1), accepted_by(_check_order)]
-    """Turns, in order; each stands for those that follow it until the next."""
     shared_tokens: Natural = 0
-    """Tokens of the prefix with which a session begins, besides those of its first turn."""
     n_prefixes: Positive = 1
-    """Number of prefixes, of which each session has one; 1: all sessions share one."""
     popularity_exponent: Annotated[float, Field(ge=0, le=4)] = 0.0
-    """Exponent of Zipf's law: the prefix of rank r is taken in proportion to ``r ** -exponent``."""
     think_times: ThinkTimes = "exponential"
-    """Distribution of the think times around their means."""
     sources: Annotated[StringDict, Field(min_length=1)]
-    """Source of each number."""
 
     def check_fields(self) -> None:
         if self.turns[-1].turn > self.n_turns:

@@ -52,42 +52,52 @@ _logger = logging.getLogger(__name__)
 
 
 class Origin(Record):
-    """Digests of all that a file was made from."""
+    """Digests of all that a file was made from.
+
+    Attributes:
+        inputs: SHA-256 of the resolved definition: problem, optimizers, budget and reference point.
+        code: Digest of the evaluator's code.
+        observations: Stored observations of each run, the reference sample first; empty without a
+            store.
+        results: SHA-256 of these observations.
+        exact_front: SHA-256 of the file of the exact front.
+        campaigns: SHA-256 of the observations of each campaign of a comparison, by its folder.
+        versions: Versions of the libraries that can change the last bits of a result.
+    """
 
     inputs: str
-    """SHA-256 of the resolved definition: problem, optimizers, budget and reference point."""
     code: str
-    """Digest of the evaluator's code."""
     observations: IntegerTuple = ()
-    """Stored observations of each run, the reference sample first; empty without a store."""
     results: str | None = None
-    """SHA-256 of these observations."""
     exact_front: str | None = None
-    """SHA-256 of the file of the exact front."""
     campaigns: StringDict = Field(default_factory=dict)
-    """SHA-256 of the observations of each campaign of a comparison, by its folder."""
     versions: StringDict
-    """Versions of the libraries that can change the last bits of a result."""
 
 
 class FileEntry(Record):
-    """A finished file."""
+    """A finished file.
+
+    Attributes:
+        sha256: Digest of its bytes; None for the store.
+        origin: The data that it was made from.
+    """
 
     sha256: str | None
-    """Digest of its bytes; None for the store."""
     origin: Origin
-    """The data that it was made from."""
 
 
 class Manifest(Record):
-    """All finished files of a campaign's folder."""
+    """All finished files of a campaign's folder.
+
+    Attributes:
+        version: Version of this form.
+        campaign: Name of the campaign.
+        files: Entries by the name of the file in the folder.
+    """
 
     version: Literal[1] = 1
-    """Version of this form."""
     campaign: str
-    """Name of the campaign."""
     files: dict[str, FileEntry]
-    """Entries by the name of the file in the folder."""
 
 
 class FileVerdict(Record):

@@ -50,33 +50,38 @@ _WALLTIME = r"^\d{1,3}:\d{2}:\d{2}$"
 
 
 class FarmDescription(Record):
-    """The keys of a farm's file."""
+    """The keys of a farm's file.
+
+    Attributes:
+        provider: Resource manager that starts blocks of nodes.
+        workers_per_node: Processes of a node, each of which does one task at a time.
+        nodes_per_block: Nodes that the provider asks for at a time.
+        min_blocks: Blocks that are kept when nothing is to be done.
+        max_blocks: Most blocks at a time.
+        walltime: Longest time of a block, as ``HH:MM:SS``.
+        worker_init: Shell lines that a node runs first, such as ``source .venv/bin/activate``.
+        address: IP address or network interface of this machine that nodes connect to; the farm
+            listens there only. Default: loopback for ``local``, else the address of the host name.
+        encrypted: False sends pickles in the clear and reads them from anybody; needs
+            ``trusts_network``.
+        trusts_network: States that everybody who reaches ``address`` may run programs as this user.
+        heartbeat: Seconds between signs of life of a node; four missed ones, and its tasks are
+            lost.
+        options: Further arguments of Parsl's provider, such as ``partition`` and ``account``.
+    """
 
     provider: Literal["local", "slurm", "lsf", "pbs", "kubernetes"] = "local"
-    """Resource manager that starts blocks of nodes."""
     workers_per_node: Count = 1
-    """Processes of a node, each of which does one task at a time."""
     nodes_per_block: Count = 1
-    """Nodes that the provider asks for at a time."""
     min_blocks: Annotated[int, Field(strict=True, ge=0)] = 0
-    """Blocks that are kept when nothing is to be done."""
     max_blocks: Count = 1
-    """Most blocks at a time."""
     walltime: Annotated[str, Field(pattern=_WALLTIME)] | None = None
-    """Longest time of a block, as ``HH:MM:SS``."""
     worker_init: str = ""
-    """Shell lines that a node runs first, such as ``source .venv/bin/activate``."""
     address: str | None = None
-    """IP address or network interface of this machine that nodes connect to; the farm listens
-    there only. Default: loopback for ``local``, else the address of the host name."""
     encrypted: bool = True
-    """False sends pickles in the clear and reads them from anybody; needs ``trusts_network``."""
     trusts_network: bool = False
-    """States that everybody who reaches ``address`` may run programs as this user."""
     heartbeat: Count = 30
-    """Seconds between signs of life of a node; four missed ones, and its tasks are lost."""
     options: JsonObject = Field(default_factory=dict)
-    """Further arguments of Parsl's provider, such as ``partition`` and ``account``."""
 
     def check_fields(self) -> None:
         if not self.encrypted and not self.trusts_network:

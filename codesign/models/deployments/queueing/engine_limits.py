@@ -23,28 +23,31 @@ BLOCK_TOKENS = 16
 
 @frozen
 class EngineLimits:
-    """Limits by which one machine's engine forms its steps."""
+    """Limits by which one machine's engine forms its steps.
+
+    Attributes:
+        max_sequences: Requests that a machine runs at a time.
+        max_batched_tokens: Tokens of a step of a machine. Under ``prefill-first`` a longer prompt
+            has a step of its own.
+        cache_tokens: Tokens whose keys and values the machine holds; whole blocks count.
+        policy: ``chunked``: chunks of prompts beside all decoding requests; ``prefill-first``:
+            whole prompts before any.
+        keeps_preempted: Whether a preempted request finds its blocks again that nobody has taken:
+            vLLM's prefix caching, which is on by default.
+        plans_ahead: Whether the step after the next is chosen when the next one starts, so that the
+            machine never waits for its host: vLLM's asynchronous scheduling. What arrives or ends
+            in a step then counts one step later.
+        reserves_answers: Whether a request runs only where all that it will generate has blocks,
+            too, so that none is preempted: TensorRT-LLM's default, GUARANTEED_NO_EVICT.
+    """
 
     max_sequences: int = 256
-    """Requests that a machine runs at a time."""
     max_batched_tokens: int = 2048
-    """Tokens of a step of a machine. Under ``prefill-first`` a longer prompt has a step of its
-    own."""
     cache_tokens: int = 2**62
-    """Tokens whose keys and values the machine holds; whole blocks count."""
     policy: StepPolicy = "chunked"
-    """``chunked``: chunks of prompts beside all decoding requests; ``prefill-first``: whole prompts
-    before any."""
     keeps_preempted: bool = True
-    """Whether a preempted request finds its blocks again that nobody has taken: vLLM's prefix
-    caching, which is on by default."""
     plans_ahead: bool = False
-    """Whether the step after the next is chosen when the next one starts, so that the machine never
-    waits for its host: vLLM's asynchronous scheduling. What arrives or ends in a step then counts
-    one step later."""
     reserves_answers: bool = False
-    """Whether a request runs only where all that it will generate has blocks, too, so that none is
-    preempted: TensorRT-LLM's default, GUARANTEED_NO_EVICT."""
 
     def __post_init__(self) -> None:
         """Check the numbers.

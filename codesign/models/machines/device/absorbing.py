@@ -45,20 +45,24 @@ class Absorbing:
 
 
 class AbsorbingConstants(Record):
-    """Constants of a class of devices in absorbing products, relative to datasheet numbers."""
+    """Constants of a class of devices in absorbing products, relative to datasheet numbers.
+
+    Attributes:
+        bandwidth_fraction: Part of the main memory's rate that a long transfer reaches.
+        cache_bytes_per_cycle: Bytes that each core moves to or from the shared cache per clock.
+        start_cycles: Clocks of a call that does nothing.
+        convert_cycles: More clocks of a call that converts its input to 8 bits.
+        convert_bytes_per_cycle: Bytes that a core reads and writes per clock as it converts the
+            input.
+        tile_cycles: Clocks of a core to begin and end a tile of 128 x 128 results.
+    """
 
     bandwidth_fraction: Fraction
-    """Part of the main memory's rate that a long transfer reaches."""
     cache_bytes_per_cycle: Cycles
-    """Bytes that each core moves to or from the shared cache per clock."""
     start_cycles: Cycles
-    """Clocks of a call that does nothing."""
     convert_cycles: Cycles
-    """More clocks of a call that converts its input to 8 bits."""
     convert_bytes_per_cycle: Cycles
-    """Bytes that a core reads and writes per clock as it converts the input."""
     tile_cycles: Cycles
-    """Clocks of a core to begin and end a tile of 128 x 128 results."""
 
 
 def absorbing_time_s(

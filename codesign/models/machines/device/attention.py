@@ -80,37 +80,43 @@ class Attention:
 
 
 class AttentionConstants(Record):
-    """Constants of a class of devices in attention, relative to datasheet numbers."""
+    """Constants of a class of devices in attention, relative to datasheet numbers.
+
+    Attributes:
+        matrix_fraction: Part of the 16-bit peak that the power limit sustains which the products of
+            a core reach.
+        eight_bit_gain: Part of the doubled peak that 8-bit products keep of it: values are
+            transposed, scores are converted.
+        synchronous_flop_per_cycle: Arithmetic per clock of a core that portable kernels reach at
+            most, whatever its peak.
+        scores_per_cycle: Scores that a core raises to a power and sums per clock, at the peak's
+            clock; of it remains what the power limit sustains.
+        bandwidth_fraction: Part of the main memory's rate that a long read reaches.
+        cache_bytes_per_cycle: Bytes that each core reads from the shared cache per clock.
+        start_cycles: Clocks from the start of the kernel to its first block and from its last block
+            to the end, the write of the cache included.
+        preparation_cycles: Cycles like ``start_cycles``, of the kernel that rotates or converts
+            queries and keys.
+        window_cycles: More clocks of a kernel with a window shorter than the context: the keys are
+            parted by the whole context.
+        block_cycles: Clocks of a core to begin and end a block of queries.
+        merge_cycles: Clocks to merge one more part of a block's keys.
+        recent_factor: Part of all these clocks that is left in decode on devices with 4-bit
+            products, whose small kernels start while the one before ends.
+    """
 
     matrix_fraction: Fraction
-    """Part of the 16-bit peak that the power limit sustains which the products of a core reach."""
     eight_bit_gain: Fraction
-    """Part of the doubled peak that 8-bit products keep of it: values are transposed, scores are
-    converted."""
     synchronous_flop_per_cycle: Cycles
-    """Arithmetic per clock of a core that portable kernels reach at most, whatever its peak."""
     scores_per_cycle: Cycles
-    """Scores that a core raises to a power and sums per clock, at the peak's clock; of it remains
-    what the power limit sustains."""
     bandwidth_fraction: Fraction
-    """Part of the main memory's rate that a long read reaches."""
     cache_bytes_per_cycle: Cycles
-    """Bytes that each core reads from the shared cache per clock."""
     start_cycles: Cycles
-    """Clocks from the start of the kernel to its first block and from its last block to the end,
-    the write of the cache included."""
     preparation_cycles: Cycles
-    """Cycles like ``start_cycles``, of the kernel that rotates or converts queries and keys."""
     window_cycles: Cycles
-    """More clocks of a kernel with a window shorter than the context: the keys are parted by the
-    whole context."""
     block_cycles: Cycles
-    """Clocks of a core to begin and end a block of queries."""
     merge_cycles: Cycles
-    """Clocks to merge one more part of a block's keys."""
     recent_factor: Cycles
-    """Part of all these clocks that is left in decode on devices with 4-bit products, whose small
-    kernels start while the one before ends."""
 
 
 class _Keys(NamedTuple):

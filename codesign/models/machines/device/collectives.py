@@ -57,39 +57,44 @@ those two cards 17.4 us, of which the start is 3."""
 
 
 class CollectiveConstants(Record):
-    """The free constants of collectives on a class of devices."""
+    """The free constants of collectives on a class of devices.
+
+    Attributes:
+        start: Start and end of a collective of NCCL.
+        step: A step of a ring that carries nothing.
+        peer_step: A step between peers on PCIe that carries nothing.
+        peer: Rate of long messages between peers on PCIe, in parts of the link bandwidth.
+        exchange_steps: Steps of an all-to-all for each doubling of the devices.
+        fill: Time per chunk, which sets the time to fill the pipeline of chunks.
+        link: Rate of long messages, in parts of the link bandwidth.
+        own_copy: Bytes on the links that copying a device's own part costs as much as, per byte
+            copied.
+        latency_factor: Factor on all latencies, by kind of link; 1 for others. Latencies are those
+            of cores of ``TYPICAL_CLOCK_HZ``
+            (:func:`~codesign.models.machines.device.links.slowness`).
+        custom_start: Start and end of the frameworks' own all-reduce, in a graph.
+        custom_peer: Waiting for one more device there.
+        second_shot: Further waits that two shots need, in parts of those of one shot.
+        custom_link: Rate at which its kernel reads, in parts of the link bandwidth.
+        network: Rate of long messages between nodes, in parts of the network bandwidth.
+        network_step: A step between nodes that carries nothing, for each doubling of the nodes.
+    """
 
     start: Seconds
-    """Start and end of a collective of NCCL."""
     step: Seconds
-    """A step of a ring that carries nothing."""
     peer_step: Seconds
-    """A step between peers on PCIe that carries nothing."""
     peer: Share
-    """Rate of long messages between peers on PCIe, in parts of the link bandwidth."""
     exchange_steps: PositiveAmount
-    """Steps of an all-to-all for each doubling of the devices."""
     fill: Seconds
-    """Time per chunk, which sets the time to fill the pipeline of chunks."""
     link: Share
-    """Rate of long messages, in parts of the link bandwidth."""
     own_copy: Annotated[Fraction, Field(ge=0, le=1)]
-    """Bytes on the links that copying a device's own part costs as much as, per byte copied."""
     latency_factor: dict[str, PositiveAmount]
-    """Factor on all latencies, by kind of link; 1 for others. Latencies are those of cores of
-    ``TYPICAL_CLOCK_HZ`` (:func:`~codesign.models.machines.device.links.slowness`)."""
     custom_start: Seconds
-    """Start and end of the frameworks' own all-reduce, in a graph."""
     custom_peer: Seconds
-    """Waiting for one more device there."""
     second_shot: PositiveAmount
-    """Further waits that two shots need, in parts of those of one shot."""
     custom_link: Share
-    """Rate at which its kernel reads, in parts of the link bandwidth."""
     network: Share
-    """Rate of long messages between nodes, in parts of the network bandwidth."""
     network_step: Seconds
-    """A step between nodes that carries nothing, for each doubling of the nodes."""
 
 
 def collective_time_s(

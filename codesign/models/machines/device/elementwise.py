@@ -38,24 +38,29 @@ ROTATION = 4.0 / 3.0
 
 
 class ElementwiseConstants(Record):
-    """The free constants of kernels that move data on a class of devices."""
+    """The free constants of kernels that move data on a class of devices.
+
+    Attributes:
+        stream_start: Start and end of a stream (addition, copy, quantization).
+        row_start: Start and end of a kernel that works row by row (norm, softmax, rotation,
+            activation).
+        mixing_start: Start and end of the mixing after a block.
+        projection_start: Start and end of the mixing before a block: a norm, a small product and
+            what it weighs.
+        memory: Rate of long streams, in parts of the memory bandwidth.
+        cache: Part of the cache that data of the kernel before stay in.
+        stream_core: Bytes that a core moves in a stream.
+        row_core: Bytes that a core moves in a row, loaded element by element.
+    """
 
     stream_start: Seconds
-    """Start and end of a stream (addition, copy, quantization)."""
     row_start: Seconds
-    """Start and end of a kernel that works row by row (norm, softmax, rotation, activation)."""
     mixing_start: Seconds
-    """Start and end of the mixing after a block."""
     projection_start: Seconds
-    """Start and end of the mixing before a block: a norm, a small product and what it weighs."""
     memory: Share
-    """Rate of long streams, in parts of the memory bandwidth."""
     cache: Share
-    """Part of the cache that data of the kernel before stay in."""
     stream_core: Bandwidth
-    """Bytes that a core moves in a stream."""
     row_core: Bandwidth
-    """Bytes that a core moves in a row, loaded element by element."""
 
 
 def stream_time_s(

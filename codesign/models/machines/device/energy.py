@@ -55,26 +55,29 @@ H100."""
 
 
 class EnergyConstants(Record):
-    """The free constants of energy of a class of devices."""
+    """The free constants of energy of a class of devices.
+
+    Attributes:
+        idle: Watts of a device that waits between kernels, clocked up, in parts of its power limit.
+        base: Watts of a device that runs a kernel at its highest clock, before its arithmetic and
+            its main memory, likewise: leakage, clocks, caches and vector units.
+        static: Part of them that does not fall with the clock, in the same parts.
+        flop_8bit: Joules of a FLOP in 8 bits, in parts of those in 16.
+        flop_4bit: Joules of a FLOP in 4 bits, likewise.
+        score: Joules of an attention score on an H100, without its products: scale, exponential,
+            sum, conversion.
+        byte: Joules of a byte of main memory, on its way to the cores and in them.
+        limit: The most that the board draws, in parts of its power limit.
+    """
 
     idle: Share
-    """Watts of a device that waits between kernels, clocked up, in parts of its power limit."""
     base: Share
-    """Watts of a device that runs a kernel at its highest clock, before its arithmetic and its main
-    memory, likewise: leakage, clocks, caches and vector units."""
     static: Share
-    """Part of them that does not fall with the clock, in the same parts."""
     flop_8bit: Amount
-    """Joules of a FLOP in 8 bits, in parts of those in 16."""
     flop_4bit: Amount
-    """Joules of a FLOP in 4 bits, likewise."""
     score: _Picojoules
-    """Joules of an attention score on an H100, without its products: scale, exponential, sum,
-    conversion."""
     byte: _Picojoules
-    """Joules of a byte of main memory, on its way to the cores and in them."""
     limit: Share
-    """The most that the board draws, in parts of its power limit."""
 
     def board(self, rates: DeviceRates) -> BoardPower:
         """Power of devices beside their kernels, and their limits."""

@@ -50,28 +50,33 @@ ENGINES_FOLDER = Path(__file__).parent / "engines"
 
 
 class Engine(Record):
-    """One serving engine of some version."""
+    """One serving engine of some version.
+
+    Attributes:
+        name: Name for people.
+        starter: ``graphs``, which devices replay in step; ``streams``, which a compiled host fills
+            ahead; ``eager``: the host starts one kernel after the other.
+        host_request: Host time of a step that no kernel hides, for each decoding request of a rank;
+            added to the starter's.
+        expert_time: Time of experts over that of the fastest kernels, with uneven loads, by kernel
+            of ``core_flop_per_cycle``; measured on devices with asynchronous cores, and used on
+            these.
+        expert_imbalance: Tokens of the fullest of the devices that exchange them over the mean; 1:
+            even loads.
+        deep_gemm: Whether experts behind an exchange run DeepGEMM's kernels of ``fp8-block`` on
+            Hopper.
+        ranges: Lowest and highest values of constants; wide where nobody published any.
+        sources: Origin of each constant, or of all.
+    """
 
     name: str
-    """Name for people."""
     starter: Literal["graphs", "streams", "eager"]
-    """``graphs``, which devices replay in step; ``streams``, which a compiled host fills ahead;
-    ``eager``: the host starts one kernel after the other."""
     host_request: Latency = 0.0
-    """Host time of a step that no kernel hides, for each decoding request of a rank; added to the
-    starter's."""
     expert_time: dict[str, Annotated[Fraction, Field(gt=0)]] = Field(default_factory=dict)
-    """Time of experts over that of the fastest kernels, with uneven loads, by kernel of
-    ``core_flop_per_cycle``; measured on devices with asynchronous
-    cores, and used on these."""
     expert_imbalance: Annotated[Fraction, Field(ge=1)] = 1.0
-    """Tokens of the fullest of the devices that exchange them over the mean; 1: even loads."""
     deep_gemm: bool = True
-    """Whether experts behind an exchange run DeepGEMM's kernels of ``fp8-block`` on Hopper."""
     ranges: dict[str, tuple[Any, Any]] = Field(default_factory=dict)
-    """Lowest and highest values of constants; wide where nobody published any."""
     sources: StringDict = Field(min_length=1)
-    """Origin of each constant, or of all."""
 
 
 def list_engines() -> StringList:
@@ -95,24 +100,29 @@ def load_engine(name_or_path: str) -> Engine:
 
 
 class EngineConstants(Record):
-    """The free constants of serving engines on a class of devices."""
+    """The free constants of serving engines on a class of devices.
+
+    Attributes:
+        host_start: Seconds in which a recent host starts one kernel, where it starts them one by
+            one: as those of H100, with PCIe 5.
+        earlier_host_start: Seconds in which an earlier host does: as those of A100, with PCIe 4.
+        host_step: Seconds of such a host in each step that no kernel hides: it schedules, hands
+            inputs to the ranks and samples.
+        host_request: Seconds more for each further request that decodes, of which it tells every
+            rank.
+        host_prompt: Seconds more in a step that has prompts, whose inputs and blocks it prepares.
+        host_copy: Rate at which large messages pass a ring, in parts of that between a device and
+            its host.
+        rank_deviation: Standard deviation of the ranks' times between two collectives.
+    """
 
     host_start: Latency
-    """Seconds in which a recent host starts one kernel, where it starts them one by one: as those
-    of H100, with PCIe 5."""
     earlier_host_start: Latency
-    """Seconds in which an earlier host does: as those of A100, with PCIe 4."""
     host_step: Latency
-    """Seconds of such a host in each step that no kernel hides: it schedules, hands inputs to the
-    ranks and samples."""
     host_request: Latency
-    """Seconds more for each further request that decodes, of which it tells every rank."""
     host_prompt: Latency
-    """Seconds more in a step that has prompts, whose inputs and blocks it prepares."""
     host_copy: PositiveAmount
-    """Rate at which large messages pass a ring, in parts of that between a device and its host."""
     rank_deviation: Latency
-    """Standard deviation of the ranks' times between two collectives."""
 
 
 def host_starts_s(

@@ -50,28 +50,34 @@ SCHEDULED_ERROR = (
 
 
 class MeasuredError(Record):
-    """Relative errors of a group of predictions, as shares."""
+    """Relative errors of a group of predictions, as shares.
+
+    Attributes:
+        cases: Measurements that were predicted.
+        median: Median size of the error.
+        p90: Size that 90 % of the errors do not exceed.
+        bias: Median of the signed errors; above 0, predictions are too slow.
+    """
 
     cases: Positive
-    """Measurements that were predicted."""
     median: float
-    """Median size of the error."""
     p90: float
-    """Size that 90 % of the errors do not exceed."""
     bias: float
-    """Median of the signed errors; above 0, predictions are too slow."""
 
 
 _Errors = dict[str, MeasuredError]
 
 
 class EnergyError(MeasuredError):
-    """Errors of the energy of kernels at predicted times, by constants of an H100's watts."""
+    """Errors of the energy of kernels at predicted times, by constants of an H100's watts.
+
+    Attributes:
+        low: Measured over predicted energy that 5 % of the kernels stay below.
+        high: Measured over predicted energy that 5 % of the kernels exceed.
+    """
 
     low: PositiveAmount
-    """Measured over predicted energy that 5 % of the kernels stay below."""
     high: PositiveAmount
-    """Measured over predicted energy that 5 % of the kernels exceed."""
 
 
 class TimeError(MeasuredError):
@@ -80,40 +86,48 @@ class TimeError(MeasuredError):
     Groups of a scope have the same weight. The interval is the smallest whose construction
     without a group covers 90 % of that group, in the mean over groups, and at most 98 % of all
     cases: conformal prediction that leaves out groups, as jackknife+ does cases [Barber2021]_.
+
+    Attributes:
+        covered: Share of a left-out group inside, in the mean over groups.
     """
 
     low: PositiveAmount
     high: PositiveAmount
     groups: int
     covered: float
-    """Share of a left-out group inside, in the mean over groups."""
 
 
 class MeasuredErrors(Record):
-    """Errors of all predictions by what was predicted, then by device."""
+    """Errors of all predictions by what was predicted, then by device.
+
+    Attributes:
+        how: The command that measured them.
+        seen: Vendors, devices and engines with measured requests.
+        intervals: Intervals by the widest scope that was not seen, else by ``model``, then by
+            quantity.
+        kernels: Errors of kernels whose geometry the corrections have not seen: by family, then by
+            device.
+        unseen_framework: Errors of kernels of a framework that the corrections have not seen: by
+            family.
+        other_laboratory: Errors of kernels that another laboratory measured: by device, then by
+            family. Five constants are fitted to those that only move data.
+        unseen_device: Errors of kernels on a device that the fit has not seen, corrected by others
+            of its chip: by family.
+        unseen_chip: Errors of kernels on a chip that the fit has not seen: by family.
+        energy: Errors of the energy of kernels whose geometry the fits of time have not seen: by
+            device; ``all`` is of all kernels by fits without their device. An H100's are its loops,
+            of which 4 of 13 set constants.
+    """
 
     how: str
-    """The command that measured them."""
     seen: dict[str, StringTuple]
-    """Vendors, devices and engines with measured requests."""
     intervals: dict[str, dict[str, TimeError]]
-    """Intervals by the widest scope that was not seen, else by ``model``, then by quantity."""
     kernels: dict[str, _Errors]
-    """Errors of kernels whose geometry the corrections have not seen: by family, then by device."""
     unseen_framework: _Errors
-    """Errors of kernels of a framework that the corrections have not seen: by family."""
     other_laboratory: dict[str, _Errors]
-    """Errors of kernels that another laboratory measured: by device, then by family. Five
-    constants are fitted to those that only move data."""
     unseen_device: _Errors
-    """Errors of kernels on a device that the fit has not seen, corrected by others of its chip: by
-    family."""
     unseen_chip: _Errors
-    """Errors of kernels on a chip that the fit has not seen: by family."""
     energy: dict[str, EnergyError]
-    """Errors of the energy of kernels whose geometry the fits of time have not seen: by device;
-    ``all`` is of all kernels by fits without their device. An H100's are its loops, of which 4 of
-    13 set constants."""
 
 
 @cache

@@ -40,29 +40,33 @@ half of what they reach on 2 and 4, in both directions."""
 
 
 class ExchangeConstants(Record):
-    """The free constants of the exchange of tokens on a class of devices."""
+    """The free constants of the exchange of tokens on a class of devices.
+
+    Attributes:
+        normal_start: Start and end in normal mode, the exchange of counts included.
+        normal_hop: Time that every doubling of the nodes adds to that.
+        low_latency_start: Start and end in low-latency mode.
+        low_latency_hop: Time that the network would add if all partners were behind it.
+        core_copy: Bytes that a core sends or receives in normal mode; fewer cores leave more to
+            others.
+        expert_copy: Bytes that the core of one expert sends in low-latency dispatch.
+        token_copy: Rate at which a token alone passes in normal mode.
+        link: Rate of long messages within a node, in parts of the link bandwidth.
+        network: Rate of long messages between nodes, in parts of the network bandwidth.
+        latency_factor: Factor on the latencies of the low-latency mode, by kind of link; 1 for
+            others. Those are of cores of ``TYPICAL_CLOCK_HZ``, as in collectives.
+    """
 
     normal_start: Seconds
-    """Start and end in normal mode, the exchange of counts included."""
     normal_hop: Seconds
-    """Time that every doubling of the nodes adds to that."""
     low_latency_start: Seconds
-    """Start and end in low-latency mode."""
     low_latency_hop: Seconds
-    """Time that the network would add if all partners were behind it."""
     core_copy: Bandwidth
-    """Bytes that a core sends or receives in normal mode; fewer cores leave more to others."""
     expert_copy: Bandwidth
-    """Bytes that the core of one expert sends in low-latency dispatch."""
     token_copy: Bandwidth
-    """Rate at which a token alone passes in normal mode."""
     link: Share
-    """Rate of long messages within a node, in parts of the link bandwidth."""
     network: Share
-    """Rate of long messages between nodes, in parts of the network bandwidth."""
     latency_factor: dict[str, PositiveAmount]
-    """Factor on the latencies of the low-latency mode, by kind of link; 1 for others. Those are of
-    cores of ``TYPICAL_CLOCK_HZ``, as in collectives."""
 
 
 def expert_exchange_time_s(

@@ -71,38 +71,43 @@ def expert_kernel(kernel: ProductFormat) -> str:
 
 
 class ExpertConstants(Record):
-    """The free constants of experts on a class of devices."""
+    """The free constants of experts on a class of devices.
+
+    Attributes:
+        start_cycles: Clocks to start and end the kernels from the gathering to the weighted sum.
+        routing_cycles: Cycles to choose the experts and sort the tokens by them, in addition.
+        expert_cycles: Cycles that one more expert of the whole layer adds to sorting the tokens.
+        memory: Rate of weights from memory, in parts of the memory bandwidth.
+        cache: Part of the cache that weights of a repeated call stay in.
+        cache_bytes_per_cycle: Bytes that each core moves to or from the cache per clock, of
+            activations that fit in it.
+        load_bytes_per_cycle: Bytes of weights that a core loads for its tile per clock.
+        tile_start: Rows: a tile of a rows takes 1 + start (1/a - 1/256) times longer per row.
+        wave: Rounds of tiles for which cores wait in the last of them, in which few have a tile.
+        compute: Rate of large products, in parts of what the power limit sustains at their width.
+        core_flop_per_cycle: Arithmetic per clock of a core that the kernels of a format reach,
+            whatever its peak: those for mixed or blockwise formats use instructions of older
+            devices.
+        passes: Times that the activations of a pair of token and expert pass memory, each element
+            written and read once being 1.
+        remote_passes: The same for pairs of other devices, where kernels skip them.
+        kept_remote_passes: The same where kernels keep rows of all pairs (Triton and Marlin).
+    """
 
     start_cycles: _Cycles
-    """Clocks to start and end the kernels from the gathering to the weighted sum."""
     routing_cycles: _Cycles
-    """Cycles to choose the experts and sort the tokens by them, in addition."""
     expert_cycles: _Cycles
-    """Cycles that one more expert of the whole layer adds to sorting the tokens."""
     memory: Share
-    """Rate of weights from memory, in parts of the memory bandwidth."""
     cache: Share
-    """Part of the cache that weights of a repeated call stay in."""
     cache_bytes_per_cycle: _PerCycle
-    """Bytes that each core moves to or from the cache per clock, of activations that fit in it."""
     load_bytes_per_cycle: _PerCycle
-    """Bytes of weights that a core loads for its tile per clock."""
     tile_start: Amount
-    """Rows: a tile of a rows takes 1 + start (1/a - 1/256) times longer per row."""
     wave: Annotated[float, Field(ge=0, le=1)]
-    """Rounds of tiles for which cores wait in the last of them, in which few have a tile."""
     compute: Share
-    """Rate of large products, in parts of what the power limit sustains at their width."""
     core_flop_per_cycle: dict[str, _PerCycle]
-    """Arithmetic per clock of a core that the kernels of a format reach, whatever its peak: those
-    for mixed or blockwise formats use instructions of older devices."""
     passes: Amount
-    """Times that the activations of a pair of token and expert pass memory, each element written
-    and read once being 1."""
     remote_passes: Amount
-    """The same for pairs of other devices, where kernels skip them."""
     kept_remote_passes: Amount
-    """The same where kernels keep rows of all pairs (Triton and Marlin)."""
 
 
 @frozen

@@ -50,52 +50,62 @@ _UNQUANTIZED_BYTES = 2  # an input that is yet to be quantized comes in 16 bits
 
 
 class GemmConstants(Record):
-    """The free constants of products on a class of devices."""
+    """The free constants of products on a class of devices.
+
+    Attributes:
+        compute: Rate of a large product, in parts of what the power limit sustains at its width
+            (:mod:`codesign.models.machines.device.clock`); at most the peak counts.
+        integer_core_rate: The most that one core multiplies in integers: libraries kept the
+            instructions of Ampere, whose rate newer cores did not raise.
+        bandwidth: Rate of long streams, in parts of the memory's bandwidth.
+        cache_bytes_per_cycle: Bytes that each core moves to or from the last cache per clock;
+            memory may be faster.
+        overlap: Exponent of the norm that joins arithmetic and traffic; large: they overlap
+            perfectly.
+        ramp: Most that a stream loses until it runs at its rate; a short one at most doubles.
+        core_rate: Rate of a core within a tile, in parts of its share of the peak. It may pass 1:
+            datasheets state a clock below the highest, which cores reach until the power limit
+            (``compute``) binds.
+        operand_rate: Bytes per second at which a core is fed with operands.
+        synchronous_core_rate: ``core_rate`` of cores whose threads load operands for the matrix
+            units themselves, in parts of that of cores with asynchronous matrix units; such are all
+            products of integers.
+        synchronous_operand_rate: Their ``operand_rate``, likewise.
+        start: ``kernel_start`` of devices that state none.
+        wave: Part of the start that every wave of tiles takes, to fill and to drain its pipeline.
+        split: Starts that adding up a split product's partial sums takes.
+        quantize: ``quantize_start`` of devices that state none.
+        quantize_rows: Exponent with which quantizing more rows takes longer to start.
+        fine_scales: Further time to quantize with a scale for 16 or 32 elements.
+        converted_starts: Further starts of products whose weights are converted or whose operands
+            are integers.
+        convert_rate: Weights per second that a core converts.
+        row_scale_starts: Further starts of integer products whose input is quantized inside, by
+            rows.
+        row_scale_operands: Rate at which cores of such products are fed, in parts of that of
+            others.
+    """
 
     compute: PositiveAmount
-    """Rate of a large product, in parts of what the power limit sustains at its width
-    (:mod:`codesign.models.machines.device.clock`); at most the peak counts."""
     integer_core_rate: Annotated[float, quantity("FLOP/s"), Field(gt=0)]
-    """The most that one core multiplies in integers: libraries kept the instructions of Ampere,
-    whose rate newer cores did not raise."""
     bandwidth: Share
-    """Rate of long streams, in parts of the memory's bandwidth."""
     cache_bytes_per_cycle: PositiveAmount
-    """Bytes that each core moves to or from the last cache per clock; memory may be faster."""
     overlap: Annotated[float, Field(ge=1)]
-    """Exponent of the norm that joins arithmetic and traffic; large: they overlap perfectly."""
     ramp: Seconds
-    """Most that a stream loses until it runs at its rate; a short one at most doubles."""
     core_rate: PositiveAmount
-    """Rate of a core within a tile, in parts of its share of the peak. It may pass 1: datasheets
-    state a clock below the highest, which cores reach until the power limit (``compute``) binds."""
     operand_rate: Annotated[float, quantity("B/s"), Field(gt=0)]
-    """Bytes per second at which a core is fed with operands."""
     synchronous_core_rate: Share
-    """``core_rate`` of cores whose threads load operands for the matrix units themselves, in parts
-    of that of cores with asynchronous matrix units; such are all products of integers."""
     synchronous_operand_rate: Share
-    """Their ``operand_rate``, likewise."""
     start: Seconds
-    """``kernel_start`` of devices that state none."""
     wave: Share
-    """Part of the start that every wave of tiles takes, to fill and to drain its pipeline."""
     split: Amount
-    """Starts that adding up a split product's partial sums takes."""
     quantize: Seconds
-    """``quantize_start`` of devices that state none."""
     quantize_rows: Annotated[float, Field(ge=0, le=1)]
-    """Exponent with which quantizing more rows takes longer to start."""
     fine_scales: Seconds
-    """Further time to quantize with a scale for 16 or 32 elements."""
     converted_starts: Amount
-    """Further starts of products whose weights are converted or whose operands are integers."""
     convert_rate: Annotated[float, quantity("1/s"), Field(gt=0)]
-    """Weights per second that a core converts."""
     row_scale_starts: Amount
-    """Further starts of integer products whose input is quantized inside, by rows."""
     row_scale_operands: Share
-    """Rate at which cores of such products are fed, in parts of that of others."""
 
 
 @frozen

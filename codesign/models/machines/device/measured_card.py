@@ -44,21 +44,26 @@ SIZES = {"gemm": 3, "attention": 6, "rowwise": 1, "stream": 1, "message": 2}
 
 
 class MeasuredKernel(Record):
-    """One kernel."""
+    """One kernel.
+
+    Attributes:
+        family: Stream: a copy or addition of more bytes than caches hold. Message: an all-reduce.
+        sizes: ``[m, n, k]`` of a product; sequences, new tokens and all tokens of each, query
+            heads, KV heads and their width of attention; bytes of the others, and devices of a
+            message.
+        role: Role of a kernel that works row by row, such as ``norm``.
+        format: Format of the factors of a product, and whether its time includes quantizing its
+            input.
+        is_hot: True if it ran in a loop for more than half a second, False if the card was rested.
+        median_us: Median time; 0: timed together with the kernel before, as one of a layer.
+    """
 
     family: Literal["gemm", "attention", "rowwise", "stream", "message"]
-    """Stream: a copy or addition of more bytes than caches hold. Message: an all-reduce."""
     sizes: tuple[PositiveAmount, ...]
-    """``[m, n, k]`` of a product; sequences, new tokens and all tokens of each, query heads, KV
-    heads and their width of attention; bytes of the others, and devices of a message."""
     role: str = ""
-    """Role of a kernel that works row by row, such as ``norm``."""
     format: Literal["bf16", "fp8", "fp8+quantize"] = "bf16"
-    """Format of the factors of a product, and whether its time includes quantizing its input."""
     is_hot: bool = False
-    """True if it ran in a loop for more than half a second, False if the card was rested."""
     median_us: Annotated[float, Field(ge=0, le=1e7)]
-    """Median time; 0: timed together with the kernel before, as one of a layer."""
 
     def check_fields(self) -> None:
         if len(self.sizes) != (count := SIZES[self.family]):
@@ -66,14 +71,17 @@ class MeasuredKernel(Record):
 
 
 class MeasuredCard(Record):
-    """Kernels of one card."""
+    """Kernels of one card.
+
+    Attributes:
+        card: Name of the card, as its driver has it.
+        day: Day of the measurements, and versions of the software.
+        device: Numbers that the driver states, by keys of device files.
+    """
 
     card: str
-    """Name of the card, as its driver has it."""
     day: str
-    """Day of the measurements, and versions of the software."""
     device: JsonObject
-    """Numbers that the driver states, by keys of device files."""
     kernels: tuple[MeasuredKernel, ...]
 
     def predicted_us(self, device: Device) -> FloatArray:

@@ -92,43 +92,49 @@ class Scan:
 
 
 class ScanConstants(Record):
-    """Constants of a class of devices in linear attention, relative to datasheet numbers."""
+    """Constants of a class of devices in linear attention, relative to datasheet numbers.
+
+    Attributes:
+        bandwidth_fraction: Part of the main memory's rate that scans reach.
+        convolution_bandwidth_fraction: Part of the main memory's rate that convolutions reach.
+        convolution_bytes_per_cycle: Bytes that a core takes through a convolution per clock,
+            wherever they lie: more bandwidth than cores can use is left over.
+        cache_bytes_per_cycle: Bytes that each core reads from the shared cache per clock.
+        convolution_start_cycles: Clocks of a convolution that moves nothing, per kernel.
+        tiling_cycles: More clocks of a convolution that tiles sequences.
+        sequence_start_cycles: Cycles like ``convolution_start_cycles``, of kernels that take
+            sequences.
+        sequence_block_cycles: Clocks of a core for a block of such a kernel, however few its
+            tokens.
+        step_start_cycles: Clocks of a scan of single tokens that moves nothing.
+        fused_start_cycles: Clocks of a fused scan of chunks that moves nothing.
+        gate_start_cycles: More clocks where channels have gates: another kernel.
+        unfused_start_cycles: Cycles like ``fused_start_cycles``, of the five kernels of an unfused
+            scan.
+        head_cycles: Clocks of a core to begin and end a sequence's head.
+        chunk_cycles: Clocks of a core for a chunk of a head, many heads at a time.
+        serial_chunk_cycles: Clocks until the next chunk of the same head can begin.
+        gate_work: Work of a chunk with gates of channels, beyond that without, as a part of it.
+        passes: Times that unfused kernels move the keys and values of a chunk.
+    """
 
     bandwidth_fraction: Fraction
-    """Part of the main memory's rate that scans reach."""
     convolution_bandwidth_fraction: Fraction
-    """Part of the main memory's rate that convolutions reach."""
     convolution_bytes_per_cycle: Cycles
-    """Bytes that a core takes through a convolution per clock, wherever they lie: more bandwidth
-    than cores can use is left over."""
     cache_bytes_per_cycle: Cycles
-    """Bytes that each core reads from the shared cache per clock."""
     convolution_start_cycles: Cycles
-    """Clocks of a convolution that moves nothing, per kernel."""
     tiling_cycles: Cycles
-    """More clocks of a convolution that tiles sequences."""
     sequence_start_cycles: Cycles
-    """Cycles like ``convolution_start_cycles``, of kernels that take sequences."""
     sequence_block_cycles: Cycles
-    """Clocks of a core for a block of such a kernel, however few its tokens."""
     step_start_cycles: Cycles
-    """Clocks of a scan of single tokens that moves nothing."""
     fused_start_cycles: Cycles
-    """Clocks of a fused scan of chunks that moves nothing."""
     gate_start_cycles: Cycles
-    """More clocks where channels have gates: another kernel."""
     unfused_start_cycles: Cycles
-    """Cycles like ``fused_start_cycles``, of the five kernels of an unfused scan."""
     head_cycles: Cycles
-    """Clocks of a core to begin and end a sequence's head."""
     chunk_cycles: Cycles
-    """Clocks of a core for a chunk of a head, many heads at a time."""
     serial_chunk_cycles: Cycles
-    """Clocks until the next chunk of the same head can begin."""
     gate_work: Cycles
-    """Work of a chunk with gates of channels, beyond that without, as a part of it."""
     passes: Cycles
-    """Times that unfused kernels move the keys and values of a chunk."""
 
 
 def convolution_time_s(

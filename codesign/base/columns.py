@@ -189,7 +189,8 @@ def combined(*codes: IntArray) -> tuple[IntArray, int]:
             return key, limit
         key *= radix
         key += code
-        key -= least
+        if least:
+            key -= least
     return key, limit
 
 

@@ -6,7 +6,7 @@ Which batch size and which order of the tiers a design works with is chosen in `
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -185,7 +185,7 @@ class Preparation:
         """Batch policy of workload or options: a number, numbers to choose from, or a rule."""
         return self.workload.batch or self.options.batch or "best"
 
-    @property
+    @cached_property
     def fixed_batches(self) -> FloatArray | None:
         """(b,) the numbers that the policy names, ascending; None if it is a rule."""
         policy = self.batch_policy

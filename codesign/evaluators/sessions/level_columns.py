@@ -116,11 +116,10 @@ def _properties(
 
     def properties() -> ArrayDict:
         memories = [
-            off_chip_memory(
-                designs[f"{place}{i}_technology"], designs[f"{place}{i}_{counted}"], units
-            )
+            off_chip_memory(designs[technology], designs[count], units)
             for i in range(1, most + 1)
-            if {f"{place}{i}_technology", f"{place}{i}_{counted}"} <= designs.keys()
+            for technology, count in [(f"{place}{i}_technology", f"{place}{i}_{counted}")]
+            if {technology, count} <= designs.keys()
         ]
         n = n_designs(designs) if designs else 1
         nothing = np.zeros((int(place == "tier"), n))

@@ -87,7 +87,7 @@ _DETAILS = frozenset({*HIT_METRICS, "cache_lifetime_years"})
 """Metrics that need the fields and the hits of every level."""
 _TURN_TIMES = frozenset({"first_turn_time_to_first_token_s", "later_turn_time_to_first_token_s"})
 """Times of turns to the first token."""
-_BLOCK = 8192
+_BLOCK = 16384
 """Designs composed at a time, so that their arrays stay in the cache."""
 _SMALL, _MOST_REMEMBERED = 2000, 32
 """Designs of a batch whose prefills are remembered, and number of such batches [ours]."""
@@ -389,7 +389,7 @@ class SessionsEvaluator(ComposedEvaluator[PhaseMachine]):
         results: ArrayDict = {}
         for count in np.unique(sessions).tolist():
             loads = loads._replace(reuse=reuse.table(count))
-            positions = np.flatnonzero(sessions[designs.machine_index] == count)
+            positions = np.flatnonzero((sessions == count)[designs.machine_index])
             for start in range(0, len(positions), _BLOCK):
                 block: IntArray | slice = slice(start, start + _BLOCK)
                 if len(positions) < len(designs.machine_index):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import fields, replace
+from functools import partial
 from typing import Literal, get_args
 
 import numpy as np
@@ -437,9 +438,7 @@ def build_accelerators(
                 designs[f"tier{tier}_stacks"],
                 uncharged,
             ]
-            tables.append(_kinds_of_level(units, tier_columns, lambda name, count, family: _tier(
-                _Bank(name, count, units), family
-            )))  # fmt: skip
+            tables.append(_kinds_of_level(units, tier_columns, partial(_tier, units)))
         else:
             tables.append((np.zeros((len(_PROPERTIES), 1)), np.zeros(n, np.int64)))
 
@@ -547,8 +546,11 @@ def _sram_level(banks: list[_Bank]) -> ArrayTuple:
     )  # fmt: skip
 
 
-def _tier(bank: _Bank, uncharged_family: Column) -> ArrayTuple:
+def _tier(
+    units: UnitTables, technology: Column, count: Column, uncharged_family: Column
+) -> ArrayTuple:
     """Properties of an off-chip tier, in the order of the record."""
+    bank = _Bank(technology, count, units)
     capacity = bank.total("capacity")
     bandwidth = bank.total("bandwidth")
     background = capacity * bank.unit_value("background_power")
@@ -577,8 +579,9 @@ def _tier(bank: _Bank, uncharged_family: Column) -> ArrayTuple:
 
 def off_chip_memory(technology: Column, count: Column, units: UnitTables) -> MemoryLevels:
     """Properties of ``count`` units of a technology, outside any level; every array is (n,)."""
-    no_family = Column((), np.full(len(count), -1, np.int64))
-    return MemoryLevels(*_tier(_Bank(technology, count, units), no_family))
+    columns = [technology, count, Column((), np.full(len(count), -1, np.int64))]
+    table, kinds = _kinds_of_level(units, columns, partial(_tier, units))
+    return MemoryLevels(*table[:, kinds])
 
 
 def _ratio(value: FloatArray, reference: FloatArray) -> FloatArray:

@@ -44,7 +44,15 @@ class FormatsEntry(Entry):
 
 
 class PublishedEntry(FormatsEntry):
-    """A published score beside the rule's estimate."""
+    """A published score beside the rule's estimate.
+
+    Attributes:
+        ratio: Score over that at 16 bits.
+        ratio_of_rule: The rule's estimate of this ratio; null for formats or algorithms that it
+            does not cover.
+        log_error_of_rule: Logarithm of the loss by the rule over the published one, the noise of
+            benchmarks added to both.
+    """
 
     identifier: str
     model: str
@@ -53,12 +61,8 @@ class PublishedEntry(FormatsEntry):
     full_precision: Number
     score: Number
     ratio: Number
-    """Score over that at 16 bits."""
     ratio_of_rule: Number
-    """The rule's estimate of this ratio; null for formats or algorithms that it does not cover."""
     log_error_of_rule: Number
-    """Logarithm of the loss by the rule over the published one, the noise of benchmarks added to
-    both."""
     source: str
     note: str
 
@@ -74,11 +78,14 @@ class PublishedEntry(FormatsEntry):
 
 
 class EstimateEntry(FormatsEntry):
-    """An estimated or published ratio of scores."""
+    """An estimated or published ratio of scores.
+
+    Attributes:
+        ratio: Score over that at 16 bits; above 1 for a perplexity.
+    """
 
     measure: Measure
     ratio: float
-    """Score over that at 16 bits; above 1 for a perplexity."""
     low: float
     high: float
     basis: Literal["published", "estimated"]
@@ -86,15 +93,18 @@ class EstimateEntry(FormatsEntry):
 
 
 class MeasuredEntry(FormatsEntry):
-    """A measured combination of formats beside what others have of it."""
+    """A measured combination of formats beside what others have of it.
+
+    Attributes:
+        log_error_of_rule: Logarithm of the loss by the rule over the measured one, the noise of
+            benchmarks added to both.
+    """
 
     divergence_nats: Interval
     perplexity_ratio: Interval
     published_ratio: Number
     ratio_of_rule: Number
     log_error_of_rule: Number
-    """Logarithm of the loss by the rule over the measured one, the noise of benchmarks added to
-    both."""
     basis: Literal["measured", "estimated"]
     source: str
 
@@ -108,14 +118,17 @@ class RuleErrors(Entry):
 
 
 class AccuracyAnswer(Answer):
-    """Cost of number formats in a model's accuracy."""
+    """Cost of number formats in a model's accuracy.
+
+    Attributes:
+        measured: Rows of a table of ``codesign accuracy quantize``; with --table.
+    """
 
     model: str
     n_parameters: float
     published: Sequence[PublishedEntry]
     estimates: Sequence[EstimateEntry]
     measured: Sequence[MeasuredEntry] | None = None
-    """Rows of a table of ``codesign accuracy quantize``; with --table."""
     errors_of_rule: RuleErrors
 
     @classmethod
@@ -202,42 +215,55 @@ def _compared(
 
 
 class QuantizeAnswer(Answer, MeasuredTable):
-    """Measured effect of number formats on a local model."""
+    """Measured effect of number formats on a local model.
+
+    Attributes:
+        file: Path of the table.
+    """
 
     file: str
-    """Path of the table."""
 
 
 class SensitivityEntry(Entry):
-    """Divergence that a product of the model causes alone."""
+    """Divergence that a product of the model causes alone.
+
+    Attributes:
+        divergence_nats: Divergence by format of the product; nats per token.
+    """
 
     product: str
     n_weights: int
     divergence_nats: FloatMap
-    """Divergence by format of the product; nats per token."""
 
 
 class MixtureEntry(Entry):
-    """A format for each product."""
+    """A format for each product.
+
+    Attributes:
+        formats: FormatsEntry by product.
+        average_bits: Bits of a weight, scales included.
+        expected_divergence_nats: Sum of the sensitivities.
+        divergence_nats: Divergence on further sequences; the ends hold 95 % of resamples.
+        weight_format: The mixture as a value of a space: its shares of the weights.
+    """
 
     formats: StringMap
-    """FormatsEntry by product."""
     average_bits: float
-    """Bits of a weight, scales included."""
     expected_divergence_nats: float
-    """Sum of the sensitivities."""
     divergence_nats: Interval
-    """Divergence on further sequences; the ends hold 95 % of resamples."""
     weight_format: str
-    """The mixture as a value of a space: its shares of the weights."""
 
 
 class MixFormatsAnswer(Answer):
-    """A format for each product of a local model."""
+    """A format for each product of a local model.
+
+    Attributes:
+        fingerprint: Digest of checkpoint and text.
+        file: Path of the table.
+    """
 
     model: str
     fingerprint: str
-    """Digest of checkpoint and text."""
     text: str
     quantization_algorithm: str
     context_length: int
@@ -248,4 +274,3 @@ class MixFormatsAnswer(Answer):
     sensitivities: Sequence[SensitivityEntry]
     mixtures: Sequence[MixtureEntry]
     file: str
-    """Path of the table."""

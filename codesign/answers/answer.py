@@ -77,7 +77,7 @@ class Answer(Entry):
 
 
 class _Generator(GenerateJsonSchema):
-    """Pydantic's generator, with the texts below fields as descriptions."""
+    """Pydantic's generator, with the meanings of fields as descriptions."""
 
     def model_schema(self, schema: Any) -> Any:
         """The object of a pydantic record."""
@@ -117,16 +117,13 @@ class _Generator(GenerateJsonSchema):
             generated["required"] = [
                 key for key in properties if key not in fields or fields[key].exclude_if is None
             ]
-        texts = dict(_ATTRIBUTE.findall(getdoc(record) or "")) | meanings(record)
-        for name, text in texts.items():
+        if "description" in generated:
+            generated["description"] = generated["description"].partition("\n\nAttributes:")[0]
+        for name, text in meanings(record).items():
             key = (name in fields and fields[name].alias) or name
             if key in properties:
                 properties[key]["description"] = " ".join(text.split())
         return generated
-
-
-_ATTRIBUTE = re.compile(r"^    (\w+): (.*(?:\n      .*)*)", re.MULTILINE)
-"""A line of the section ``Attributes`` of a docstring."""
 
 
 def _nullable(schema: Any) -> Any:

@@ -69,19 +69,25 @@ class Observation(TypedDict):
 
 
 class FrontObservation(Observation):
-    """A design of the front with its result."""
+    """A design of the front with its result.
+
+    Attributes:
+        number: Its number on the front.
+        folded_under: Number of the cheaper design that is nearly as good; null if it is not folded.
+    """
 
     number: int
-    """Its number on the front."""
     folded_under: int | None
-    """Number of the cheaper design that is nearly as good; null if it is not folded."""
 
 
 class FrontPoint(FrontObservation):
-    """A point of the exact front."""
+    """A point of the exact front.
+
+    Attributes:
+        n_designs: Designs with these objectives.
+    """
 
     n_designs: int
-    """Designs with these objectives."""
 
 
 def observations(results: Results, positions: IntArray) -> Iterator[Observation]:
@@ -250,43 +256,50 @@ class ParetoAnswer(Answer, Front):
 
 
 class KeptEntry(Entry):
-    """Designs that tighter limits may bring to the front."""
+    """Designs that tighter limits may bring to the front.
+
+    Attributes:
+        metrics: Metrics that are kept besides the objectives.
+        limitable: Objectives and kept metrics for whose tighter limits these designs have the
+            front.
+        n_points: Distinct values of objectives and kept metrics.
+        n_front_designs: Designs with those values.
+    """
 
     metrics: Strings
-    """Metrics that are kept besides the objectives."""
     limitable: Strings
-    """Objectives and kept metrics for whose tighter limits these designs have the front."""
     n_points: int
-    """Distinct values of objectives and kept metrics."""
     n_front_designs: int
-    """Designs with those values."""
     n_evaluated: int
 
 
 class EnumerateAnswer(Answer, Provenance):
-    """The exact front of the whole space of a campaign."""
+    """The exact front of the whole space of a campaign.
+
+    Attributes:
+        hypervolume: Hypervolume of the exact front.
+        n_points: Points of the front.
+        n_front_designs: Designs with those objectives.
+        n_designs: Designs of the space.
+        n_repeated: Designs that must have the same numbers as an evaluated one.
+        n_excluded: Designs that proven bounds exclude.
+        seconds: Wall time of this command; small if the front was stored.
+        files: Paths of the files that were written.
+        kept: Designs for tighter limits; with --keep.
+    """
 
     hypervolume: Number
-    """Hypervolume of the exact front."""
     n_points: int
-    """Points of the front."""
     n_front_designs: int
-    """Designs with those objectives."""
     n_designs: int
-    """Designs of the space."""
     n_evaluated: int
     n_repeated: int
-    """Designs that must have the same numbers as an evaluated one."""
     n_excluded: int
-    """Designs that proven bounds exclude."""
     n_failed: int
     seconds: float
-    """Wall time of this command; small if the front was stored."""
     points: SkipValidation[Sequence[FrontPoint]]
     files: Strings | None = None
-    """Paths of the files that were written."""
     kept: KeptEntry | None = None
-    """Designs for tighter limits; with --keep."""
 
     @classmethod
     def describe_exact(
@@ -413,25 +426,31 @@ class VerifyAnswer(Answer):
 
 
 class WatchedRun(RunEntry):
-    """Progress and speed of one optimizer with one seed."""
+    """Progress and speed of one optimizer with one seed.
+
+    Attributes:
+        designs_per_s: Rate of the latest batches; null if unknown.
+        left_s: Time until its end at that rate; null if unknown.
+    """
 
     designs_per_s: Number
-    """Rate of the latest batches; null if unknown."""
     left_s: Number
-    """Time until its end at that rate; null if unknown."""
 
 
 class WatchAnswer(Answer, CampaignProgress):
-    """One frame of a running campaign."""
+    """One frame of a running campaign.
+
+    Attributes:
+        exact_hypervolume: Hypervolume of the exact front; null before ``codesign enumerate``.
+        observations: The front; left out before the first observation.
+    """
 
     runs: Sequence[WatchedRun]
     evaluator: Reading
     optimizers: Sequence[OptimizerSummary] | None = None
     exact_hypervolume: Number = None
-    """Hypervolume of the exact front; null before ``codesign enumerate``."""
     front_size: int | None = None
     observations: SkipValidation[Sequence[FrontObservation]] | None = None
-    """The front; left out before the first observation."""
 
 
 class Files(Entry):
@@ -452,23 +471,29 @@ class FigureAnswer(Answer, Files):
 
 
 class ReportAnswer(Answer):
-    """The page of a campaign that was written."""
+    """The page of a campaign that was written.
+
+    Attributes:
+        files: Paths of the files that were written.
+        bytes: Size of the page.
+        state: State of the campaign that the page shows.
+    """
 
     files: Strings
-    """Paths of the files that were written."""
     bytes: int
-    """Size of the page."""
     state: State
-    """State of the campaign that the page shows."""
 
 
 class TimelineAnswer(Answer):
-    """One layer simulated."""
+    """One layer simulated.
+
+    Attributes:
+        time_s: Time of the layer.
+        busy_share: Share of the time in which a resource is busy.
+        files: The chart, and the trace for Perfetto.
+    """
 
     evaluator: Reading
     time_s: float
-    """Time of the layer."""
     busy_share: FloatMap
-    """Share of the time in which a resource is busy."""
     files: Strings
-    """The chart, and the trace for Perfetto."""

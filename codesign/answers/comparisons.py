@@ -25,11 +25,20 @@ BestFront = Literal["exact", "best known"]
 
 
 class ComparedProblem(Entry):
-    """A problem and its best front."""
+    """A problem and its best front.
+
+    Attributes:
+        kind: Problems of one kind are hard for the same reason.
+        hypervolume: Hypervolume of the best front.
+        picked_share: Share of it of as many points of the best front as an optimizer chooses
+            designs, picked greedily.
+        tuned: Optimizers whose settings were chosen on it.
+        hints: Use of the evaluator's hints by optimizer.
+        solved_by_hints: Optimizers without a model of results that reach the front by hints.
+    """
 
     problem: str
     kind: str
-    """Problems of one kind are hard for the same reason."""
     description: str
     evaluator: Reading
     objectives: Strings
@@ -39,17 +48,11 @@ class ComparedProblem(Entry):
     n_front_designs: int | None
     reference_point: Numbers
     hypervolume: Number
-    """Hypervolume of the best front."""
     picked_share: float
-    """Share of it of as many points of the best front as an optimizer chooses designs, picked
-    greedily."""
     tuned: Strings
-    """Optimizers whose settings were chosen on it."""
     seeds: IntegerSequence
     hints: Mapping[str, HintUse]
-    """Use of the evaluator's hints by optimizer."""
     solved_by_hints: Strings
-    """Optimizers without a model of results that reach the front by hints."""
 
     @classmethod
     def describe(cls, problem: ProblemOutcome) -> Self:
@@ -68,32 +71,38 @@ class ComparedProblem(Entry):
 
 
 class KindEntry(Entry):
-    """Optimizers on the problems of one kind."""
+    """Optimizers on the problems of one kind.
+
+    Attributes:
+        hypervolume_share: Mean over problems and seeds by optimizer.
+        area: Mean over problems and seeds by optimizer.
+    """
 
     kind: str
     problems: Strings
     hypervolume_share: Numbers
-    """Mean over problems and seeds by optimizer."""
     area: Numbers
-    """Mean over problems and seeds by optimizer."""
 
 
 class RankingEntry(Entry):
-    """Ranks over the kinds of problems, with the tests of their differences."""
+    """Ranks over the kinds of problems, with the tests of their differences.
+
+    Attributes:
+        mean_rank: Mean rank by optimizer; 1 is best.
+        n_blocks: Kinds of problems.
+        friedman: Friedman's statistic.
+        critical_difference: Nemenyi's test at 5 %; null with one kind.
+        least_wilcoxon_p: Least value that so many blocks can give.
+        least_holm_p: Least value after Holm's correction.
+    """
 
     mean_rank: Numbers
-    """Mean rank by optimizer; 1 is best."""
     n_blocks: int
-    """Kinds of problems."""
     friedman: Number
-    """Friedman's statistic."""
     friedman_p: Number
     critical_difference: CriticalDifference | None
-    """Nemenyi's test at 5 %; null with one kind."""
     least_wilcoxon_p: Number
-    """Least value that so many blocks can give."""
     least_holm_p: Number
-    """Least value after Holm's correction."""
     pairs: Sequence[PairTest]
 
     @classmethod
@@ -109,7 +118,12 @@ class RankingEntry(Entry):
 
 
 class RunRow(TypedDict):
-    """A run; ``evaluations_to_X_percent`` counts the evaluations to each target."""
+    """A run; ``evaluations_to_X_percent`` counts the evaluations to each target.
+
+    Attributes:
+        hypervolume_share: Share of the best hypervolume.
+        area: Mean share of the best hypervolume over the evaluations after the initial ones.
+    """
 
     problem: str
     kind: str
@@ -123,10 +137,8 @@ class RunRow(TypedDict):
     n_failed: int
     n_duplicates: int
     hypervolume_share: Number
-    """Share of the best hypervolume."""
     regret: Number
     area: Number
-    """Mean share of the best hypervolume over the evaluations after the initial ones."""
     epsilon: Number
     igd_plus: Number
 
@@ -255,10 +267,13 @@ def suggestion_times(outcome: Outcome) -> Iterator[SuggestionTime]:
 
 
 class EqualTimeShare(TypedDict):
-    """Share of the best hypervolume of an optimizer in equal wall time."""
+    """Share of the best hypervolume of an optimizer in equal wall time.
+
+    Attributes:
+        evaluation_s: Assumed time of one evaluation.
+    """
 
     evaluation_s: float
-    """Assumed time of one evaluation."""
     optimizer: str
     hypervolume_share: float
 
@@ -273,18 +288,23 @@ def equal_time_rows(outcome: Outcome) -> Iterator[EqualTimeShare]:
 
 
 class CompareAnswer(Answer, ComparisonRecord):
-    """Optimizers on problems with known fronts."""
+    """Optimizers on problems with known fronts.
+
+    Attributes:
+        wall_time: Time per suggestion after the initial designs.
+        costs: Cost of the runs by optimizer; never the same twice.
+        equal_wall_time: Mean share of the best hypervolume in equal wall time, by the cost of an
+            evaluation.
+        best_in_wall_time: Best optimizer in equal wall time by the cost of an evaluation, cheapest
+            first.
+        files: Paths of the files that were written.
+    """
 
     wall_time: SkipValidation[Sequence[SuggestionTime]]
-    """Time per suggestion after the initial designs."""
     costs: Sequence[RunCost]
-    """Cost of the runs by optimizer; never the same twice."""
     equal_wall_time: SkipValidation[Sequence[EqualTimeShare]]
-    """Mean share of the best hypervolume in equal wall time, by the cost of an evaluation."""
     best_in_wall_time: Sequence[Lead]
-    """Best optimizer in equal wall time by the cost of an evaluation, cheapest first."""
     files: Strings
-    """Paths of the files that were written."""
 
     @classmethod
     def describe_all(cls, outcome: Outcome, files: Strings) -> Self:

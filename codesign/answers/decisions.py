@@ -45,16 +45,19 @@ class ChangeEntry(AxisEntry):
 
 
 class FlipEntry(Entry):
-    """A change of constants at which another design is preferred."""
+    """A change of constants at which another design is preferred.
+
+    Attributes:
+        share: Distance moved: 0 is the typical values, 1 the ends of the ranges.
+        objectives: Objectives of the other design after the changes.
+        beaten: Objectives of the recommended design after the changes.
+    """
 
     changes: Sequence[ChangeEntry]
     share: float
-    """Distance moved: 0 is the typical values, 1 the ends of the ranges."""
     design: Design
     objectives: Numbers
-    """Objectives of the other design after the changes."""
     beaten: Numbers
-    """Objectives of the recommended design after the changes."""
 
     @classmethod
     def describe(cls, flip: Flip, problem: Problem) -> Self:
@@ -69,68 +72,78 @@ class FlipEntry(Entry):
 
 
 class DecisionEntry(Entry):
-    """A decision of the design."""
+    """A decision of the design.
+
+    Attributes:
+        name: Parameter; of a repeated part its members, such as "tier technology".
+        as_good: Values with which some design has the same objectives at the typical constants.
+        verdict: Effect of the constants on the decision.
+        share: Share of all ranges around the typical values over which it is proven to hold; 1 is
+            all. It is squared for constants that improve one metric and worsen another.
+        flip: The smallest change that flips the decision; null if none was found. Changes of two
+            constants compare listed designs.
+        flips_by_one: Flips by one constant, the smallest change first.
+        n_rivals: Number of designs without the decision that bounds could not exclude.
+    """
 
     name: str
-    """Parameter; of a repeated part its members, such as "tier technology"."""
     value: Any
     as_good: Sequence[Any]
-    """Values with which some design has the same objectives at the typical constants."""
     verdict: Verdict
-    """Effect of the constants on the decision."""
     share: float
-    """Share of all ranges around the typical values over which it is proven to hold; 1 is all. It
-    is squared for constants that improve one metric and worsen another."""
     flip: FlipEntry | None
-    """The smallest change that flips the decision; null if none was found. Changes of two constants
-    compare listed designs."""
     flips_by_one: Sequence[FlipEntry]
-    """Flips by one constant, the smallest change first."""
     n_rivals: int
-    """Number of designs without the decision that bounds could not exclude."""
 
 
 class LimitBreakEntry(Entry):
-    """A limit that the design breaks as a constant moves."""
+    """A limit that the design breaks as a constant moves.
+
+    Attributes:
+        share: Distance moved: 0 is the typical value, 1 the end of the range.
+    """
 
     limit: str
     change: ChangeEntry
     share: float
-    """Distance moved: 0 is the typical value, 1 the end of the range."""
 
 
 class DecideAnswer(Answer):
-    """The decisions of the recommended design over the ranges of all constants."""
+    """The decisions of the recommended design over the ranges of all constants.
+
+    Attributes:
+        tolerance: Share within which designs count as equal to the recommended one.
+        regret: Share by which another design must be preferred.
+        n_constants: Constants with a range that matter.
+        unmoved: Constants held at typical values: their effect on metrics has no single direction.
+        share: Share of each range around its typical value over which all rivals are listed.
+        untied: Constants in which the comparison is not linear: proofs take the best value for a
+            rival, and the worst for a design that matches it.
+        unlisted: Constants along whose ranges some rivals are not listed: too many, or the search
+            was stopped. Along all other constants, flips by one constant are those of the whole
+            space.
+        is_partial: True if the time limit was reached: the same command continues the search.
+        n_searches: Number of boxes of constants that were searched for rivals.
+        n_rivals: Number of designs that bounds could not exclude.
+        seconds: Wall time of this command; stored parts are not computed again.
+    """
 
     campaign: str
     design: Design
     objectives: Numbers
     tolerance: float
-    """Share within which designs count as equal to the recommended one."""
     regret: float
-    """Share by which another design must be preferred."""
     decisions: Sequence[DecisionEntry]
     limits: Sequence[LimitBreakEntry]
     n_constants: int
-    """Constants with a range that matter."""
     unmoved: Strings
-    """Constants held at typical values: their effect on metrics has no single direction."""
     share: float
-    """Share of each range around its typical value over which all rivals are listed."""
     untied: Strings
-    """Constants in which the comparison is not linear: proofs take the best value for a rival, and
-    the worst for a design that matches it."""
     unlisted: Strings
-    """Constants along whose ranges some rivals are not listed: too many, or the search was stopped.
-    Along all other constants, flips by one constant are those of the whole space."""
     is_partial: bool
-    """True if the time limit was reached: the same command continues the search."""
     n_searches: int
-    """Number of boxes of constants that were searched for rivals."""
     n_rivals: int
-    """Number of designs that bounds could not exclude."""
     seconds: float
-    """Wall time of this command; stored parts are not computed again."""
     evaluator: Reading
 
     @classmethod
@@ -167,28 +180,34 @@ class DecideAnswer(Answer):
 
 
 class KindEntry(Entry):
-    """The exact front without one kind of memory; an empty ``memory_kind`` excludes none."""
+    """The exact front without one kind of memory; an empty ``memory_kind`` excludes none.
+
+    Attributes:
+        n_points: Points of the front; 0 if no design without it is feasible.
+        design: The recommended design.
+        best: Best value of each objective.
+        regret: Relative loss of this design against the one recommended with all kinds of memory.
+    """
 
     memory_kind: str
     n_points: int
-    """Points of the front; 0 if no design without it is feasible."""
     design: Design | None
-    """The recommended design."""
     objectives: Numbers
     best: Numbers
-    """Best value of each objective."""
     regret: Number
-    """Relative loss of this design against the one recommended with all kinds of memory."""
 
 
 class MemoriesAnswer(Answer):
-    """The exact front of a campaign without each kind of memory."""
+    """The exact front of a campaign without each kind of memory.
+
+    Attributes:
+        kinds: The front with all kinds, then those without one kind, the largest regret first.
+        seconds: Wall time of this command; stored fronts are not computed again.
+    """
 
     campaign: str
     kinds: Sequence[KindEntry]
-    """The front with all kinds, then those without one kind, the largest regret first."""
     seconds: float
-    """Wall time of this command; stored fronts are not computed again."""
     evaluator: Reading
 
     @classmethod
@@ -207,18 +226,21 @@ class MemoriesAnswer(Answer):
 
 
 class ValueFrontEntry(Entry):
-    """The exact front at one value of the free quantity."""
+    """The exact front at one value of the free quantity.
+
+    Attributes:
+        n_with: Points that only designs with the technology have.
+        share: Share of the points listed after folding that such designs have.
+        is_recommended: True if the recommended design has the technology.
+        design: The best design of the front with the technology; null if none is on it.
+    """
 
     value: float
     n_points: int
     n_with: int
-    """Points that only designs with the technology have."""
     share: float
-    """Share of the points listed after folding that such designs have."""
     is_recommended: bool
-    """True if the recommended design has the technology."""
     design: Design | None
-    """The best design of the front with the technology; null if none is on it."""
     objectives: Numbers
 
     @classmethod
@@ -229,32 +251,39 @@ class ValueFrontEntry(Entry):
 
 
 class ReachEntry(Entry):
-    """Values at which the technology reaches a goal."""
+    """Values at which the technology reaches a goal.
+
+    Attributes:
+        intervals: First and last value of each interval, ascending; empty if no value reaches the
+            goal.
+    """
 
     goal: Goal
     intervals: Sequence[FloatSequence]
-    """First and last value of each interval, ascending; empty if no value reaches the goal."""
 
 
 class BreakevenAnswer(Answer):
-    """Values that a quantity of a memory technology must reach."""
+    """Values that a quantity of a memory technology must reach.
+
+    Attributes:
+        quantity: Key in the technology's file.
+        stated: Typical value of the file, in coherent SI units, as all values.
+        precision: Relative precision of the ends of intervals.
+        is_monotone: True if the quantity moves all sampled designs one way; else an interval
+            between two values may be missed.
+        values: The exact front at every value, ascending.
+        seconds: Wall time of this command; stored fronts are not computed again.
+    """
 
     campaign: str
     technology: str
     quantity: str
-    """Key in the technology's file."""
     stated: float
-    """Typical value of the file, in coherent SI units, as all values."""
     precision: float
-    """Relative precision of the ends of intervals."""
     is_monotone: bool
-    """True if the quantity moves all sampled designs one way; else an interval between two values
-    may be missed."""
     reaches: Sequence[ReachEntry]
     values: Sequence[ValueFrontEntry]
-    """The exact front at every value, ascending."""
     seconds: float
-    """Wall time of this command; stored fronts are not computed again."""
     evaluator: Reading
 
     @classmethod
@@ -291,27 +320,30 @@ class MemoryShare(Entry):
 
 
 class MapAnswer(Answer):
-    """Memories of the recommended design over the ranges of two constants."""
+    """Memories of the recommended design over the ranges of two constants.
+
+    Attributes:
+        shares: The largest share first; no memories where no design is feasible.
+        strips: Rectangles of the plane, in order of x, then of y.
+        precision: Share by which no other design is better at any node, if the products are linear.
+        is_linear: True if products are linear in both constants, wherever that was checked.
+        n_fronts: Number of exact fronts.
+        seconds: Wall time of this command; stored fronts are not computed again.
+        files: Paths of the files that were written.
+    """
 
     campaign: str
     x: RangedNumber
     y: RangedNumber
     shares: Sequence[MemoryShare]
-    """The largest share first; no memories where no design is feasible."""
     designs: Sequence[PlaneDesign]
     strips: Sequence[Strip]
-    """Rectangles of the plane, in order of x, then of y."""
     precision: float
-    """Share by which no other design is better at any node, if the products are linear."""
     is_linear: bool
-    """True if products are linear in both constants, wherever that was checked."""
     n_fronts: int
-    """Number of exact fronts."""
     seconds: float
-    """Wall time of this command; stored fronts are not computed again."""
     evaluator: Reading
     files: Strings | None = None
-    """Paths of the files that were written."""
 
     @classmethod
     def describe(cls, plane: DecisionPlane, **fields: Any) -> Self:
@@ -329,12 +361,15 @@ class MapAnswer(Answer):
 
 
 class MapsAnswer(Answer):
-    """Maps of memories over the pairs of constants that matter most."""
+    """Maps of memories over the pairs of constants that matter most.
+
+    Attributes:
+        maps: The pair that matters most first.
+        notes: Pairs that have no map, with the reason.
+        files: Paths of the files that were written.
+    """
 
     campaign: str
     maps: Sequence[MapAnswer]
-    """The pair that matters most first."""
     notes: Strings
-    """Pairs that have no map, with the reason."""
     files: Strings
-    """Paths of the files that were written."""

@@ -19,46 +19,52 @@ from codesign.search.problem import Problem
 
 
 class TimelineRow(Entry):
-    """A pool or a link on the way of one request that never waits."""
+    """A pool or a link on the way of one request that never waits.
+
+    Attributes:
+        name: Name of the pool or the link.
+        machines: Machines of the pool, or pairs that send side by side on the link.
+        start_s: Arrival of the request, from the start of its prefill. A hand-over begins with the
+            first data of the sender, a prefill with its first layer.
+        step_s: Time of the prefill or of one decode step; delay of the request on a link.
+        batch_size: Requests of a machine; null where the machines do not report it.
+        requests_per_s: Rate of all its machines if they are always busy.
+        utilization: Share of the time in which it is busy.
+        joules_per_request: Energy; null where the machines report none.
+        bytes: Bytes of the request on a link; 0 for a pool.
+        sets_rate: True if it sets the system's rate.
+    """
 
     name: str
-    """Name of the pool or the link."""
     kind: Literal["prefill", "decode", "hand-over", "exchange"]
     machines: int
-    """Machines of the pool, or pairs that send side by side on the link."""
     start_s: float
-    """Arrival of the request, from the start of its prefill. A hand-over begins with the first
-    data of the sender, a prefill with its first layer."""
     end_s: float
     step_s: float
-    """Time of the prefill or of one decode step; delay of the request on a link."""
     batch_size: Number
-    """Requests of a machine; null where the machines do not report it."""
     requests_per_s: Number
-    """Rate of all its machines if they are always busy."""
     utilization: float
-    """Share of the time in which it is busy."""
     joules_per_request: Number
-    """Energy; null where the machines report none."""
     bytes: float
-    """Bytes of the request on a link; 0 for a pool."""
     sets_rate: bool
-    """True if it sets the system's rate."""
 
 
 class FrontDistance(Entry):
-    """Distance of a feasible design to the exact front of its campaign."""
+    """Distance of a feasible design to the exact front of its campaign.
+
+    Attributes:
+        improvement: Measure: factors (1: none), or shares of the range of the front (0: none).
+        regret: Improvement of one objective, the others as they are, that reaches the front.
+        n_dominating: Points of the front that dominate the design.
+        dominator: Design of the front that dominates it by the largest margin; null on the front.
+        objectives: Metrics of the dominator.
+    """
 
     improvement: Literal["factor", "share of range"]
-    """Measure: factors (1: none), or shares of the range of the front (0: none)."""
     regret: float
-    """Improvement of one objective, the others as they are, that reaches the front."""
     n_dominating: int
-    """Points of the front that dominate the design."""
     dominator: Design | None
-    """Design of the front that dominates it by the largest margin; null on the front."""
     objectives: Numbers | None
-    """Metrics of the dominator."""
 
     @property
     def words(self) -> str:
@@ -95,45 +101,49 @@ class FrontDistance(Entry):
 
 
 class EvaluateAnswer(Answer, version=2):
-    """One design explained: metrics, limits, operators, memories, power."""
+    """One design explained: metrics, limits, operators, memories, power.
+
+    Attributes:
+        campaign: Campaign; with --campaign.
+        workload: Workload by the keys of the evaluator.
+        options: Options that were set.
+        profile: Profile of the evaluator; null if it has none.
+        derived: Derived quantities of the space, SI units.
+        feasible: True if it keeps every limit.
+        violations: Relative excess by limit; at most 0 if the design keeps it.
+        operators: Operators; rows of an evaluator may have further keys, here and below.
+        levels: Levels of memory.
+        costs: Area and price of one device, by block and part.
+        floorplan: Rectangles of the die's blocks; empty if an area is unknown.
+        notes: Limits of the numbers, one sentence each.
+        pass_s: Time of one pass; null if the evaluator has no passes.
+        timeline: One request through a system: a row for each pool and hand-over.
+        uncertainty: Metrics over the ranges; with --uncertainty.
+        distance: Distance to the exact front, if it is stored; with --campaign, for a feasible
+            design.
+    """
 
     space: str
     campaign: str | None = None
-    """Campaign; with --campaign."""
     evaluator: str
     workload: Fields
-    """Workload by the keys of the evaluator."""
     options: Fields
-    """Options that were set."""
     profile: str | None
-    """Profile of the evaluator; null if it has none."""
     design: Design
     derived: Numbers
-    """Derived quantities of the space, SI units."""
     feasible: bool
-    """True if it keeps every limit."""
     metrics: Numbers
     violations: Numbers
-    """Relative excess by limit; at most 0 if the design keeps it."""
     operators: SkipValidation[Sequence[OperatorRow]]
-    """Operators; rows of an evaluator may have further keys, here and below."""
     levels: SkipValidation[Sequence[LevelRow]]
-    """Levels of memory."""
     power: SkipValidation[Sequence[PowerRow]]
     costs: SkipValidation[Sequence[CostRow]]
-    """Area and price of one device, by block and part."""
     floorplan: SkipValidation[Sequence[FloorplanRow]]
-    """Rectangles of the die's blocks; empty if an area is unknown."""
     notes: Strings
-    """Limits of the numbers, one sentence each."""
     pass_s: Number
-    """Time of one pass; null if the evaluator has no passes."""
     timeline: Sequence[TimelineRow] | None = None
-    """One request through a system: a row for each pool and hand-over."""
     uncertainty: Uncertainty | None = None
-    """Metrics over the ranges; with --uncertainty."""
     distance: FrontDistance | None = None
-    """Distance to the exact front, if it is stored; with --campaign, for a feasible design."""
 
     @classmethod
     def describe(cls, evaluated: EvaluatedDesign, **fields: Any) -> Self:

@@ -42,46 +42,56 @@ class PricedPoint(Entry):
 
 
 class Mark(PricedPoint):
-    """A point of interest, and how its passes are cut."""
+    """A point of interest, and how its passes are cut.
+
+    Attributes:
+        split: Division of a pass.
+    """
 
     split: Split
-    """Division of a pass."""
 
 
 class PricedDevice(Entry):
-    """A rented device."""
+    """A rented device.
+
+    Attributes:
+        sustained_flop_per_s: Rate of the rooflines; by the papers' conventions.
+        sustained_bytes_per_s: Bandwidth of the rooflines; by the papers' conventions.
+        intra_bytes_per_s: Bandwidth of the links within a node, in which a byte that is reduced
+            counts once.
+        inter_bytes_per_s: Bandwidth of the links between nodes, likewise.
+        node_size: Devices of a node.
+        usd_per_hour: Rent of the calculation.
+        rents: Listed rents; null if none are known or the price was stated.
+    """
 
     name: str
     sustained_flop_per_s: Number = None
-    """Rate of the rooflines; by the papers' conventions."""
     sustained_bytes_per_s: Number = None
-    """Bandwidth of the rooflines; by the papers' conventions."""
     capacity_bytes: float
     intra_bytes_per_s: Number = None
-    """Bandwidth of the links within a node, in which a byte that is reduced counts once."""
     inter_bytes_per_s: Number = None
-    """Bandwidth of the links between nodes, likewise."""
     node_size: Number = None
-    """Devices of a node."""
     usd_per_hour: float
-    """Rent of the calculation."""
     rents: Rent | None
-    """Listed rents; null if none are known or the price was stated."""
 
 
 class PriceFrontier(Entry):
-    """Price of a token against speed."""
+    """Price of a token against speed.
+
+    Attributes:
+        conventions: Question and assumptions, in words.
+        alpha: Weight of speed in ``alpha_optimal``.
+        frontier: Points; no other instance is both faster and cheaper.
+    """
 
     device: PricedDevice
     conventions: StringMap
-    """Question and assumptions, in words."""
     alpha: float
-    """Weight of speed in ``alpha_optimal``."""
     fastest: Mark
     alpha_optimal: Mark
     cheapest: Mark
     frontier: Sequence[PricedPoint]
-    """Points; no other instance is both faster and cheaper."""
 
     @classmethod
     def describe(

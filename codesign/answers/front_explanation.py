@@ -14,99 +14,123 @@ from codesign.insight.explanation.prices import Move, Price
 
 
 class Dominator(Entry):
-    """A design of the front that dominates another design."""
+    """A design of the front that dominates another design.
+
+    Attributes:
+        better_by: Lead by objective; see ``improvement``.
+    """
 
     design: Design
     objectives: Numbers
     better_by: Numbers
-    """Lead by objective; see ``improvement``."""
 
 
 class MissEntry(Entry):
-    """The design with a value that comes nearest to the front."""
+    """The design with a value that comes nearest to the front.
+
+    Attributes:
+        regret: Distance to the front; see ``improvement``.
+        lacks_alone: Gain by objective that would suffice alone; see ``improvement``.
+    """
 
     design: Design
     objectives: Numbers
     regret: Number
-    """Distance to the front; see ``improvement``."""
     lacks_alone: Numbers
-    """Gain by objective that would suffice alone; see ``improvement``."""
     dominated_by: Dominator
 
 
 class MoveEntry(Entry):
-    """The front after a limit was moved."""
+    """The front after a limit was moved.
+
+    Attributes:
+        limit: New limit in its unit.
+        n_points: Points of the front.
+        hypervolume: Hypervolume of the front; 0 if nothing is feasible.
+        hypervolume_per_unit: Gain of a looser limit, or loss of a tighter one.
+        best: Best value of each objective; null if nothing is feasible.
+    """
 
     limit: Number
-    """New limit in its unit."""
     n_points: int
-    """Points of the front."""
     hypervolume: Number
-    """Hypervolume of the front; 0 if nothing is feasible."""
     hypervolume_change: Number
     hypervolume_per_unit: Number
-    """Gain of a looser limit, or loss of a tighter one."""
     best: Numbers
-    """Best value of each objective; null if nothing is feasible."""
     best_improvement_per_unit: Numbers
 
 
 class ValueEntry(Entry):
-    """Points of the front with one value of a parameter."""
+    """Points of the front with one value of a parameter.
+
+    Attributes:
+        share: Share of the points.
+    """
 
     value: Any
     points: int
     share: float
-    """Share of the points."""
     kept_points: int
 
 
 class ChoiceEntry(Entry):
-    """Values of a parameter on the front."""
+    """Values of a parameter on the front.
+
+    Attributes:
+        shared_by_all: True if all points have one value.
+    """
 
     parameter: str
     shared_by_all: bool
-    """True if all points have one value."""
     values: Sequence[ValueEntry]
 
 
 class DerivedEntry(Entry):
-    """Range of a derived quantity over the front."""
+    """Range of a derived quantity over the front.
+
+    Attributes:
+        shown_in: Unit that tables use.
+    """
 
     low: Number
     high: Number
     shown_in: str
-    """Unit that tables use."""
 
 
 class AbsentEntry(Entry):
-    """A value that the front does not have."""
+    """A value that the front does not have.
+
+    Attributes:
+        n_designs: Designs with the value.
+        nearest_miss: Nearest design; null if none is feasible.
+        n_looked_at: Designs that ``broken_limits`` was read from.
+        broken_limits: Limits that exclude the value, the most broken first.
+    """
 
     parameter: str
     value: Any
     n_designs: int
-    """Designs with the value."""
     nearest_miss: MissEntry | None
-    """Nearest design; null if none is feasible."""
     n_looked_at: int
-    """Designs that ``broken_limits`` was read from."""
     broken_limits: Sequence[Broken]
-    """Limits that exclude the value, the most broken first."""
 
 
 class LimitEntry(Entry):
-    """The price of a limit."""
+    """The price of a limit.
+
+    Attributes:
+        moved_with: Limits that are moved with it.
+        state: Effect of a looser limit on the front.
+        most_used: Largest use over the front, in the unit.
+    """
 
     limit: str
     set_by: Literal["campaign", "space", "evaluator"]
     moved_with: Strings
-    """Limits that are moved with it."""
     unit: str
     state: Literal["binds", "binds beyond the step", "not within the step", "free"]
-    """Effect of a looser limit on the front."""
     least_used: Number
     most_used: Number
-    """Largest use over the front, in the unit."""
     next_point: Numbers | None
     looser: MoveEntry
     tighter: MoveEntry
@@ -121,76 +145,86 @@ class KneeEntry(Entry):
 
 
 class BoundPoint(Entry):
-    """A kept point with the resources and limits that bind it."""
+    """A kept point with the resources and limits that bind it.
+
+    Attributes:
+        busy: Busy share of each resource, the largest first; then limits used to 98 % or more.
+    """
 
     objectives: Numbers
     busy: FloatMap
-    """Busy share of each resource, the largest first; then limits used to 98 % or more."""
 
 
 class RangeEndEntry(Entry):
-    """A numeric parameter that stands at an end of its range on the front."""
+    """A numeric parameter that stands at an end of its range on the front.
+
+    Attributes:
+        parameter: Name, such as "tier stacks", or "pe_array[0]" of an entry.
+        end: The least or the largest value.
+        n_points: Kept points with that value.
+        beyond: The next value by the parameter's steps; null if the range cannot be widened.
+        n_feasible: Designs of the front with the next value instead that keep all limits.
+        n_new: Points that they add to the front.
+        best: Best value of each objective with them.
+    """
 
     parameter: str
-    """Name, such as "tier stacks", or "pe_array[0]" of an entry."""
     end: float
-    """The least or the largest value."""
     n_points: int
-    """Kept points with that value."""
     beyond: Number
-    """The next value by the parameter's steps; null if the range cannot be widened."""
     n_feasible: int
-    """Designs of the front with the next value instead that keep all limits."""
     n_new: int
-    """Points that they add to the front."""
     best: Numbers
-    """Best value of each objective with them."""
 
 
 class ExplainFrontAnswer(Answer):
-    """The exact front of a campaign explained."""
+    """The exact front of a campaign explained.
+
+    Attributes:
+        n_points: Points of the front.
+        tolerance: Share within which a design is folded under a cheaper one.
+        n_kept_points: Points that are not folded.
+        n_front_designs: Designs with those objectives.
+        n_unlisted_designs: Designs of the front that were not looked at.
+        n_designs: Designs of the space.
+        derived: Ranges of derived quantities over the front, in SI units.
+        improvement: Measure of differences: factors (1: none), or shares of the range of the front
+            (0: none).
+        absent: Values that the front does not have.
+        step: Share by which each limit is moved.
+        limits: Prices of the limits.
+        unpriced: Reasons by limit without a price.
+        knees: Knees, the sharpest first.
+        binding: Kept points with the resources and limits that bind them.
+        range_ends: Ends of ranges that stand on the front, the most frequent first.
+        n_enumerated: Fronts that were enumerated now.
+        seconds: Wall time.
+        files: Paths of the files that were written.
+    """
 
     campaign: str
     n_points: int
-    """Points of the front."""
     tolerance: float
-    """Share within which a design is folded under a cheaper one."""
     n_kept_points: int
-    """Points that are not folded."""
     n_front_designs: int
-    """Designs with those objectives."""
     n_unlisted_designs: int
-    """Designs of the front that were not looked at."""
     n_designs: int
-    """Designs of the space."""
     choices: Sequence[ChoiceEntry]
     derived: Mapping[str, DerivedEntry]
-    """Ranges of derived quantities over the front, in SI units."""
     improvement: Literal["factor", "share of range"]
-    """Measure of differences: factors (1: none), or shares of the range of the front (0: none)."""
     absent: Sequence[AbsentEntry]
-    """Values that the front does not have."""
     step: float
-    """Share by which each limit is moved."""
     reference_point: Numbers
     hypervolume: Number
     limits: Sequence[LimitEntry]
-    """Prices of the limits."""
     unpriced: StringMap
-    """Reasons by limit without a price."""
     knees: Sequence[KneeEntry]
-    """Knees, the sharpest first."""
     binding: Sequence[BoundPoint]
-    """Kept points with the resources and limits that bind them."""
     range_ends: Sequence[RangeEndEntry]
-    """Ends of ranges that stand on the front, the most frequent first."""
     n_enumerated: int
-    """Fronts that were enumerated now."""
     seconds: float
-    """Wall time."""
     evaluator: Reading
     files: Strings | None = None
-    """Paths of the files that were written."""
 
     @classmethod
     def describe(cls, explanation: FrontExplanation, name: str, **fields: Any) -> Self:

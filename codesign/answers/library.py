@@ -22,10 +22,13 @@ from codesign.space.pool_records import LINK_PARAMETERS
 
 
 class TechnologiesAnswer(Answer):
-    """The memory technologies."""
+    """The memory technologies.
+
+    Attributes:
+        technologies: Technologies by key.
+    """
 
     technologies: Technologies
-    """Technologies by key."""
 
 
 class TechnologyAnswer(Answer, MemoryTechnology):
@@ -33,78 +36,93 @@ class TechnologyAnswer(Answer, MemoryTechnology):
 
 
 class ParameterEntry(Entry):
-    """A parameter of a design space."""
+    """A parameter of a design space.
+
+    Attributes:
+        values: Values in order.
+        optional: True if it may be absent.
+        when: Condition under which it is present.
+        catalog: Catalog of its values, such as memtech.
+    """
 
     name: str
     kind: Literal["categorical", "ordinal", "integer"]
     values: Sequence[Any]
-    """Values in order."""
     optional: bool
-    """True if it may be absent."""
     when: Any
-    """Condition under which it is present."""
     unit: str | None
     catalog: str | None
-    """Catalog of its values, such as memtech."""
     description: str
 
 
 class ComponentEntry(Entry):
-    """Parameters that depend on one another."""
+    """Parameters that depend on one another.
+
+    Attributes:
+        size: Choices of the group.
+    """
 
     parameters: Strings
     size: int
-    """Choices of the group."""
 
 
 class PoolEntry(Entry):
-    """Machines of a system that do the same work."""
+    """Machines of a system that do the same work.
+
+    Attributes:
+        role: Work of its machines.
+        machine: Description of a machine.
+        machines: Allowed numbers of machines.
+        size: Designs of one machine.
+        parameters: Parameters of one machine, with the pool's name in front.
+    """
 
     name: str
     role: str
-    """Work of its machines."""
     machine: str
-    """Description of a machine."""
     machines: IntegerSequence
-    """Allowed numbers of machines."""
     size: int
-    """Designs of one machine."""
     parameters: Strings
-    """Parameters of one machine, with the pool's name in front."""
 
 
 class LinkEntry(Entry):
-    """A connection between two pools."""
+    """A connection between two pools.
+
+    Attributes:
+        sender: Pool that sends.
+        receiver: Pool that receives.
+        parameters: Its parameters, with the link's name in front.
+    """
 
     name: str
     sender: str = Field(alias="from")
-    """Pool that sends."""
     receiver: str = Field(alias="to")
-    """Pool that receives."""
     parameters: Strings
-    """Its parameters, with the link's name in front."""
 
 
 class SpaceAnswer(Answer):
-    """One design space."""
+    """One design space.
+
+    Attributes:
+        source: Path of its file.
+        size: Designs that keep every constraint.
+        components: Groups of parameters that depend on one another; the product of their sizes is
+            the size of the space.
+        pools: Pools of a system; empty for a space of machines.
+        links: Connections between the pools.
+        designs: Designs that the space names.
+    """
 
     name: str
     source: str
-    """Path of its file."""
     description: str
     size: int
-    """Designs that keep every constraint."""
     parameters: Sequence[ParameterEntry]
     components: Sequence[ComponentEntry]
-    """Groups of parameters that depend on one another; the product of their sizes is the size
-    of the space."""
     constraints: Strings
     pools: Sequence[PoolEntry]
-    """Pools of a system; empty for a space of machines."""
     links: Sequence[LinkEntry]
-    """Connections between the pools."""
     designs: Mapping[str, Design]
-    """Designs that the space names."""
 
     @classmethod
     def describe(cls, space: DesignSpace) -> Self:
@@ -132,45 +150,51 @@ class SpaceAnswer(Answer):
 
 
 class SpacesAnswer(Answer):
-    """The design spaces."""
+    """The design spaces.
+
+    Attributes:
+        spaces: Spaces by name.
+    """
 
     spaces: Mapping[str, SpaceAnswer]
-    """Spaces by name."""
 
 
 class ModelAnswer(Answer):
-    """One language model with its parameters counted."""
+    """One language model with its parameters counted.
+
+    Attributes:
+        active_parameters: Parameters that take part in one token.
+        layers_by_attention: Layers by their attention.
+        attention: Attention, such as GQA, or GQA+linear where layers differ.
+        experts: Routed experts; 0 if none.
+        kv_elements_per_token: Elements of the KV cache over all layers.
+        kv_bytes_per_token_16_bit: Bytes of the KV cache in 16 bits.
+        state_bytes_per_request: Bytes of the state of linear attention.
+        index_bytes_per_token: Keys of the indexers of sparse attention over all layers.
+        published_parameters: Count that the publisher states.
+        counted: Parameters that the publisher's count includes.
+    """
 
     name: str
     parameters: int
     active_parameters: int
-    """Parameters that take part in one token."""
     parameters_by_part: IntegerMap
     layers: int
     layers_by_attention: IntegerMap
-    """Layers by their attention."""
     hidden_size: int
     attention: str
-    """Attention, such as GQA, or GQA+linear where layers differ."""
     query_heads: int
     kv_heads: int
     experts: int
-    """Routed experts; 0 if none."""
     experts_per_token: int
     vocab_size: int
     kv_elements_per_token: Number
-    """Elements of the KV cache over all layers."""
     kv_bytes_per_token_16_bit: Number
-    """Bytes of the KV cache in 16 bits."""
     state_bytes_per_request: Number
-    """Bytes of the state of linear attention."""
     index_bytes_per_token: int
-    """Keys of the indexers of sparse attention over all layers."""
     is_diffusion: bool
     published_parameters: int | None
-    """Count that the publisher states."""
     counted: str | None
-    """Parameters that the publisher's count includes."""
     sources: Strings
     notes: Strings
 
@@ -182,56 +206,75 @@ class ModelsAnswer(Answer):
 
 
 class DevicesAnswer(Answer):
-    """The devices."""
+    """The devices.
+
+    Attributes:
+        devices: Devices by key.
+    """
 
     devices: Mapping[str, Device]
-    """Devices by key."""
 
 
 class DeviceAnswer(Answer, Device):
-    """One device with its sources."""
+    """One device with its sources.
+
+    Attributes:
+        expected_errors: Sentences on the errors of predictions for it, or for others if it was not
+            measured.
+        rent: Sentence on the rent that is listed, with its date.
+    """
 
     expected_errors: Strings
-    """Sentences on the errors of predictions for it, or for others if it was not measured."""
     rent: Strings
-    """Sentence on the rent that is listed, with its date."""
 
 
 class WorkloadsAnswer(Answer):
-    """The named workloads."""
+    """The named workloads.
+
+    Attributes:
+        workloads: Requests by name.
+        sessions: Sessions by name.
+    """
 
     workloads: Mapping[str, Trace]
-    """Requests by name."""
     sessions: Mapping[str, ReuseSummary]
-    """Sessions by name."""
 
 
 class MetricsAnswer(Answer):
-    """The metrics of the built-in evaluators."""
+    """The metrics of the built-in evaluators.
+
+    Attributes:
+        metrics: Metrics by name.
+    """
 
     metrics: Mapping[str, Metric]
-    """Metrics by name."""
 
 
 class OptionEntry(Entry):
-    """A key of a record."""
+    """A key of a record.
+
+    Attributes:
+        default: Default; null if the key is required or has none.
+    """
 
     name: str
     required: bool
     default: Any
-    """Default; null if the key is required or has none."""
 
 
 class PluginEntry(Entry):
-    """A registered evaluator or optimizer."""
+    """A registered evaluator or optimizer.
+
+    Attributes:
+        implementation: Class as module:class.
+        workload: Keys of its workload.
+        options: Keys of its options.
+    """
 
     implementation: str = Field(alias="class")
-    """Class as module:class."""
     description: str
     workload: Sequence[OptionEntry] | None = None
-    """Keys of its workload."""
     options: Sequence[OptionEntry] | None = None
-    """Keys of its options."""
 
     @classmethod
     def describe(cls, plugin: Any) -> Self:
@@ -259,27 +302,36 @@ class PluginEntry(Entry):
 
 
 class BrokenPluginEntry(Entry):
-    """A registered plug-in that cannot be used."""
+    """A registered plug-in that cannot be used.
+
+    Attributes:
+        error: Reason.
+    """
 
     error: str
-    """Reason."""
 
 
 Plugins = Mapping[str, PluginEntry | BrokenPluginEntry]
 
 
 class OptimizersAnswer(Answer):
-    """The optimizers and their options."""
+    """The optimizers and their options.
+
+    Attributes:
+        optimizers: Optimizers by name.
+    """
 
     optimizers: Plugins
-    """Optimizers by name."""
 
 
 class EvaluatorsAnswer(Answer):
-    """The evaluators, their workloads and options."""
+    """The evaluators, their workloads and options.
+
+    Attributes:
+        evaluators: Evaluators by name.
+    """
 
     evaluators: Plugins
-    """Evaluators by name."""
 
 
 class SchemaEntry(Entry):
@@ -297,15 +349,18 @@ class SchemasAnswer(Answer):
 
 
 class SimulatorEntry(Entry):
-    """A simulator that others published."""
+    """A simulator that others published.
+
+    Attributes:
+        folder: Folder of its environment.
+        campaign: Bundled campaign that runs it.
+    """
 
     name: str
     title: str
     is_installed: bool
     folder: str
-    """Folder of its environment."""
     campaign: str
-    """Bundled campaign that runs it."""
 
 
 class SimulatorsAnswer(Answer):
@@ -315,13 +370,16 @@ class SimulatorsAnswer(Answer):
 
 
 class CacheAnswer(Answer):
-    """Contents of the cache of results."""
+    """Contents of the cache of results.
+
+    Attributes:
+        file: Path of the cache's file, also before it exists.
+        sources: Evaluators with all that their numbers depend on.
+        damages: Differences from what was written; only ``verify`` looks for them.
+        removed: Results that ``prune`` removed.
+    """
 
     file: Path
-    """Path of the cache's file, also before it exists."""
     sources: Sequence[Holding]
-    """Evaluators with all that their numbers depend on."""
     damages: Strings
-    """Differences from what was written; only ``verify`` looks for them."""
     removed: int
-    """Results that ``prune`` removed."""

@@ -12,21 +12,27 @@ from codesign.search.problems.public_problem import Evaluated, PublicProblem, co
 
 
 class ProblemsAnswer(Answer):
-    """The public set of problems with proven fronts."""
+    """The public set of problems with proven fronts.
+
+    Attributes:
+        problems: Problems by kind and name.
+    """
 
     problems: Sequence[ProblemRecord]
-    """Problems by kind and name."""
 
 
 class ProblemAnswer(Answer, ProblemRecord):
-    """One problem of the public set."""
+    """One problem of the public set.
+
+    Attributes:
+        description: Description in a sentence.
+        parameters: Values of each parameter; null among them if it may be absent.
+        constraints: Constraints of the space.
+    """
 
     description: str
-    """Description in a sentence."""
     parameters: Mapping[str, Sequence[Any]]
-    """Values of each parameter; null among them if it may be absent."""
     constraints: Strings
-    """Constraints of the space."""
 
     @classmethod
     def describe(cls, problem: PublicProblem) -> Self:
@@ -49,25 +55,31 @@ class VersionedProblem(Entry):
 
 
 class EvaluatedEntry(Entry):
-    """A design with its result."""
+    """A design with its result.
+
+    Attributes:
+        design: Design as it was read.
+        objectives: Objectives in the metric's sign and unit; null without a result.
+        is_feasible: True if it has a result and keeps every limit.
+        violations: Relative excess by limit; at most 0 is within; null without a result.
+        reason: Reason of a missing result.
+    """
 
     design: Fields
-    """Design as it was read."""
     objectives: Numbers
-    """Objectives in the metric's sign and unit; null without a result."""
     is_feasible: bool
-    """True if it has a result and keeps every limit."""
     violations: Numbers
-    """Relative excess by limit; at most 0 is within; null without a result."""
     reason: str | None
-    """Reason of a missing result."""
 
 
 class ProblemEvaluationAnswer(Answer, VersionedProblem):
-    """Designs evaluated on a problem of the public set."""
+    """Designs evaluated on a problem of the public set.
+
+    Attributes:
+        evaluations: Designs in the order of the file.
+    """
 
     evaluations: Sequence[EvaluatedEntry]
-    """Designs in the order of the file."""
 
     @classmethod
     def describe(cls, problem: PublicProblem, designs: FieldRows, evaluated: Evaluated) -> Self:
@@ -92,25 +104,32 @@ class ProblemEvaluationAnswer(Answer, VersionedProblem):
 
 
 class ShareEntry(Entry):
-    """Share of the exact hypervolume after some evaluations."""
+    """Share of the exact hypervolume after some evaluations.
+
+    Attributes:
+        evaluations: Rows counted.
+        share: Share of the exact hypervolume.
+    """
 
     evaluations: int
-    """Rows counted."""
     share: float
-    """Share of the exact hypervolume."""
 
 
 class ProblemScoreAnswer(Answer, VersionedProblem):
-    """Score of a run on a problem of the public set."""
+    """Score of a run on a problem of the public set.
+
+    Attributes:
+        evaluations: Rows of the file.
+        hypervolume: Hypervolume of all rows.
+        exact_hypervolume: Hypervolume of the exact front, in the units of the objectives
+            multiplied.
+        shares: Shares after 10, 20, 50, 100, ... rows, and after all.
+    """
 
     evaluations: int
-    """Rows of the file."""
     hypervolume: float
-    """Hypervolume of all rows."""
     exact_hypervolume: float
-    """Hypervolume of the exact front, in the units of the objectives multiplied."""
     shares: Sequence[ShareEntry]
-    """Shares after 10, 20, 50, 100, ... rows, and after all."""
 
     @classmethod
     def describe(cls, problem: PublicProblem, shares: FloatArray) -> Self:
@@ -129,7 +148,10 @@ class ProblemScoreAnswer(Answer, VersionedProblem):
 
 
 class ProblemProofsAnswer(Answer):
-    """Published fronts computed again."""
+    """Published fronts computed again.
+
+    Attributes:
+        problems: Differences by NAME.vN; empty if it is proven again.
+    """
 
     problems: Mapping[str, Strings]
-    """Differences by NAME.vN; empty if it is proven again."""

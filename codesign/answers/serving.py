@@ -30,13 +30,16 @@ class PoolInputs(Entry):
 
 
 class ServedPool(PoolInputs):
-    """Machines with one role, and their load."""
+    """Machines with one role, and their load.
+
+    Attributes:
+        utilization: Share of the makespan in which each machine ran steps.
+        preempted: Requests that gave their cache back.
+    """
 
     utilization: FloatSequence
-    """Share of the makespan in which each machine ran steps."""
     steps: int
     preempted: int
-    """Requests that gave their cache back."""
 
 
 class Percentiles(Entry):
@@ -58,62 +61,72 @@ class RequestTimes(Entry):
 
 
 class LevelEntry(Entry):
-    """Limits on the two times, and how the requests met them."""
+    """Limits on the two times, and how the requests met them.
+
+    Attributes:
+        attainment: Share of the requests within both limits.
+    """
 
     time_to_first_token_s: float
     time_per_output_token_s: float
     attainment: float
-    """Share of the requests within both limits."""
     goodput_requests_per_s: float
 
 
 class CacheEntry(Entry):
-    """A place in which prompts wait for their next use."""
+    """A place in which prompts wait for their next use.
+
+    Attributes:
+        name: The machine's own cache, or the memory technology.
+        capacity_tokens: Tokens that one machine holds there.
+        hit_share: Share of all tokens of prompts that were found there.
+    """
 
     name: str
-    """The machine's own cache, or the memory technology."""
     capacity_tokens: int
-    """Tokens that one machine holds there."""
     hit_share: float
-    """Share of all tokens of prompts that were found there."""
 
 
 class ServeModelAnswer(Answer):
-    """Requests that arrive, and how they were served."""
+    """Requests that arrive, and how they were served.
+
+    Attributes:
+        convention: Counting rules of work and time.
+        design: The campaign and its design that serves; absent where devices serve.
+        trace: File of the requests; null if they were drawn.
+        session: Session whose turns were served; null without one.
+        offered_requests_per_s: Rate at which requests were drawn; null if all were there at once.
+        offered_sessions_per_s: Rate at which sessions began; null without one.
+        machines_needed: Number of machines that would keep up with the rate; null if the simulated
+            ones do.
+        reserves_answers: True if a request runs only where its full answer has room.
+        makespan_s: Time from the first arrival to the last token.
+        tokens_per_s: Generated tokens over the makespan.
+        caches: The machine's own cache, then the stores behind it; empty if prompts share nothing.
+    """
 
     model: str
     convention: str
-    """Counting rules of work and time."""
     design: str | None = None
-    """The campaign and its design that serves; absent where devices serve."""
     trace: str | None
-    """File of the requests; null if they were drawn."""
     session: str | None
-    """Session whose turns were served; null without one."""
     offered_requests_per_s: Number
-    """Rate at which requests were drawn; null if all were there at once."""
     offered_sessions_per_s: Number
-    """Rate at which sessions began; null without one."""
     machines_needed: int | None
-    """Number of machines that would keep up with the rate; null if the simulated ones do."""
     seed: int | None
     policy: Literal["chunked", "prefill-first"]
     max_sequences: int
     max_batched_tokens: int
     plans_ahead: bool
     reserves_answers: bool
-    """True if a request runs only where its full answer has room."""
     routing: Routing
     pools: Sequence[ServedPool]
     requests: int
     makespan_s: float
-    """Time from the first arrival to the last token."""
     requests_per_s: float
     tokens_per_s: float
-    """Generated tokens over the makespan."""
     times: RequestTimes
     caches: Sequence[CacheEntry]
-    """The machine's own cache, then the stores behind it; empty if prompts share nothing."""
     service_level: LevelEntry | None
 
     @classmethod
@@ -177,11 +190,14 @@ class WorkTotals(Entry):
 
 
 class ForecastOperator(Entry):
-    """An operator of all layers together."""
+    """An operator of all layers together.
+
+    Attributes:
+        kernel: Class of the operator.
+    """
 
     name: str
     kernel: str = Field(alias="class")
-    """Class of the operator."""
     ops: Number
     ops_share: Number
     read_bytes: Number
@@ -194,38 +210,47 @@ class ForecastOperator(Entry):
 
 
 class ForecastPhase(Entry):
-    """One phase on one machine."""
+    """One phase on one machine.
+
+    Attributes:
+        compute_s: Time of the arithmetic and of the launches.
+        memory_s: Time of the traffic and of the launches.
+        bound: The longer of the two times.
+    """
 
     totals: WorkTotals
     compute_s: float
-    """Time of the arithmetic and of the launches."""
     memory_s: float
-    """Time of the traffic and of the launches."""
     bound: Literal["compute", "memory"]
-    """The longer of the two times."""
     operators: Sequence[ForecastOperator]
 
 
 class ForecastRequestEntry(Entry):
-    """Token counts and batch."""
+    """Token counts and batch.
+
+    Attributes:
+        chunk_tokens: Tokens of a chunk; null if the prompt is one chunk.
+    """
 
     prompt_tokens: int
     generated_tokens: int
     batch_size: int
     chunk_tokens: int | None
-    """Tokens of a chunk; null if the prompt is one chunk."""
 
 
 class ForecastMachineEntry(Entry):
-    """Rates, efficiencies and latency of a machine."""
+    """Rates, efficiencies and latency of a machine.
+
+    Attributes:
+        compute_efficiency: A share, or shares by operator.
+        memory_efficiency: A share, or shares by operator.
+    """
 
     peak_ops_per_s: float
     bandwidth_bytes_per_s: float
     dispatch_latency_s: float
     compute_efficiency: float | Numbers | None
-    """A share, or shares by operator."""
     memory_efficiency: float | Numbers | None
-    """A share, or shares by operator."""
 
 
 class LoraUpdate(Entry):
@@ -236,7 +261,11 @@ class LoraUpdate(Entry):
 
 
 class ForecastStep(Entry):
-    """A step of the generation."""
+    """A step of the generation.
+
+    Attributes:
+        change: Change of the rate since the first step.
+    """
 
     token: Number
     context_tokens: Number
@@ -246,38 +275,43 @@ class ForecastStep(Entry):
     time_per_output_token_s: Number
     tokens_per_s: Number
     change: Number
-    """Change of the rate since the first step."""
 
 
 class RatioGrid(Entry):
-    """Compute over memory time of the prefill by machine."""
+    """Compute over memory time of the prefill by machine.
+
+    Attributes:
+        ratio: Ratios by rate, then by bandwidth.
+    """
 
     peak_ops_per_s: FloatSequence
     bandwidth_bytes_per_s: FloatSequence
     ratio: Sequence[Sequence[Number]]
-    """Ratios by rate, then by bandwidth."""
 
 
 class ForecastAnswer(Answer):
-    """Time to first token and per output token from peak rates."""
+    """Time to first token and per output token from peak rates.
+
+    Attributes:
+        convention: Counting rules of the work.
+        variant: Software that runs the model.
+        prefill: The first token.
+        decode: The mean step.
+        notes: Limits of the numbers, one sentence each.
+        lora_update: Merging the adapters once, if there are any.
+        timeline: Steps of the generation; with --timeline.
+        ratios: Ratios around the machine; with --heat-map.
+    """
 
     model: str
     convention: str
-    """Counting rules of the work."""
     variant: Variant
-    """Software that runs the model."""
     request: ForecastRequestEntry
     machine: ForecastMachineEntry
     metrics: Numbers
     prefill: ForecastPhase
-    """The first token."""
     decode: ForecastPhase
-    """The mean step."""
     notes: Strings
-    """Limits of the numbers, one sentence each."""
     lora_update: LoraUpdate | None = None
-    """Merging the adapters once, if there are any."""
     timeline: Sequence[ForecastStep] | None = None
-    """Steps of the generation; with --timeline."""
     ratios: RatioGrid | None = None
-    """Ratios around the machine; with --heat-map."""

@@ -37,56 +37,62 @@ class Ends(Entry):
 
 
 class DemandEntry(Entry):
-    """Requests to serve, and the limits on their times."""
+    """Requests to serve, and the limits on their times.
+
+    Attributes:
+        users: Users at once, each with the next request when the last is answered.
+        requests_per_s: Requests that begin in a second, at random.
+        attainment: Share of these requests that must keep both limits.
+        burst: Requests that arrive together.
+        time_to_first_token_s: Limit; null for none.
+        time_per_output_token_s: Limit; null for none.
+    """
 
     users: int | None = None
-    """Users at once, each with the next request when the last is answered."""
     requests_per_s: Number = None
-    """Requests that begin in a second, at random."""
     attainment: Number = None
-    """Share of these requests that must keep both limits."""
     burst: int | None = None
-    """Requests that arrive together."""
     time_to_first_token_s: Finite
-    """Limit; null for none."""
     time_per_output_token_s: Finite
-    """Limit; null for none."""
 
 
 class DeploymentEntry(Entry):
     """Machines that serve the demand, and the cost of a served token.
 
     A served token is one of a prompt or of an answer.
+
+    Attributes:
+        machines: Machines of as many devices as links join.
+        racks: Racks of 41 kW, hosts included.
+        board_power_watts: Board power limits of all devices, of designs their TDP; null where none
+            is stated.
+        usd_per_hour: Rent of all devices, or the price of found designs by their accounts; null
+            where none is known.
+        usd_per_million_tokens: Rent over all served tokens.
+        usd_per_million_output_tokens: Rent over the generated tokens alone.
+        tokens_per_joule: Served tokens per joule of the boards; null where no power is stated.
+        tokens_per_s: Served tokens.
+        attainment: Share of the simulated requests within both limits; the times are then of the
+            90th percentile.
+        utilization: Mean share of the time in which a simulated machine ran steps.
     """
 
     policy: Policy
     devices: int
     machines: int
-    """Machines of as many devices as links join."""
     racks: int
-    """Racks of 41 kW, hosts included."""
     board_power_watts: Finite
-    """Board power limits of all devices, of designs their TDP; null where none is stated."""
     usd_per_hour: Finite
-    """Rent of all devices, or the price of found designs by their accounts; null where none is
-    known."""
     usd_per_million_tokens: Finite
-    """Rent over all served tokens."""
     usd_per_million_output_tokens: Finite
-    """Rent over the generated tokens alone."""
     tokens_per_joule: Finite
-    """Served tokens per joule of the boards; null where no power is stated."""
     tokens_per_s: float
-    """Served tokens."""
     output_tokens_per_s: float
     requests_per_s: float
     time_to_first_token_s: float
     time_per_output_token_s: float
     attainment: Number = None
-    """Share of the simulated requests within both limits; the times are then of the 90th
-    percentile."""
     utilization: Number = None
-    """Mean share of the time in which a simulated machine ran steps."""
     pools: Sequence[Pool]
 
     @classmethod
@@ -137,29 +143,36 @@ class DeploymentEntry(Entry):
 
 
 class LatencyLimitEntry(Entry):
-    """A limit on a time."""
+    """A limit on a time.
+
+    Attributes:
+        found_s: Time of the instance.
+    """
 
     limit: str
     allowed_s: float
     found_s: Number
-    """Time of the instance."""
     state: Literal["kept", "broken"]
 
 
 class InstanceAccount(Entry):
-    """One way to run a batch on devices, in full."""
+    """One way to run a batch on devices, in full.
+
+    Attributes:
+        ranges: Range of each metric whose error was measured; it holds 90 % of the measured
+            kernels.
+        operators: Operators and messages.
+        levels: Memories of one device.
+        notes: Limits of the numbers, one sentence each.
+    """
 
     metrics: Numbers
     ranges: Mapping[str, Ends]
-    """Range of each metric whose error was measured; it holds 90 % of the measured kernels."""
     limits: Sequence[LatencyLimitEntry]
     operators: SkipValidation[Sequence[OperatorRow]]
-    """Operators and messages."""
     levels: SkipValidation[Sequence[LevelRow]]
-    """Memories of one device."""
     power: SkipValidation[Sequence[PowerRow]]
     notes: Strings
-    """Limits of the numbers, one sentence each."""
 
     @classmethod
     def describe(
@@ -186,60 +199,72 @@ class InstanceAccount(Entry):
 
 
 class Choices(Entry):
-    """Every way to spread a batch over so many devices."""
+    """Every way to spread a batch over so many devices.
+
+    Attributes:
+        ranked_by: Metric by which the ways are ranked.
+        tried: Ways that were tried.
+        ways: Ways that keep every limit, the best first.
+    """
 
     devices: int
     ranked_by: str
-    """Metric by which the ways are ranked."""
     tried: int
-    """Ways that were tried."""
     ways: Sequence[Numbers]
-    """Ways that keep every limit, the best first."""
 
 
 class ScalingRow(TypedDict):
-    """A value of the varied number; further keys are metrics."""
+    """A value of the varied number; further keys are metrics.
+
+    Attributes:
+        value: Value of the varied number, SI units.
+        fits: True if it keeps every limit.
+    """
 
     factor: float
     value: float
-    """Value of the varied number, SI units."""
     prefill_gain: float
     decode_gain: float
     fits: bool
-    """True if it keeps every limit."""
 
 
 class ScalingStudy(Entry):
-    """One number of an instance varied."""
+    """One number of an instance varied.
+
+    Attributes:
+        axis: Number that is varied.
+        paper: Section of GenZ with the study.
+        rows: One row per factor.
+    """
 
     axis: str
-    """Number that is varied."""
     paper: str
-    """Section of GenZ with the study."""
     rows: SkipValidation[Sequence[ScalingRow]]
-    """One row per factor."""
 
 
 class SessionEntry(Entry):
-    """Devices that serve sessions, with caches of prompts or without."""
+    """Devices that serve sessions, with caches of prompts or without.
+
+    Attributes:
+        has_caches: True if prompts wait in caches between turns.
+        problem: Reason for which no number of machines keeps the limits; null if some number does.
+        rate: Largest rate of one machine within the limits.
+        machines: Machines at each stated rate.
+        usd_per_hour: Mean rent of all devices, hosts included; null where none is listed.
+        usd_per_million_tokens: Rent over the tokens of prompts and answers.
+    """
 
     device: str
     tensor_parallel: int
     has_caches: bool
-    """True if prompts wait in caches between turns."""
     problem: str | None
-    """Reason for which no number of machines keeps the limits; null if some number does."""
     rate: SessionRate | None
-    """Largest rate of one machine within the limits."""
     machines: IntegerSequence
-    """Machines at each stated rate."""
     mean_machines: Number
     peak_machines: int | None
     peak_devices: int | None
     usd_per_hour: Finite
-    """Mean rent of all devices, hosts included; null where none is listed."""
     usd_per_million_tokens: Finite
-    """Rent over the tokens of prompts and answers."""
 
     @classmethod
     def describe(
@@ -281,38 +306,41 @@ class SessionEntry(Entry):
 
 
 class SizeAnswer(Answer, version=2):
-    """Devices that serve a model: the best deployments, or another question about them."""
+    """Devices that serve a model: the best deployments, or another question about them.
+
+    Attributes:
+        convention: Counting rules of work and time.
+        workload: Request by the keys of the evaluator.
+        options: Options that were set.
+        design: Stated device, formats and split.
+        demand: Requests to serve; with --users, --requests-per-s or --burst.
+        deployments: The best deployment of each policy and choice of devices, the best first.
+        requirements: Rates and memory that the demand asks of all devices together.
+        instance: One instance in full; with --batch or a split.
+        choices: Every way to use so many devices; with --devices.
+        scaling: A varied number; with --vary.
+        frontier: Price against speed; without a demand.
+        sessions_per_s: Rates at which sessions begin; with --session.
+        sessions: The fewest devices with caches and without; with --session.
+        launch: Command lines of engines for the best deployment, untested; with --launch.
+        notes: Limits of the numbers, one sentence each.
+        files: Paths of the files that were written.
+    """
 
     model: str
     convention: str
-    """Counting rules of work and time."""
     workload: Fields
-    """Request by the keys of the evaluator."""
     options: Fields
-    """Options that were set."""
     design: Design
-    """Stated device, formats and split."""
     demand: DemandEntry | None = None
-    """Requests to serve; with --users, --requests-per-s or --burst."""
     deployments: Sequence[DeploymentEntry] | None = None
-    """The best deployment of each policy and choice of devices, the best first."""
     requirements: Requirements | None = None
-    """Rates and memory that the demand asks of all devices together."""
     instance: InstanceAccount | None = None
-    """One instance in full; with --batch or a split."""
     choices: Choices | None = None
-    """Every way to use so many devices; with --devices."""
     scaling: ScalingStudy | None = None
-    """A varied number; with --vary."""
     frontier: PriceFrontier | None = None
-    """Price against speed; without a demand."""
     sessions_per_s: FloatSequence | None = None
-    """Rates at which sessions begin; with --session."""
     sessions: Sequence[SessionEntry] | None = None
-    """The fewest devices with caches and without; with --session."""
     launch: Mapping[str, Strings] | None = None
-    """Command lines of engines for the best deployment, untested; with --launch."""
     notes: Strings = ()
-    """Limits of the numbers, one sentence each."""
     files: Strings = ()
-    """Paths of the files that were written."""

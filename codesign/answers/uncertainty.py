@@ -35,13 +35,16 @@ class Draws(Entry):
 
 
 class Uncertainty(Draws):
-    """Metrics of one design over the ranges."""
+    """Metrics of one design over the ranges.
+
+    Attributes:
+        feasible_share: Share of the draws in which the design keeps every limit.
+        tornado: Effects of single numbers by metric, the largest swing first.
+    """
 
     feasible_share: Number
-    """Share of the draws in which the design keeps every limit."""
     metrics: Mapping[str, MetricInterval]
     tornado: Mapping[str, Sequence[Swing]]
-    """Effects of single numbers by metric, the largest swing first."""
 
     @classmethod
     def describe(cls, uncertainty: DesignUncertainty) -> Self:
@@ -50,34 +53,40 @@ class Uncertainty(Draws):
 
 
 class RobustDesignEntry(Entry):
-    """A design over the ranges."""
+    """A design over the ranges.
+
+    Attributes:
+        front_number: Its number on the front; null if it is not on it.
+        non_dominated_share: Share of the draws in which it is on the front.
+        feasible_share: Share of the draws in which it keeps every limit.
+        keeps_limits_everywhere: True if no draw and no end of the ranges breaks a limit.
+        worst_excess: Largest relative excess over a limit, with every number at its worst end. 0 or
+            less if all limits hold; null without limits, or if a limit has no value there.
+        worst_limit: Limit with the largest excess.
+    """
 
     front_number: int | None
-    """Its number on the front; null if it is not on it."""
     non_dominated_share: Number
-    """Share of the draws in which it is on the front."""
     feasible_share: Number
-    """Share of the draws in which it keeps every limit."""
     keeps_limits_everywhere: bool
-    """True if no draw and no end of the ranges breaks a limit."""
     worst_excess: Number
-    """Largest relative excess over a limit, with every number at its worst end. 0 or less if all
-    limits hold; null without limits, or if a limit has no value there."""
     worst_limit: str | None
-    """Limit with the largest excess."""
     design: Design
     objectives: Numbers
 
 
 class FrontUncertainty(Draws):
-    """Stability of the front over the ranges."""
+    """Stability of the front over the ranges.
+
+    Attributes:
+        n_compared: Designs that were compared.
+        n_distinct: Distinct designs with a result.
+        often: Least share of draws on the front with which a design counts as often on it.
+    """
 
     n_compared: int
-    """Designs that were compared."""
     n_distinct: int
-    """Distinct designs with a result."""
     often: Number
-    """Least share of draws on the front with which a design counts as often on it."""
     designs: Sequence[RobustDesignEntry]
 
     @classmethod

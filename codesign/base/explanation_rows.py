@@ -12,53 +12,57 @@ from typing_extensions import TypedDict
 
 
 class OperatorRow(TypedDict, total=False):
-    """An operator, or a message between devices."""
+    """An operator, or a message between devices.
+
+    Attributes:
+        phase: ``prefill`` or ``decode``, where an explanation has both.
+        kind: Computation of the operator, such as ``attention``.
+        part: Unit of a platform that the operator takes: ``linear``, ``attention``, ``collective``.
+        count: Instances in one pass.
+        bound: Bound of its time: ``compute``, ``memory``, ``off-chip``, ``vector``, ...
+        matrix_bound: Bound of the time of array and memories, also where the vector unit takes
+            longer.
+        time_share: Share of the time of the operators, one after the other.
+        compute_s: Time of its arithmetic by itself.
+        memory_s: Time of its traffic by itself.
+        on_chip_s: Time of its traffic through the port of the on-chip memory by itself.
+        off_chip_s: Time of its traffic to and from off-chip memories by itself.
+        matrix_s: Time in which array and memories are busy.
+        vector_s: Time in which the vector unit is busy.
+        work_flop: Work of matrix products, 2 per multiply-accumulate.
+        ops: Operations of every kind.
+        traffic_bytes: Traffic by name of the crossed memory level; a number where there is one
+            memory, or where the evaluator does not tell them apart.
+        dispatches: Launches of kernels.
+        steps: Into which a simulation cuts one instance.
+    """
 
     name: Required[str]
     phase: str
-    """``prefill`` or ``decode``, where an explanation has both."""
     kind: str
-    """Computation of the operator, such as ``attention``."""
     part: str
-    """Unit of a platform that the operator takes: ``linear``, ``attention``, ``collective``."""
     count: float
-    """Instances in one pass."""
     bound: str
-    """Bound of its time: ``compute``, ``memory``, ``off-chip``, ``vector``, ..."""
     matrix_bound: str
-    """Bound of the time of array and memories, also where the vector unit takes longer."""
     time_s: float
     time_share: float
-    """Share of the time of the operators, one after the other."""
     compute_s: float
-    """Time of its arithmetic by itself."""
     memory_s: float
-    """Time of its traffic by itself."""
     on_chip_s: float
-    """Time of its traffic through the port of the on-chip memory by itself."""
     off_chip_s: float
-    """Time of its traffic to and from off-chip memories by itself."""
     matrix_s: float
-    """Time in which array and memories are busy."""
     vector_s: float
-    """Time in which the vector unit is busy."""
     work_flop: float
-    """Work of matrix products, 2 per multiply-accumulate."""
     ops: float
-    """Operations of every kind."""
     ops_share: float
     traffic_bytes: Mapping[str, float] | float
-    """Traffic by name of the crossed memory level; a number where there is one memory, or where the
-    evaluator does not tell them apart."""
     read_bytes: float
     written_bytes: float
     kv_read_bytes: float
     kv_written_bytes: float
     dispatches: float
-    """Launches of kernels."""
     energy_joules: float
     steps: int
-    """Into which a simulation cuts one instance."""
 
 
 class Banks(TypedDict):
@@ -69,44 +73,50 @@ class Banks(TypedDict):
 
 
 class LevelRow(TypedDict, total=False):
-    """A memory level."""
+    """A memory level.
+
+    Attributes:
+        title: The name in words.
+        capacity_bytes: None: without a limit.
+        shoreline_mm: Die edge that its interfaces take.
+        uncharged_shoreline_mm: Die edge that they take and that no limit counts.
+        package_mm2: Area that its memories take on the interposer; 0 on chip and on a board.
+        read_bytes: Bytes that one pass reads.
+        traffic_bytes: Read and written, where the evaluator does not tell them apart.
+        utilization: Share of a pass in which its port is busy at the peak bandwidth.
+        holds_share: Shares of weights, KV cache and activations.
+    """
 
     name: Required[str]
     title: str
-    """The name in words."""
     banks: Sequence[Banks]
     capacity_bytes: float | None
-    """None: without a limit."""
     bandwidth_bytes_per_s: float
     latency_s: float
     shoreline_mm: float
-    """Die edge that its interfaces take."""
     uncharged_shoreline_mm: float
-    """Die edge that they take and that no limit counts."""
     package_mm2: float
-    """Area that its memories take on the interposer; 0 on chip and on a board."""
     read_bytes: float
-    """Bytes that one pass reads."""
     written_bytes: float
     traffic_bytes: float
-    """Read and written, where the evaluator does not tell them apart."""
     written_bytes_per_s: float
     utilization: float
-    """Share of a pass in which its port is busy at the peak bandwidth."""
     energy_joules: float
     holds_share: Mapping[str, float]
-    """Shares of weights, KV cache and activations."""
     holds_bytes: float
     weight_bytes: float
     kv_bytes: float
 
 
 class PowerRow(TypedDict, total=False):
-    """A component that draws power."""
+    """A component that draws power.
+
+    Attributes:
+        title: The name in words.
+    """
 
     name: Required[str]
     title: str
-    """The name in words."""
     count: float
     each_watts: float
     tdp_watts: float | None
@@ -118,33 +128,39 @@ class FloorplanRow(TypedDict, total=False):
 
     The first is the whole base. A block may have several: their areas add up to that of its cost
     row. What no block covers is the uncore, with filler and interfaces between dies.
+
+    Attributes:
+        name: Name of the block, as in its cost row; ``base`` for the whole base.
+        layer: 0 on the base, 1 on the layer above it, and so on.
+        stacks: Memories that stand beside it.
+        w_per_mm2: Thermal design power per area, including the power that is spread over the whole
+            base.
+        celsius: Temperature of its hottest spot.
     """
 
     name: Required[str]
-    """Name of the block, as in its cost row; ``base`` for the whole base."""
     layer: int
-    """0 on the base, 1 on the layer above it, and so on."""
     x_mm: float
     y_mm: float
     width_mm: float
     height_mm: float
     stacks: float
-    """Memories that stand beside it."""
     w_per_mm2: float | None
-    """Thermal design power per area, including the power that is spread over the whole base."""
     celsius: float | None
-    """Temperature of its hottest spot."""
 
 
 class CostRow(TypedDict, total=False):
-    """A block or part of one device; None where it has none of a quantity, or nobody knows it."""
+    """A block or part of one device; None where it has none of a quantity, or nobody knows it.
+
+    Attributes:
+        title: The part in words.
+        component: The array, the vector unit or the memory level that it belongs to, by its name.
+        n_dies: Dies over which it is spread.
+    """
 
     part: Required[str]
     title: str
-    """The part in words."""
     component: str
-    """The array, the vector unit or the memory level that it belongs to, by its name."""
     n_dies: float | None
-    """Dies over which it is spread."""
     area_mm2: float | None
     usd: float | None

@@ -60,6 +60,8 @@ _MOST_PROBLEMS = 50
 _LARGEST_INTEGER = 2**63 - 1
 _LONGEST_GOT = 80
 """Characters of a value that an error repeats."""
+_ATTRIBUTE = re.compile(r"^    (\w+): (.*(?:\n      .*)*)", re.MULTILINE)
+"""A line of the section ``Attributes`` of a docstring."""
 
 
 class Record(BaseModel):
@@ -81,11 +83,12 @@ class Record(BaseModel):
 
 @cache
 def meanings(record: type) -> StringDict:
-    """The text below each field of a record, those of base classes first."""
-    texts = {}
+    """The text of each field, below it or under ``Attributes``, those of base classes first."""
+    texts: StringDict = {}
     for base in reversed(record.__mro__):
         if base in (object, dict, BaseModel, Record):
             continue
+        texts |= dict(_ATTRIBUTE.findall(inspect.getdoc(base) or ""))
         definition: Any = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
         for field, text in pairwise(definition.body):
             if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):

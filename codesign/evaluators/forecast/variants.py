@@ -30,41 +30,48 @@ Format = Annotated[str, accepted_by(find_format)]
 
 
 class Variant(Record):
-    """Software variant of a model; the defaults are the model as it is, in bf16."""
+    """Software variant of a model; the defaults are the model as it is, in bf16.
+
+    Attributes:
+        weight_format: Format of the projections. ``int4`` and ``int8`` have a scale and a zero
+            point per group.
+        activation_format: Format of activations, and of all weights that are not projections
+            (embedding, norms, adapters).
+        kv_format: Format of the KV cache.
+        fused: Whether elementwise operators and attention scores stay on chip.
+        attention: The model's own attention, or another kind with the same heads (LIFE §3.3.2).
+        kv_heads: Heads with keys and values of their own under ``gqa``; a quarter of them if left
+            out.
+        q_lora_rank: Rank of the queries under ``mla`` [fit: Table 11; Appendix 8.2 has 128].
+        kv_lora_rank: Rank of keys and values under ``mla`` [fit: Table 11; Appendix 8.2 has 128].
+        group_size: Weights along a column that share a scale (LIFE, Appendix 8.2:
+            ``gemm_grpsize``).
+        fused_projections: Whether the checkpoint has Q, K, V as one matrix, and gate and up (Phi-3,
+            Phi-4).
+        lora: Adapters on the projections of every layer: merged in every pass, or once before.
+        lora_rank: Rank of the adapters, where there are any.
+        nonlinear: Approximation of exponentials: piecewise linear, or by a polynomial (LIFE Table
+            1); the profile's choice if left out.
+        polynomial_degree: Degree of that polynomial [ours].
+        hadamard: Whether rotations are computed at run time, as QuaRot does before the output and
+            down projections and on queries and keys.
+    """
 
     weight_format: Format = "bf16"
-    """Format of the projections. ``int4`` and ``int8`` have a scale and a zero point per group."""
     activation_format: Format = "bf16"
-    """Format of activations, and of all weights that are not projections (embedding, norms,
-    adapters)."""
     kv_format: Format = "bf16"
-    """Format of the KV cache."""
     fused: bool = False
-    """Whether elementwise operators and attention scores stay on chip."""
     attention: Attention = "native"
-    """The model's own attention, or another kind with the same heads (LIFE §3.3.2)."""
     kv_heads: Positive | None = None
-    """Heads with keys and values of their own under ``gqa``; a quarter of them if left out."""
     q_lora_rank: Positive = 512
-    """Rank of the queries under ``mla`` [fit: Table 11; Appendix 8.2 has 128]."""
     kv_lora_rank: Positive = 512
-    """Rank of keys and values under ``mla`` [fit: Table 11; Appendix 8.2 has 128]."""
     group_size: Positive = 128
-    """Weights along a column that share a scale (LIFE, Appendix 8.2: ``gemm_grpsize``)."""
     fused_projections: bool = False
-    """Whether the checkpoint has Q, K, V as one matrix, and gate and up (Phi-3, Phi-4)."""
     lora: Literal["none", "inline", "merged"] = "none"
-    """Adapters on the projections of every layer: merged in every pass, or once before."""
     lora_rank: Positive = 16
-    """Rank of the adapters, where there are any."""
     nonlinear: Nonlinear | None = None
-    """Approximation of exponentials: piecewise linear, or by a polynomial (LIFE Table 1); the
-    profile's choice if left out."""
     polynomial_degree: Positive = 4
-    """Degree of that polynomial [ours]."""
     hadamard: bool = False
-    """Whether rotations are computed at run time, as QuaRot does before the output and down
-    projections and on queries and keys."""
 
 
 VARIANTS: dict[str, Variant] = {

@@ -19,18 +19,21 @@ Dollars = Annotated[float, quantity("USD"), Field(gt=0)]
 
 
 class Rent(Range):
-    """Rents of one device per hour that somebody listed, in dollars."""
+    """Rents of one device per hour that somebody listed, in dollars.
+
+    Attributes:
+        low: Least rent.
+        typical: Median, or the middle of the specialised clouds: what is reckoned with.
+        high: Largest rent.
+        date: Year and month of the lists.
+        source: Lists with the rents; see ``docs/sources.md``.
+    """
 
     low: Dollars
-    """Least rent."""
     typical: Dollars
-    """Median, or the middle of the specialised clouds: what is reckoned with."""
     high: Dollars
-    """Largest rent."""
     date: Annotated[str, Field(pattern=r"^\d{4}-\d{2}$")]
-    """Year and month of the lists."""
     source: str
-    """Lists with the rents; see ``docs/sources.md``."""
 
     @property
     def spread(self) -> FloatPair:

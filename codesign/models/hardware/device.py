@@ -67,18 +67,21 @@ _WIDER: StringMap = _RATES["next_wider"]
 
 
 class CalibrationAccuracy(Record):
-    """Errors of predictions for a calibrated device, on cases that were not fitted."""
+    """Errors of predictions for a calibrated device, on cases that were not fitted.
+
+    Attributes:
+        cases: Kernels, or steps of an engine.
+        median: Median factor between measured and predicted times, 1 or more.
+        median_before: The same by the device from which the calibration started.
+        low: Low end of the 90 % interval of measured over predicted times.
+        high: High end.
+    """
 
     cases: int
-    """Kernels, or steps of an engine."""
     median: float
-    """Median factor between measured and predicted times, 1 or more."""
     median_before: float
-    """The same by the device from which the calibration started."""
     low: float
-    """Low end of the 90 % interval of measured over predicted times."""
     high: float
-    """High end."""
 
 
 class Device(Record):

@@ -101,14 +101,17 @@ class Manifest(Record):
 
 
 class FileVerdict(Record):
-    """The state of a file against the manifest."""
+    """The state of a file against the manifest.
+
+    Attributes:
+        file: Name in the folder.
+        state: One word for it.
+        words: One sentence for it.
+    """
 
     file: str
-    """Name in the folder."""
     state: State
-    """One word for it."""
     words: str
-    """One sentence for it."""
 
 
 def digest_of(inputs: Fields) -> str:

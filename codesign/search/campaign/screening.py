@@ -26,15 +26,18 @@ _KEY = "screening"
 
 
 class Screening(CheaperModel):
-    """The key ``screening:`` of a campaign file."""
+    """The key ``screening:`` of a campaign file.
+
+    Attributes:
+        cost: Time that the cheaper evaluator takes for a design, such as ``500 ms``, as declared:
+            what is measured is stored, and decides nothing.
+        target_cost: Time that the campaign's own evaluator takes for a design.
+        share: Most time for the cheaper evaluator, as a share of that for the campaign's own.
+    """
 
     cost: Duration
-    """Time that the cheaper evaluator takes for a design, such as ``500 ms``, as declared: what is
-    measured is stored, and decides nothing."""
     target_cost: Duration
-    """Time that the campaign's own evaluator takes for a design."""
     share: Annotated[float, Field(gt=0, le=10)] = 0.2
-    """Most time for the cheaper evaluator, as a share of that for the campaign's own."""
 
     def check_fields(self) -> None:
         if self.terms.cost >= 1:

@@ -334,7 +334,7 @@ def way_panels(picture: SystemPicture) -> list[Panel]:
 
 def _way_panel(bars: Sequence[TimelineBar], end: float, title: str) -> Panel:
     """Bars of one request; a hand-over beside a prefill is pale until nothing else is done."""
-    is_first = title.startswith("To")
+    is_first = title.startswith("Up to")
     least = 0.004 * end
     marks = []
     for i, bar in enumerate(bars):

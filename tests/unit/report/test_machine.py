@@ -4,6 +4,8 @@ import dataclasses
 
 import codesign
 from codesign.report.machine import machine_of
+from codesign.report.machine_charts import way_panels
+from codesign.report.system_picture import SystemPicture, TimelineBar
 
 
 def test_a_simulated_design_is_the_same_machine_as_a_computed_one():
@@ -19,3 +21,12 @@ def test_a_simulated_design_is_the_same_machine_as_a_computed_one():
         return dataclasses.asdict(machine_of(evaluated))
 
     assert machine("simulation") == machine("npu")
+
+
+def test_the_way_to_the_second_token_ends_with_the_first_step():
+    bar = TimelineBar("decode", "decode", 1.0, 1.0, 9.0, 2.0, 0.5, "8 s")
+    first, whole, _ = way_panels(SystemPicture((), (), (bar,), 2.0, "decode"))
+    assert [(x.marks[0].length, x.marks[0].labels) for x in (first, whole)] == [
+        ([1.0], [""]),
+        ([8.0], ["8 s"]),
+    ]

@@ -10,7 +10,7 @@ import ast
 import inspect
 import io
 import re
-import textwrap
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import cache
@@ -89,11 +89,20 @@ def meanings(record: type) -> StringDict:
         if base in (object, dict, BaseModel, Record):
             continue
         texts |= dict(_ATTRIBUTE.findall(inspect.getdoc(base) or ""))
-        definition: Any = ast.parse(textwrap.dedent(inspect.getsource(base))).body[0]
-        for field, text in pairwise(definition.body):
+        for field, text in pairwise(_classes(base.__module__)[base.__name__].body):
             if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
                 texts[ast.unparse(field.target)] = str(ast.literal_eval(text.value))
     return texts
+
+
+@cache
+def _classes(module: str) -> dict[str, Any]:
+    # Python's own search for the source of a class parses its module each time.
+    return {
+        node.name: node
+        for node in ast.walk(ast.parse(inspect.getsource(sys.modules[module])))
+        if isinstance(node, ast.ClassDef)
+    }
 
 
 def quantity(unit: str) -> Any:

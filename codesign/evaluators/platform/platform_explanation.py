@@ -12,7 +12,7 @@ from codesign.base.explanation_rows import LevelRow, OperatorRow, PowerRow
 from codesign.evaluators.platform.operator_time import OperatorTime
 from codesign.evaluators.platform.platform_limits import limits
 from codesign.evaluators.platform.platform_serving import PRICES, PlatformServing
-from codesign.models.accounts.rents import listed_rent, rent_words
+from codesign.models.accounts.rents import list_rents, rent_words
 from codesign.models.hardware.device import Device
 
 
@@ -49,7 +49,7 @@ def explain(serving: PlatformServing, names: Strings, device: Device) -> Explana
             "batch; the batch is taken as given, whatever the rate at which requests come."
         )
     ranges = dict(serving.rules.metric_ranges(device.key, metrics))
-    rent = listed_rent(device.key)
+    rent = list_rents().get(device.key)
     if rent is not None and options.device_usd_per_hour is None:
         low, high = rent.spread  # the least and the largest rent that is listed
         for name in PRICES:

@@ -51,11 +51,8 @@ _CARBON = ("embodied_kgco2e", "kgco2e_per_million_tokens", *_OF_MAKING)
 
 def _published(name: str, device: str) -> float:
     """Area in mm^2 or cost in USD of one device; NaN where nothing is published."""
-    account = device_accounts().get(device)
-    if account is None:
-        return np.nan
-    stated = account.area if name == "area_mm2" else account.unit_cost
-    scale = 1e6 if name == "area_mm2" else 1.0
+    field, scale = ("area", 1e6) if name == "area_mm2" else ("unit_cost", 1.0)
+    stated = getattr(device_accounts().get(device), field, None)
     return np.nan if stated is None else stated.typical * scale
 
 

@@ -55,13 +55,8 @@ class Rent(Range):
 
 @cache
 def list_rents() -> dict[str, Rent]:
-    """The rents of the shipped devices that have one, by the key of their file."""
+    """The rents of the shipped devices that have one, by the name that designs use."""
     return read_records(_FILE, Rent)
-
-
-def listed_rent(device: str) -> Rent | None:
-    """The rents of a device by the name that designs use; None for a file of the user's."""
-    return list_rents().get(device)
 
 
 def rent_usd_per_hour(device: str, stated: float | None = None) -> float:
@@ -73,17 +68,17 @@ def rent_usd_per_hour(device: str, stated: float | None = None) -> float:
     """
     if stated is not None:
         return stated
-    rent = listed_rent(device)
+    rent = list_rents().get(device)
     return np.nan if rent is None else rent.typical
 
 
 def rent_words(device: str, stated: float | None = None) -> StringList:
     """A sentence on the rent that :func:`rent_usd_per_hour` reckons with; none without a rent."""
-    rent = listed_rent(device)
-    if stated is None and rent is None:
+    rent = list_rents().get(device)
+    usd = rent_usd_per_hour(device, stated)
+    if np.isnan(usd):
         return []
     listed = "" if stated is not None or rent is None else f" ({rent.words})"
-    usd = rent_usd_per_hour(device, stated)
     return [f"A {device} is rented for {usd:g} USD per hour{listed}, electricity included."]
 
 

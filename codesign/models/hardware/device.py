@@ -312,8 +312,8 @@ def _named(text: str) -> Device | None:
     name = _folded(text)
     for stem in sorted(list_devices(), key=text.__ne__):  # the very name first
         # Text first: other devices' files take a tenth of a second to parse.
-        is_named = name in _folded(stem + (_FOLDER / f"{stem}.yaml").read_text(encoding="utf-8"))
-        if is_named and name in _names_of(stem):
+        words = stem + (_FOLDER / f"{stem}.yaml").read_text(encoding="utf-8")
+        if name in _folded(words) and name in _names_of(stem):
             return _bundled(stem)
     return None
 
@@ -325,27 +325,23 @@ def nearest_device(text: str) -> str | None:
         >>> nearest_device("NVIDIA H100 80GB HBM3")
         'h100-sxm'
     """
-    inside = [name for name in _names() if name in _folded(text)]
-    return _names()[max(inside, key=len)] if inside else None
+    names = {name: stem for stem in list_devices() for name in _names_of(stem)}
+    inside = [name for name in names if name in _folded(text)]
+    return names[max(inside, key=len)] if inside else None
 
 
 def device_document(name_or_path: str) -> Document:
     """The file of a device by its name, by another name, or by its path."""
-    is_path = name_or_path.endswith((".yaml", ".yml"))
     return read_document(
-        name_or_path if is_path else _FOLDER / f"{load_device(name_or_path).key}.yaml"
+        name_or_path
+        if name_or_path.endswith((".yaml", ".yml"))
+        else _FOLDER / f"{load_device(name_or_path).key}.yaml"
     )
 
 
 @cache
 def _bundled(stem: str) -> Device:
     return _read(_FOLDER / f"{stem}.yaml", None)
-
-
-@cache
-def _names() -> StringDict:
-    """Every bundled name, folded, to the stem of its file."""
-    return {name: stem for stem in list_devices() for name in _names_of(stem)}
 
 
 def _names_of(stem: str) -> StringList:

@@ -405,17 +405,10 @@ def rivals_over(
         InputError: Too many designs are as good as the design at its typical constants.
     """
     n_searches = 0
+    swings, roots = box.swings(row), _stored_roots(box, row, folder, executor)
     find = partial(
-        _searched, row=row, swings=box.swings(row), folder=folder, most=most, executor=executor
+        _searched, row=row, swings=swings, folder=folder, most=most, roots=roots, executor=executor
     )
-    if not box.problem.space.pools:
-
-        def find_roots() -> Within:
-            return Within(roots_within(box.region(row), executor), np.ones(1, bool), 0)
-
-        key = f"roots of rivals of {row.tolist()} within {box.ends.tolist()}"
-        roots = _stored(box.problem, folder, key, find_roots).rows
-        find = partial(find, roots=roots)
 
     def search(*inputs: Any) -> Within:
         nonlocal n_searches
@@ -461,6 +454,20 @@ def rivals_over(
     unlisted = tuple(box.numbers[k] for k in np.flatnonzero(is_unlisted))
     rows = rows[np.sort(first)]
     return RivalList(box, share, rows, n_searches, tuple(wider), unlisted, is_partial)
+
+
+def _stored_roots(
+    box: Box, row: IntArray, folder: Path | None, executor: Executor | None
+) -> IntArray | None:
+    """Roots that may have a rival somewhere in the box; None for systems."""
+    if box.problem.space.pools:
+        return None
+
+    def search() -> Within:
+        return Within(roots_within(box.region(row), executor), np.ones(1, bool), 0)
+
+    key = f"roots of rivals of {row.tolist()} within {box.ends.tolist()}"
+    return _stored(box.problem, folder, key, search).rows
 
 
 def _alone(

@@ -83,12 +83,13 @@ class Record(BaseModel):
 
 @cache
 def meanings(record: type) -> StringDict:
-    """The text of each field, below it or under ``Attributes``, those of base classes first."""
+    """Text of each field, from below it or from ``Attributes``; base classes first."""
     texts: StringDict = {}
     for base in reversed(record.__mro__):
         if base in (object, dict, BaseModel, Record):
             continue
-        texts |= dict(_ATTRIBUTE.findall(inspect.getdoc(base) or ""))
+        _, _, attributes = inspect.cleandoc(base.__doc__ or "").partition("Attributes:")
+        texts |= dict(_ATTRIBUTE.findall(attributes))
         for field, text in pairwise(_classes(base.__module__)[base.__name__].body):
             if isinstance(field, ast.AnnAssign) and isinstance(text, ast.Expr):
                 texts[ast.unparse(field.target)] = str(ast.literal_eval(text.value))

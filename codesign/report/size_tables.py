@@ -246,11 +246,12 @@ def fleet_notes(
             f"{design.key} is not built. Its times are rooflines without kernel launches, so it "
             "looks too good beside measured devices; --convention ideal has rooflines of both. "
             "Power is its TDP, energy that of a board: 19 % of the TDP at rest, 80 pJ for each "
-            "off-chip byte's way over the die, regulators of 88 %. "
+            "off-chip byte moved over the die, and losses of regulators (88 % efficient). "
             f"Formats: {format_words(design.values)}. Links of "
             f"{format_engineering(design.network_bandwidth, 'B/s')} join up to {design.n_linked}.",
             f"{design.key} cannot be rented. Its price is manufacturing cost, written off, with "
-            "electricity and wear, without margin or host; --price-per-hour states a rent instead.",
+            "electricity of chip and memories, and wear, without margin or host; "
+            "--price-per-hour states a rent instead.",
         )
     ]
     if evaluator.profile == "fitted":

@@ -269,7 +269,8 @@ def test_a_design_of_a_stored_campaign_serves_alone_and_beside_devices(
     assert pool["usd_per_hour"] == pytest.approx(usd)
     assert any("smoke#1 cannot be rented" in note for note in alone["notes"])
     # Devices count their boards, and so does a design beside them.
-    joules = 1000 * _board_joules(first) + 100 * _board_joules(step)
+    tdp = max(first["tdp_watts"], step["tdp_watts"])
+    joules = 1000 * _board_joules(first, tdp) + 100 * _board_joules(step, tdp)
     assert 1100 / apart["tokens_per_joule"] == pytest.approx(joules)
     assert any("energy that of a board: 19 %" in note for note in alone["notes"])
     mixed = answer(capsys, *words, "--on", "h100", "--price-per-hour", "2")
@@ -278,9 +279,9 @@ def test_a_design_of_a_stored_campaign_serves_alone_and_beside_devices(
     assert all(each["usd_per_hour"] == 2 * each["devices"] for each in mixed["deployments"])
 
 
-def _board_joules(metrics):
+def _board_joules(metrics, tdp_watts):
     chip = metrics["energy_joules_per_token"] + 80e-12 * metrics["offchip_bytes_per_token"]
-    return chip / 0.88 + 0.19 * metrics["tdp_watts"] / metrics["throughput_tokens_per_s"]
+    return chip / 0.88 + 0.19 * tdp_watts / metrics["throughput_tokens_per_s"]
 
 
 def _setting(name, value):

@@ -185,7 +185,7 @@ class PassBounds:
         """Least time, energy and dynamic energy of a pass with so many requests in it and held.
 
         Args:
-            has_energy: False if energies may be 0.
+            has_energy: False gives 0 for both energies, which nobody asks for.
         """
         hardware = case.hardware
         levels = hardware.levels

@@ -73,7 +73,8 @@ def found_design(key: str, machine: PhaseMachine, design: Fields) -> FoundDesign
 class DesignServing:
     """Service of ``n`` instances of a design; all (n,), as in :class:`PlatformServing`.
 
-    Energies are of boards, as those of the devices beside it.
+    Energies are those of boards, as for devices. One board serves both phases, so its power at rest
+    follows from the larger TDP. The price counts electricity of chip and memories alone.
 
     Attributes:
         fits: True if the design keeps its own limits and memory holds the batch.
@@ -113,7 +114,8 @@ class DesignEvaluator(PlatformEvaluator):
             )
             for phase in ("prefill", "decode")
         )
-        first, step = prefill.metrics, decode.metrics
+        tdp = np.maximum(prefill.metrics["tdp_watts"], decode.metrics["tdp_watts"])
+        first, step = (dict(x.metrics) | {"tdp_watts": tdp} for x in (prefill, decode))
         usd = [x["usd_per_million_tokens"] * x["throughput_tokens_per_s"] for x in (first, step)]
         room = self.options.usable_memory * step["memory_capacity_bytes"]
         broken = [excess > 0 for excess in decode.violations.values()]

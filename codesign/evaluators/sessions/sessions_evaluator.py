@@ -86,7 +86,7 @@ _ACCOUNTS = {"name", "note", "sources", "status", "available", "date", *ACCOUNT_
 _DETAILS = frozenset({*HIT_METRICS, "cache_lifetime_years"})
 """Metrics that need the fields and the hits of every level."""
 _TURN_TIMES = frozenset({"first_turn_time_to_first_token_s", "later_turn_time_to_first_token_s"})
-"""Times of turns to the first token."""
+"""Metrics of times to the first token."""
 _BLOCK = 16384
 """Designs composed at a time, so that their arrays stay in the cache."""
 _SMALL, _MOST_REMEMBERED = 2000, 32

@@ -168,7 +168,7 @@ def _assumptions(evaluator: SystemEvaluator, flow: SystemFlow, designs: Columns)
     )
     yield (
         "operators, memory levels and power are those of one machine of each pool, always busy; "
-        "energy is of boards for devices, of chip and memories alone for designs"
+        "energy counts boards of devices, but only chip and memories of designs"
     )
     if flow.links:
         first = evaluator.options.first_token

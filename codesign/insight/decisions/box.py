@@ -17,7 +17,7 @@ on without those decisions that have too many rivals.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
 from functools import cached_property, partial
@@ -64,8 +64,7 @@ _LEAST_SHARE, _SMALLEST_SHARE = 1 / 16, 1e-3
 _MOST_ALONG = 30_000_000
 """Number of partial designs after which no further group of constants is searched. [ours]"""
 _MOST_OF_GROUP, _MOST_OF_CONSTANT = _MOST_ALONG // 12, _MOST_ALONG // 6
-"""Number of partial designs after which the rivals that lead in a group, or all rivals along a
-constant, are given up. [ours]"""
+"""Number of partial designs after which the search of a group, or of one constant, stops. [ours]"""
 _GROUPED = 0.02
 """Change of products by constants that are searched together. [ours]"""
 _MOST_SPLITS = 3
@@ -87,9 +86,8 @@ class Box:
         places: (k,) their positions among the constants of the sweep.
         low: (k,) lower ends.
         high: (k,) upper ends.
-        signs: (v, k) corners, such that each objective and limit of any design is best at one: 1 if
-            less of a constant is better there, -1 if more is, 0 if neither matters.
-        metrics: For each corner, the metrics of these objectives and limits.
+        effects: (k, m + c) by objective and limit: 1 if less of a constant is better, -1 if more
+            is, 0 if neither matters, NaN if it depends on the design.
         is_linear: (k,) True if products and limits are linear in the constant, and additive with
             the others that are, on a sample of designs.
         rows: (n, d) designs that are known, such as those of a front.
@@ -102,8 +100,7 @@ class Box:
     places: IntArray
     low: FloatArray
     high: FloatArray
-    signs: FloatArray
-    metrics: Sequence[StringList]
+    effects: FloatArray
     is_linear: BoolArray
     rows: IntArray
     slack: float = 0.0
@@ -132,6 +129,28 @@ class Box:
         """(k, 2) low and high ends."""
         return np.stack([self.low, self.high], axis=1)
 
+    @property
+    def signs(self) -> FloatArray:
+        """(v, k) corners, such that each objective and limit of any design is best at one."""
+        return np.array([signs for signs, _ in self.corners])
+
+    @cached_property
+    def corners(self) -> list[tuple[FloatArray, StringList]]:
+        """(k,) signs of constants, and the metrics of the objectives and limits that are best."""
+        limits = [list(limit.expression.names) for limit in self.problem.constraints_on_metrics]
+        names = [[name] for name in self.problem.objective_names]
+        names += [[]] * (self.effects.shape[1] - len(names) - len(limits))
+        corners: list[tuple[FloatArray, StringList]] = []
+        for column, metrics in zip(self.effects.T, [*names, *limits], strict=True):
+            for end in (-1.0, 1.0):
+                ends = np.nan_to_num(column, nan=end)
+                alike = (corner for corner in corners if (corner[0] * ends >= 0).all())
+                if (corner := next(alike, None)) is None:
+                    corners.append(corner := (np.zeros(len(ends)), []))
+                np.copyto(corner[0], ends, where=corner[0] == 0)
+                corner[1].extend(metrics)
+        return corners
+
     def problems(self, is_good: bool, fixed: Floats = np.nan) -> list[Problem]:
         """The problem at each corner, or with the ends that are bad there.
 
@@ -146,13 +165,13 @@ class Box:
         target = float(self.extremes(row, False, fixed)[0, 0])
         target *= (1.0 + self.slack + _SAME) / (1.0 + lead)
         is_moved = (~np.isnan(fixed) & (self.signs != 0)).any(axis=1)
-        ends = zip(self._best, self.problems(True, fixed), is_moved, strict=True)
+        ends = zip(self.best_problems, self.problems(True, fixed), is_moved, strict=True)
         problems = [moved if is_moved else best for best, moved, is_moved in ends]
-        best = list(zip(problems, self.metrics, strict=True))
+        best = list(zip(problems, [metrics for _, metrics in self.corners], strict=True))
         return best, partial(_reaches, self.problem, target)
 
     @cached_property
-    def _best(self) -> list[Problem]:
+    def best_problems(self) -> list[Problem]:
         """The problems at the good ends."""
         return self.problems(True)
 
@@ -179,6 +198,23 @@ class Box:
         change = relative_change(base, self.burdens_at_ends(rows))[..., 0]
         return np.asarray(np.abs(change).max(axis=(1, 2)))
 
+    def moving(self, places: IntArray) -> Box:
+        """The box of the constants at these places; the others are typical."""
+        return self.shrunk(np.isin(np.arange(len(self)), places).astype(float))
+
+    def leads(self, row: IntArray, lead: float) -> BoolArray:
+        """(k, n) True where a known design may be preferred to a (1, d) design along a constant.
+
+        Limits and leads are those at the ends where products are linear, and bounds elsewhere.
+        """
+        burdens = self.burdens_at_ends(np.concatenate([row, self.rows]))
+        leads = (1.0 + lead) * burdens[:, :, 1:, 0] <= burdens[:, :, :1, 0]
+        leads &= (burdens[:, :, 1:, 1:] <= 0).all(axis=3)
+        moved = np.asarray(leads.any(axis=1))
+        for k in np.flatnonzero(~self.is_linear):
+            moved[k] = is_within(self.moving(np.array([k])).region(row, lead), self.rows)
+        return moved
+
     def extremes(self, rows: IntArray, is_good: bool, fixed: Floats = np.nan) -> FloatArray:
         """(n, 1 + c) products and excesses, each objective and limit at its best, or its worst."""
         tables = [_table(problem, rows) for problem in self.problems(is_good, fixed)]
@@ -193,8 +229,8 @@ class Box:
         """
         shares = np.where(np.ptp(self.signs, axis=0) > 1, share**2, share)
         low, high = (self.typical + shares * (end - self.typical) for end in (self.low, self.high))
-        signs, metrics = _corners(zip(self.signs * (shares > 0), self.metrics, strict=True))
-        return replace(self, low=low, high=high, signs=signs, metrics=metrics)
+        effects = np.where((shares > 0)[:, None], self.effects, 0.0)
+        return replace(self, low=low, high=high, effects=effects)
 
 
 def _table(problem: Problem, rows: IntArray) -> FloatArray:
@@ -237,18 +273,18 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
             f"{' or '.join(problem.objective_names)} of 0 or less"
         )
     sample = problem.space.sample(np.random.default_rng(_SEED), _SAMPLE)
-    rows = np.concatenate([rows, sample])
+    designs = np.concatenate([rows, sample])
     m = len(problem.objectives)
     span, slack = sweep.high - sweep.low, 0.0
     listed, unmoved = [], []
     has_mixed = bool(problem.space.pools)
-    for place in sweep.moving(rows):
+    for place in sweep.moving(designs):
         is_moved = np.arange(len(sweep.numbers)) == place
         points = (
             np.where(is_moved, sweep.low + side * span, sweep.typical) for side in (0, 0.5, 1)
         )
         problems = (replace(problem, evaluator=sweep.evaluator_at(point)) for point in points)
-        tables = [_table(varied, rows) for varied in problems]
+        tables = [_table(varied, designs) for varied in problems]
         is_linear = not relative_change((tables[0] + tables[2]) / 2, tables[1]).any()
         for table in tables:  # the ratio to the limit, where it is broken
             table[:, m:] = 1.0 + np.maximum(table[:, m:], 0.0)
@@ -285,7 +321,7 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
         places,
         sweep.low[places],
         sweep.high[places],
-        *_corners(_signed_columns(problem, signs)),
+        signs,
         linear & (moves.sum(axis=1) == moves[:, main]),
         rows,
         slack,
@@ -295,38 +331,6 @@ def box_of(problem: Problem, rows: IntArray) -> Box:
         linear = np.flatnonzero(box.is_linear)
         box.is_linear[linear[interaction > interaction.max() / 2]] = False
     return box
-
-
-def _corners(
-    columns: Iterable[tuple[FloatArray, StringList]],
-) -> tuple[FloatArray, Sequence[StringList]]:
-    """Few corners that have the best ends of every column, and the metrics of these columns.
-
-    Args:
-        columns: Of each, the (k,) signs of constants, and metrics.
-    """
-    corners: list[tuple[FloatArray, StringList]] = []
-    for signs, metrics in columns:
-        alike = (corner for corner in corners if (corner[0] * signs >= 0).all())
-        if (corner := next(alike, None)) is None:
-            corners.append(corner := (np.zeros(len(signs)), []))
-        np.copyto(corner[0], signs, where=corner[0] == 0)
-        corner[1].extend(metrics)
-    every, metrics_of_corners = zip(*corners, strict=True)
-    return np.array(every), metrics_of_corners
-
-
-def _signed_columns(problem: Problem, signs: FloatArray) -> list[tuple[FloatArray, StringList]]:
-    """The signs of each objective and limit, with both where one depends on the design.
-
-    Args:
-        signs: (k, m + c) by constant and column; NaN if the sign depends on the design.
-    """
-    limits = [list(limit.expression.names) for limit in problem.constraints_on_metrics]
-    names = [[name] for name in problem.objective_names]
-    names += [[]] * (signs.shape[1] - len(names) - len(limits))
-    columns = zip(signs.T, [*names, *limits], strict=True)
-    return [(np.nan_to_num(x, nan=sign), metrics) for x, metrics in columns for sign in (-1.0, 1.0)]
 
 
 def _interaction(box: Box, rows: IntArray) -> FloatArray:
@@ -473,33 +477,32 @@ def _stored_roots(
 def _alone(
     box: Box, row: IntArray, rows: IntArray, search: Callable[..., Within], lead: float
 ) -> Iterator[tuple[IntArray, IntArray]]:
-    """Constants with the designs that are better as they move, if one is by a lead.
+    """Constants, with all designs that are better along each; with none if none leads.
 
     Constants of small effect come first, in groups: most belong to one with few rivals, and for
     most of these constants none of the rivals is better as that constant moves alone.
 
     Args:
-        rows: (n, d) designs that tell the effects.
+        rows: (n, d) designs whose effects order the constants.
+        lead: Share by which a rival must be preferred.
     """
     swings = box.swings(rows[:: len(rows) // _FEW + 1])
     order = np.argsort(swings)
     places = np.floor(np.cumsum(swings[order]) / _GROUPED)
     pending = np.split(order, np.flatnonzero(np.diff(places)) + 1)
     budget = _MOST_ALONG
-
-    def moving(places: IntArray) -> Box:
-        return box.shrunk(np.isin(np.arange(len(box)), places).astype(float))
+    is_led = np.asarray(box.leads(row, lead).any(axis=1))
 
     def suspects(group: IntArray) -> IntArray | None:
         """Constants that rivals may lead along; None if the rivals of the group are too many."""
         nonlocal budget
-        if is_within(moving(group).region(row, lead), box.rows).any():
+        if is_led[group].any():
             return group if len(group) == 1 else None
-        within = search(moving(group), _MOST_OF_GROUP, [EVERY], lead)
+        within = search(box.moving(group), _MOST_OF_GROUP, [EVERY], lead)
         budget -= within.n_bounded
         if not within.alive[0]:
             return None
-        regions = [moving(k).region(row, lead) for k in group]
+        regions = [box.moving(k).region(row, lead) for k in group]
         return group[[is_within(region, within.rows).any() for region in regions]]
 
     while pending and budget > 0:
@@ -509,7 +512,9 @@ def _alone(
             continue
         yield np.setdiff1d(group, few), rows[:0]
         for k in few:
-            within = search(moving(k), _MOST_OF_CONSTANT, [EVERY])
+            if budget <= 0:
+                return
+            within = search(box.moving(k), _MOST_OF_CONSTANT, [EVERY])
             budget -= within.n_bounded
             if within.alive[0]:
                 yield np.array([k]), within.rows

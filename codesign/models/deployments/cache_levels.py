@@ -35,7 +35,7 @@ from codesign.models.hardware.formula_operations import is_anywhere, larger, sma
 
 _ZEROS: Any = (0.0,) * 6
 _ROUNDED = 1.0 - 1e-12
-"""What rounding leaves of a number at least [ours]."""
+"""Least share of a number after rounding [ours]."""
 
 
 class MachineSessions(NamedTuple):
@@ -106,7 +106,7 @@ class Workspace(NamedTuple):
         below: (q, ...) bytes of contexts found below a level.
         computed: (2, q, ...) seconds and joules of a prefill that finds only a shared prefix.
         session: (3, ...) share of shared prefixes for which ``computed`` and all seconds saved are
-            filled; the least ratio above 0, if any; seconds of a session without hits.
+            filled; the least positive ratio, or 0; seconds of a session without hits.
     """
 
     levels: FloatArray
@@ -216,7 +216,7 @@ def fill_levels(
 
 
 def fill_classes(machine_index: IntArray, machines: MachineSessions, workspace: Workspace) -> None:
-    """Fill what turns cost that find only a shared prefix, and what hits of all contexts save."""
+    """Fill costs of turns that find only a shared prefix, and seconds saved by hits of contexts."""
     shared = workspace.hits[-1, -1]
     nothing_s: Any = 0.0
     least: Any = np.inf
@@ -301,7 +301,7 @@ def _least_session_s(
 
 
 def _port_s(without_s: FloatArray, worth: FloatArray, writes_s: FloatArray) -> FloatArray:
-    """Time in which a port has time for all writes and for loads worth the rest."""
+    """Time that a port needs for all writes, and for loads that save the remaining time."""
     return (without_s + worth * writes_s) / (1.0 + worth)
 
 

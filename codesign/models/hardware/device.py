@@ -310,7 +310,7 @@ def load_device(name_or_path: str, where: str | None = None) -> Device:
 @cache
 def _named(text: str) -> Device | None:
     name = _folded(text)
-    for stem in sorted(list_devices(), key=text.__ne__):  # the very name first
+    for stem in sorted(list_devices(), key=text.__ne__):  # the exact name first
         # Text first: other devices' files take a tenth of a second to parse.
         words = stem + (_FOLDER / f"{stem}.yaml").read_text(encoding="utf-8")
         if name in _folded(words) and name in _names_of(stem):

@@ -55,22 +55,24 @@ BOARD_IDLE_SHARE = 0.19
 53 of 280 W and a TPU v3 84 of 450 W ([Jouppi2021]_ Table 1) [unchecked]. Range 0.11, an H200 with
 80 of 700 W (serialalice.pt, 2026, secondary), to 0.31, a TPU v4i with 55 of 175 W."""
 MOVEMENT_JOULES_PER_BYTE = 80e-12
-"""A byte's way over the die from the memory's interface to the operands' registers, which energies
-of memories and arrays leave out. 4.0 pJ/bit from second to first cache and 6.0 to registers,
-measured on a K40 (Arunkumar et al., HPCA 2019, Table 1) [unchecked]; range 40 to 100 pJ [ours]."""
+"""Energy of moving a byte over the die from the memory's interface to the operands' registers,
+which energies of memories and arrays omit. 4.0 pJ/bit from second to first cache and 6.0 to
+registers, measured on a K40 (Arunkumar et al., HPCA 2019, Table 1) [unchecked]; range 40 to 100 pJ
+[ours]."""
 REGULATOR_EFFICIENCY = 0.88
 """Power of chip and memories over that of the board's input [ours]: two steps of 94 %, from 48 to
 12 V and to the core; range 0.85 to 0.92."""
 
 
 def board_joules_per_token(metrics: Arrays) -> FloatArray:
-    """(n,) energy per token at the inputs of boards, as devices state it.
+    """(n,) energy per token at the input of a board, as devices state it.
 
-    Limiting assumption: clocks and schedulers of cores take no more at work than at rest, and the
-    power limit of a board is the TDP.
+    Limiting assumption: clocks and schedulers of cores take no more at work than at rest, of which
+    refresh of memories is counted in both energies. No power limit caps a board: with regulators,
+    it may draw more than the TDP of chip and memories.
 
     Args:
-        metrics: Of designs, whose own energy is of what chip and memories switch.
+        metrics: Metrics of designs; their energy covers only chip and memories.
     """
     moved = MOVEMENT_JOULES_PER_BYTE * metrics["offchip_bytes_per_token"]
     switched = (metrics["energy_joules_per_token"] + moved) / REGULATOR_EFFICIENCY

@@ -134,7 +134,7 @@ class _Collection(_RegionWalk):
             _RegionWalk(([(replace(problem, constraints=()), x) for problem, x in best], reaches))
             for best, reaches in regions[1:]
         ]
-        # What faces share with the box is bounded once.
+        # Corners that faces share with the box are bounded once.
         self._shared = [
             [i for i, (x, _) in enumerate(face.best) if x.evaluator is self.best[i][0].evaluator]
             for face in self._faces
@@ -189,19 +189,16 @@ class _Collection(_RegionWalk):
         for face, shared in zip(self._faces, self._shared, strict=True):
             outside = np.flatnonzero(is_outside)
             self._n_bounded += len(outside)
-            face.bounds = {i: self._bounds_at(i, inside[outside]) for i in shared}
+            at = inside[outside]
+            face.bounds = {
+                i: ({k: x[at] for k, x in best.items()}, {k: x[at] for k, x in least.items()})
+                for i, (best, least) in self.bounds.items()
+                if i in shared
+            }
             is_outside[outside] = face._excluded(partials.take(rest[outside]), level, met)
         excluded = np.ones(len(partials), bool)
         excluded[rest] = is_outside
         return excluded
-
-    def _bounds_at(self, corner: int, positions: IntArray) -> tuple[Arrays, Arrays]:
-        """Bounds at a corner, of some of the partial designs looked at last."""
-        best, least = (
-            {name: values[positions] for name, values in arrays.items()}
-            for arrays in self.bounds.get(corner, ({}, {}))
-        )
-        return best, least
 
     def _evaluate(self, partials: Part, partial_front: PartialFront) -> None:
         rows = partials.rows[self.problem.admits(partials.rows)]

@@ -128,7 +128,7 @@ def test_systems_with_devices_have_no_carbon_and_say_why(name, space_name):
     explained = problem_of(space).evaluator.explain(space.columns(row))
     notes = "\n".join(explained.notes)
     assert f"decode: no {name}: what making {design['decode_device']} emits" in notes
-    assert "energy is of boards for devices, of chip and memories alone for designs" in notes
+    assert "energy counts boards of devices, but only chip and memories of designs" in notes
 
 
 def test_a_rent_takes_the_place_of_capital_and_electricity():

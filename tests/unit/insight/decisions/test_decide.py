@@ -307,13 +307,13 @@ def test_constants_of_small_effect_come_first_and_only_those_with_a_leading_riva
         return Within(np.full((1, 1), 7), np.array([len(moving) < 3 or lead == 0]), 1)
 
     def is_within(region, rows):
-        """Only constant 1 gives the rival its lead; a design that is known leads by constant 4."""
-        return np.array([1 in region and len(region) == 1 if rows[0, 0] else 4 in region])
+        """Only constant 1 gives the rival its lead."""
+        return np.array([1 in region])
 
     monkeypatch.setattr("codesign.insight.decisions.box.is_within", is_within)
     box = MagicMock(swings=lambda _: np.array([0.5, 0.001, 0.3, 0.002, 0.003]))
-    box.rows = np.zeros((1, 1))
-    box.shrunk = lambda moves: _Moving(np.flatnonzero(moves))
+    box.leads = lambda *_: np.arange(5)[:, None] == 4
+    box.moving = lambda places: _Moving(np.atleast_1d(places))
     box.__len__.return_value = 5
     listed = list(_alone(box, np.zeros((1, 1)), np.zeros((1, 1)), search, 0.05))
     assert tried == [([1, 3], 0.05), ([1], 0.0), ([4], 0.0), ([2], 0.05), ([0], 0.05)]

@@ -189,9 +189,12 @@ class _Collection(_RegionWalk):
         for face, shared in zip(self._faces, self._shared, strict=True):
             outside = np.flatnonzero(is_outside)
             self._n_bounded += len(outside)
-            at = inside[outside]
+            places = inside[outside]
             face.bounds = {
-                i: ({k: x[at] for k, x in best.items()}, {k: x[at] for k, x in least.items()})
+                i: (
+                    {k: x[places] for k, x in best.items()},
+                    {k: x[places] for k, x in least.items()},
+                )
                 for i, (best, least) in self.bounds.items()
                 if i in shared
             }

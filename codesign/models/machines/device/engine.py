@@ -103,9 +103,9 @@ class EngineConstants(Record):
     """The free constants of serving engines on a class of devices.
 
     Attributes:
-        host_start: Seconds in which a recent host starts one kernel, where it starts them one by
-            one: as those of H100, with PCIe 5.
-        earlier_host_start: Seconds in which an earlier host does: as those of A100, with PCIe 4.
+        host_start: Seconds in which a recent host (of an H100, with PCIe 5) starts a kernel, where
+            it starts each alone.
+        earlier_host_start: Seconds in which an earlier host does (of an A100, with PCIe 4).
         host_step: Seconds of such a host in each step that no kernel hides: it schedules, hands
             inputs to the ranks and samples.
         host_request: Seconds more for each further request that decodes, of which it tells every
